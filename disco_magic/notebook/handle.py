@@ -1,4 +1,4 @@
-"""The handle of a cell on its way: what ``%%disco --nowait`` gives; all cells are waited for by one."""
+"""The handle of a running cell: ``%%disco --nowait`` returns one; every cell is waited for through one."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
-# "Run all" asks in the next cell, and is to find no complaint in this one.
+# With "Run all" the next cell may wait for the handle; until then this cell should show no complaint.
 _ASKED_WITHIN_S: Final = 1.0
-# Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
+# Weak, to keep neither handles nor what their errors refer to. The console keeps the cells that run.
 _handles: WeakSet[CellHandle] = WeakSet()
-# Another thread may send a cell while they are gone through. Reentrant: a finalizer may come in between.
+# Another thread may send a cell during an iteration. Reentrant, because a finalizer may run during one.
 _handles_lock = new_rlock()
 
 
 class CellHandle(HasResult, Offers):
-    """A cell on its way. What it writes goes to the cell it was started in, also after that has ended.
+    """A running cell. Its output goes to the notebook cell that started it, even after that has ended.
 
-    Nobody has to keep it: the cell runs all the same, and its value, or that it has failed, stands in its own
-    output a second later if nobody has asked by then. Await it in a cell or in any asyncio code for what
-    `wait` gives and raises; cancelling that await stops the cell.
+    You need not keep the handle: the cell runs anyway, and a second after its end its value or its failure is
+    shown in its output, unless you have asked before. Await the handle in a cell or in any asyncio code for
+    what `wait` returns and raises; cancelling that await stops the cell.
 
     Attributes:
         pending: the session's own handle.
         sent_s: when it was sent, on the performance counter.
-        asked: whether somebody has asked, asks now, or is about to ask, how it ended.
+        asked: whether the outcome has been asked for, is being waited for, or is about to be.
     """
 
     _not_offered = frozenset(
@@ -61,7 +61,7 @@ class CellHandle(HasResult, Offers):
         self.pending = pending
         self.sent_s = time.perf_counter()
         self.asked = asked
-        self._waits: list[object] = []  # a mark for each that goes on now
+        self._waits: list[object] = []  # a mark for each wait in progress
         self._told = self._has_told_caught = False
         self._sent_in = shell.execution_count
         self._shell = shell
@@ -86,10 +86,10 @@ class CellHandle(HasResult, Offers):
 
         Raises:
             SyncTimeout: a TimeoutError that says who is where: `timeout` ran out.
-            CellError, KeyboardInterrupt: as the cell itself would have, without ``--nowait``; as the
-                SyncTimeout of one that was stopped with the attribute `result`, a `CellResult` of what there
-                is or None.
-            SessionClosed: it was stopped because its session was shut down or restarted.
+            CellError, KeyboardInterrupt: the cell's own error, as without ``--nowait``. Like the SyncTimeout
+                of a cell that was stopped, it has the attribute `result`: a `CellResult` of what there is, or
+                None.
+            SessionClosed: the cell was stopped because its session was shut down or restarted.
         """
         page, mark = self._scope.page, self._begin_asking()
         try:
@@ -116,7 +116,7 @@ class CellHandle(HasResult, Offers):
         self.asked = self.done() or bool(self._waits)
 
     def _tell_caught(self, result: CellResult) -> None:
-        """Say once that a collective could not be carried out, and the cell went on: numbers may be wrong."""
+        """Report once that a collective failed and the cell went on, so that numbers may be wrong."""
         told = {} if self._has_told_caught else result.caught_by()
         self._has_told_caught = True
         for words, workers in told.items():
@@ -126,7 +126,7 @@ class CellHandle(HasResult, Offers):
         return self._awaited().__await__()
 
     def result(self, timeout: float | None = None) -> CellResult:
-        """What `wait` gives and raises, under the name that it has for a future."""
+        """The same as `wait`, under the name that futures have for it."""
         try:
             return self.wait(timeout)
         finally:
@@ -147,8 +147,8 @@ class CellHandle(HasResult, Offers):
         except SyncTimeout as late:
             raise dress(self._shell, late) from None
         except KeyboardInterrupt as stopped:
-            # The notebook shows it where it executes a cell; out of another task it would end the event loop,
-            # and with that a kernel.
+            # IPython shows it where it executes a cell; raised by another task, it would end the event loop
+            # and with it the kernel.
             running = getattr(task.get_coro(), "cr_code", None) if task is not None else None
             if running is type(self._shell).run_cell_async.__code__:
                 raise
@@ -157,28 +157,28 @@ class CellHandle(HasResult, Offers):
             del self, page  # as in `wait`
 
     def done(self) -> bool:
-        """Whether every worker has ended the cell, well or not."""
+        """Whether every worker has ended the cell, successfully or not."""
         return self.pending.done()
 
     def cancel(self) -> None:
-        """Stop the cell on all its workers and wait until they have; of one that has ended, nothing.
+        """Stop the cell on all its workers and wait until it has ended; does nothing if it has.
 
-        Who has not begun it leaves it out, and what was sent before it goes on. `wait` then raises a
-        CellError that says that it was cancelled.
+        Workers that have not begun the cell skip it, and what was sent before goes on. `wait` then raises a
+        CellError that says that the cell was cancelled.
         """
         self.asked = True
         self.pending.cancel()
 
     @property
     def stdout(self) -> dict[int, str]:
-        """Worker -> what it has written so far."""
+        """Worker -> its output so far."""
         return dict(self._scope.stdout)
 
     def show(self) -> None:
-        """Print here what it has written so far, worker by worker and equal text once.
+        """Print the output so far in the current cell, worker by worker, equal text once.
 
-        Tools that execute notebooks (nbclient, nbconvert, papermill) drop what a cell writes after its end:
-        ``handle.wait()`` and ``handle.show()`` in a later cell keep it. Text only, no displays.
+        Tools that execute notebooks (nbclient, nbconvert, papermill) drop output that comes after the end of
+        its cell: ``handle.wait()`` and ``handle.show()`` in a later cell keep it. Text only, no displays.
         """
         outlet = Outlet(sys.stdout, self.pending.session.num_workers)
         for text, workers in who_has(self.stdout.items()).items():
@@ -187,17 +187,17 @@ class CellHandle(HasResult, Offers):
 
     @property
     def finished(self) -> frozenset[int]:
-        """Workers that have ended the cell."""
+        """The workers that have ended the cell."""
         return self._scope.page.finished
 
     @property
     def error(self) -> BaseException | None:
-        """What `wait` raises; None if it does not, or if the cell has not ended."""
+        """The error that `wait` raises; None if there is none or the cell has not ended."""
         outcome = self.pending.outcome
         return self._told_apart(outcome) if isinstance(outcome, BaseException) else None
 
     def _told_apart(self, error: BaseException) -> BaseException:
-        """`error`; where nothing failed but the session ended, that news in its place."""
+        """`error`, or a `SessionClosed` if the cell failed only because its session ended."""
         if not isinstance(error, WorkerError) or not self.pending.is_ended_by_session:
             return error
         if not all(is_by(failure, WorkerInterrupt) for failure in error.failures.values()):
@@ -211,7 +211,7 @@ class CellHandle(HasResult, Offers):
         return ended
 
     def failures_unasked(self, session: Session) -> list[Failure]:
-        """What failed in a cell of `session` that nobody has asked about; who takes it has asked."""
+        """The failures of the cell, if it is of `session` and nothing has asked; this counts as asking."""
         if self.asked or self.pending.session is not session:
             return []
         failures = self.pending.failures() or []
@@ -219,18 +219,18 @@ class CellHandle(HasResult, Offers):
         return failures
 
     def report_soon(self) -> None:
-        """Do that in a while, whatever the notebook does then, if nobody has asked before."""
+        """Call `report` after a while, unless the outcome is asked for before."""
         if self.asked:
             return
         LATER.call(_ASKED_WITHIN_S, partial(_report, ref(self)))
 
     @property
     def is_told(self) -> bool:
-        """Whether it is known how it ended: somebody has asked, or it was reported."""
+        """Whether the outcome is known: it was asked for or reported."""
         return self.asked or self._told
 
     def report(self) -> None:
-        """Show in the cell's own output how it ended, its value or what failed, if nobody has asked."""
+        """Show the cell's value or failure in its own output, unless the outcome was asked for."""
         if self.is_told or not self.done() or self._scope.page.is_gone:
             return
         self._told = True
@@ -243,7 +243,7 @@ class CellHandle(HasResult, Offers):
             workers = tuple(error.failures)
             for summary, failed in grouped(error.failures).items():
                 note(failed, [summary])
-        else:  # a worker is gone, or the session: nobody failed, but there is no result either
+        else:  # a worker or the session is gone: nothing failed, but there is no result either
             note(workers, f"{type(error).__name__}: {error}".splitlines())
         if not isinstance(error, SessionClosed):
             note(workers, ["failed after its cell; the handle's .wait() shows where"])
@@ -258,7 +258,7 @@ class CellHandle(HasResult, Offers):
         return f"<{standing_of(self).sentence}>"
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
-        # What stands below the cell that sent it is read, and saved, long after that moment.
+        # The repr below the cell that sent it is read, and saved, long after this moment.
         if self._shell.execution_count == self._sent_in:
             return {"text/plain": f"<{self.pending.label} was sent to {people(self.pending.workers)}>"}
         return Standings("", (standing_of(self),))._repr_mimebundle_()
@@ -268,12 +268,12 @@ def _report(handle: ref[CellHandle]) -> None:
     alive = handle()
     if alive is not None:
         alive.report()
-        if not alive.done():  # its workers' last answers are still on their way
+        if not alive.done():  # the last answers of the workers have not arrived
             alive.report_soon()
 
 
 def handles_of(shell: Shell) -> list[CellHandle]:
-    """The cells of a notebook that are on their way, or that somebody keeps a handle of."""
+    """The cells of a notebook that run, or whose handle is kept."""
     with _handles_lock:
         handles = list(_handles)
     return [handle for handle in handles if handle._shell is shell]  # noqa: SLF001 - its own

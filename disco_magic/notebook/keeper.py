@@ -1,4 +1,4 @@
-"""The notebook's session: started when it is needed, found again, stopped."""
+"""Starts the notebook's session when it is needed, finds it again, and stops it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """What ``%disco start`` was told; None: as configured."""
+    """The options of ``%disco start``; None: as configured."""
 
     workers: int | None = None
     groups: int | None = None
@@ -40,12 +40,12 @@ _NOTHING: Final = Wanted()
 
 
 def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]:
-    """What carries collectives, and where: what the line says outweighs a setting that it contradicts."""
+    """The plane and the devices; an option of the line overrides a setting that it contradicts."""
     from disco_magic.session.equipment import contradicts
 
     plane, where = wanted.ccl or settings.ccl, wanted.devices or settings.devices
     if wanted.devices is None:
-        if plane == "threads":  # on the CPU it does not matter which GPUs there are
+        if plane == "threads":  # the plane for the CPU, whichever GPUs there are
             where = "cpu"
         elif contradicts(plane, where):
             where = "auto"
@@ -57,7 +57,7 @@ def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]
 def _mesh_and_number(
     settings: DiscoMagics, wanted: Wanted, where: str, plane: str
 ) -> tuple[Mesh, int | None]:
-    """The mesh, and how many workers; as above, and a mesh outweighs a number that nobody has chosen."""
+    """The mesh and the number of workers; a mesh also overrides a number that was not set explicitly."""
     from disco_magic.session.equipment import count_of
 
     mesh = mesh_named(settings.mesh if wanted.mesh is None else wanted.mesh)
@@ -78,12 +78,12 @@ class SessionKeeper:
         self._shell = shell
         self._own: Session | None = None
         self._used: ref[Session] | None = None  # by the last cell
-        # Not for live views, which look in threads of their own meanwhile.
+        # A context variable: live views look at the session from other threads meanwhile.
         self._aimed: ContextVar[Session | None] = ContextVar("disco_magic_aimed_at", default=None)
 
     @contextmanager
     def aimed_at(self, session: Session) -> Iterator[None]:
-        """Within this, that is the current session for the calling code; for all others it is what it was."""
+        """In the ``with`` block, make `session` the current one for the calling code only."""
         from disco_magic.session.current import make_current
 
         former = self.find()
@@ -93,7 +93,7 @@ class SessionKeeper:
         finally:
             self._aimed.reset(token)
             if former is not None and not former.closed and self.find() is not former:
-                make_current(former)  # it was restarted, which makes it current
+                make_current(former)  # the other session was restarted, which had made it current
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
@@ -101,7 +101,7 @@ class SessionKeeper:
         return self._current() if aimed is None else aimed
 
     def _current(self) -> Session | None:
-        if "disco_magic.session.current" not in sys.modules:  # nobody has made one; it would bring NumPy
+        if "disco_magic.session.current" not in sys.modules:  # there is no session; importing it loads NumPy
             return None
         from disco_magic.session.current import session
 
@@ -111,11 +111,11 @@ class SessionKeeper:
             return None
 
     def is_current(self, session: Session) -> bool:
-        """Whether it is what commands and cells mean that name none."""
+        """Whether `session` is the one that commands and cells without a session name use."""
         return self._current() is session
 
     def holders(self, name: str) -> list[int]:
-        """The workers of the current session that have a register of this name; none without a session."""
+        """The workers of the current session that have a register of this name."""
         session = self.find()
         return [] if session is None else session.ledger.names.holders(name)
 
@@ -131,9 +131,9 @@ class SessionKeeper:
         return session
 
     def ensure(self, settings: DiscoMagics) -> Session:
-        """The current session, or a new one with the configured numbers."""
+        """The current session, or a new one as configured."""
         session = self.find()
-        if session is None:  # one without registers is falsy
+        if session is None:  # not `or`: a session without registers is falsy
             return self.start(settings)
         if self._aimed.get() is not None:
             return session
@@ -147,13 +147,14 @@ class SessionKeeper:
         return session
 
     def start(self, settings: DiscoMagics, wanted: Wanted = _NOTHING) -> Session:
-        """Start a session and say so in one line, once every worker has answered.
+        """Start a session and print one line about it, once every worker has answered.
 
-        How long it took is for who watches: with another output than ``live`` the line is always the same.
+        The line has the time it took only with the output mode ``live``, so that it is otherwise always the
+        same.
 
         Raises:
             UsageMistake: numbers, kind, devices or data plane are impossible; nothing was started.
-            PlaneUnavailable, MissingDependency: GPUs were asked for that cannot be used.
+            PlaneUnavailable, MissingDependency: the requested GPUs cannot be used.
         """
         began = time.perf_counter()
         from disco_magic.notebook.output.arrival import await_workers
@@ -182,7 +183,7 @@ class SessionKeeper:
         return session
 
     def close(self) -> None:
-        """Stop the session that the magics started, if it is alive. One that user code made is the user's."""
+        """Stop the session that the magics started, if it is alive. Sessions made by user code stay."""
         session, self._own = self._own, None
         if session is not None:
             session.shutdown(timeout=0.0)

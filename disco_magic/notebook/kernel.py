@@ -1,13 +1,13 @@
-"""The Jupyter kernel "Disco (SPMD)": every plain cell runs on all workers, ``%%local`` runs one right here.
+"""The Jupyter kernel "Disco (SPMD)": plain cells run on all workers, ``%%local`` runs one in the kernel.
 
-It is ipykernel's, with this package loaded and ``%disco auto on`` from the start. A plain cell becomes a call
-that is awaited::
+It is ipykernel's kernel with this package loaded and ``%disco auto on`` from the start. A plain cell becomes
+an awaited call::
 
     front end -- execute_request --> do_execute --> PlainCells: await get_ipython().run_on_workers(...)
                                                       |
     the event loop goes on: widgets, questions        `--> execute_awaited --> a thread waits for the workers
 
-so history, ``In``, counters, events and errors stay IPython's.
+so history, ``In``, counters, events and errors remain IPython's.
 
 ``python -m disco_magic.notebook.kernel install`` puts the kernel where Jupyter finds it; see `kernelspec`.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
 
 LAST_REPLY_S: Final = 0.5
-"""How long a shutdown waits for a cell that it has stopped; a local one may go on for ever."""
+"""How long a shutdown waits for a cell that it has stopped; a local cell may never end."""
 
 _BANNER: Final = (
     f"disco_magic {__version__}: cells run on all workers; %%local runs one here, %disco says what there is"
@@ -49,14 +49,14 @@ _BANNER: Final = (
 
 
 class DiscoShell(ZMQInteractiveShell):
-    """IPython's shell in a kernel, with what a plain cell becomes."""
+    """IPython's kernel shell with `run_on_workers`, which plain cells call."""
 
     async def run_on_workers(self, body: str, line: str | None = None) -> CellResult | CellHandle | None:
-        """Run a cell on the workers and await it; what becomes ``Out[n]``.
+        """Run a cell on the workers, await it, and return the value for ``Out[n]``.
 
         Args:
             body: the cell without its magic line.
-            line: what stands behind ``%%disco`` in that; None: it has none.
+            line: the text after ``%%disco``; None if the cell has no magic line.
 
         Raises:
             CellSyntaxError, CellError, SyncTimeout, KeyboardInterrupt: see `execution.execute`.
@@ -87,7 +87,7 @@ class DiscoKernel(AnsweringKernel):
         return f"{super().banner}{_BANNER}\n"
 
     async def execute_request(self, *args: Any) -> None:
-        """As ipykernel's, from the message to the reply."""
+        """Like ipykernel's; also notes when the reply has been sent."""
         self._answered.clear()
         try:
             await super().execute_request(*args)
@@ -95,7 +95,7 @@ class DiscoKernel(AnsweringKernel):
             self._answered.set()
 
     async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As ipykernel's; the cell's own waiting is awaited."""
+        """Like ipykernel's, but a plain cell's wait for the workers is awaited."""
         front = front_of(self.shell)
         if front is None:  # %unload_ext
             return await super().do_execute(*args, **kwargs)
@@ -103,19 +103,19 @@ class DiscoKernel(AnsweringKernel):
             return await super().do_execute(*args, **kwargs)
 
     def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]  # noqa: FBT001 - ipykernel's own
-        """End the workers, also those that compute; called in the thread of the control channel."""
+        """End the workers, even busy ones; called in the thread of the control channel."""
         front = front_of(self.shell)
         if front is not None:
             front.sessions.close()
-            self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has a reply to send
+            self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has to send its reply
         return super().do_shutdown(restart)
 
     @contextmanager
     def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
         """Let the stop button cancel an awaiting local cell at once.
 
-        ipykernel's own way (7.4) takes effect when the event loop wakes up by itself: after up to a minute of
-        ``await asyncio.sleep(60)``. A handler may run while the loop waits, so it has to wake it.
+        With ipykernel 7.4 alone this takes effect only when the event loop wakes up, which may be a minute
+        later in ``await asyncio.sleep(60)``. The handler may run while the loop waits, so it wakes it.
         """
         loop = asyncio.get_running_loop()
         with sigint_to(lambda: loop.call_soon_threadsafe(future.cancel)), ticking():
@@ -123,7 +123,7 @@ class DiscoKernel(AnsweringKernel):
 
 
 class DiscoKernelApp(IPKernelApp):
-    """What ``python -m disco_magic.notebook.kernel -f FILE --workers 8`` starts."""
+    """The application that ``python -m disco_magic.notebook.kernel -f FILE --workers 8`` starts."""
 
     name = "disco-kernel"
     description = "A kernel whose cells run on all workers; the commands install and uninstall take -h."
@@ -135,9 +135,9 @@ class DiscoKernelApp(IPKernelApp):
     )
 
     def start(self) -> None:
-        """As ipykernel's; a KeyboardInterrupt that a task of the user's lets out does not end the kernel.
+        """Like ipykernel's, but a KeyboardInterrupt that escapes from a user's task does not end the kernel.
 
-        It waits for a cell where no cell of the front end is to blame: asyncio raises it out of the loop.
+        asyncio raises it out of the loop when no cell of the front end is being executed.
         """
         loop = IOLoop.current()
         run = loop.start
@@ -163,7 +163,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Under its own name: `__main__` becomes the user's module.
+    # Import it under its real name, because `__main__` becomes the user's module.
     from disco_magic.notebook.kernel import main as main_of_module
 
     main_of_module()

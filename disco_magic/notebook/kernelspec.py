@@ -1,7 +1,7 @@
-"""``python -m disco_magic.notebook.kernel install|uninstall``: puts the kernel where Jupyter looks for some.
+"""``python -m disco_magic.notebook.kernel install|uninstall``: puts the kernel where Jupyter finds it.
 
-A wheel brings the specification along, under ``share/jupyter/kernels``. This is for editable installs, which
-do not place such files, for kernels with options of their own, and for a Jupyter of another environment.
+A wheel contains the specification under ``share/jupyter/kernels``. This is for editable installs, which do
+not place such files, for kernels with other options, and for a Jupyter in another environment.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def data_folder() -> Path:
 
 
 def spec(folder: Path, *, display_name: str | None = None, options: Sequence[str] = ()) -> dict[str, Any]:
-    """kernel.json for this very interpreter, which a Jupyter of any environment can start."""
+    """kernel.json for this interpreter, which a Jupyter in any environment can start."""
     found: dict[str, Any] = json.loads((folder / "kernel.json").read_text())
     found["argv"] = [sys.executable, *found["argv"][1:], *options]
     if display_name is not None:
@@ -68,18 +68,18 @@ def install(
     display_name: str | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """Install the kernel as `name`, in place of one of that name; returns the folder.
+    """Install the kernel as `name`, replacing one of that name; return the folder.
 
     Args:
-        name: under which ``jupyter --kernel`` knows it.
+        name: the name for ``jupyter --kernel``.
         user: for the current user, in every environment.
         prefix: an environment; None and not `user`: for the whole system.
         display_name: what the launcher shows; by default that of kernel.json, followed by an unusual `name`.
-        options: for the kernel, like ``--workers=8``.
+        options: options of the kernel, like ``--workers=8``.
 
     Raises:
-        ValueError: `name` is not one that Jupyter takes.
-        OSError: the place cannot be written to.
+        ValueError: Jupyter does not accept `name`.
+        OSError: the folder cannot be written.
     """
     source = data_folder()
     with tempfile.TemporaryDirectory() as scratch:
@@ -96,16 +96,16 @@ def install(
 
 
 def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None) -> str:
-    """Remove the kernel `name`; returns the folder that is gone.
+    """Remove the kernel `name`; return the removed folder.
 
     Args:
-        name: that `install` was told.
-        user: from where that of the current user is.
-        prefix: from this environment; None and not `user`: from where Jupyter finds it first.
+        name: the name that `install` was given.
+        user: remove the current user's.
+        prefix: remove the one of this environment; None and not `user`: the one that Jupyter finds first.
 
     Raises:
-        NoSuchKernel: there is none.
-        ValueError: that is not this package's kernel.
+        NoSuchKernel: there is no such kernel.
+        ValueError: it is not this package's kernel.
     """
     manager = KernelSpecManager()
     if user or prefix is not None:
@@ -120,7 +120,7 @@ def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None
 
 
 def main(arguments: Sequence[str]) -> int | str:
-    """Carry out ``install ...`` or ``uninstall ...``; the process's exit status, or what went wrong."""
+    """Run ``install ...`` or ``uninstall ...``; return the exit status, or an error text."""
     asked = _parser().parse_args(arguments)
     prefix = sys.prefix if asked.sys_prefix else asked.prefix
     try:
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str]) -> int | str:
 
 
 def _refuse_impossible(asked: argparse.Namespace) -> None:
-    """Raise UsageMistake for numbers that no session could have together."""
+    """Raise UsageMistake for numbers that no session can have together."""
     mesh = of.mesh_named(asked.mesh)
     workers = asked.workers or mesh.num_workers
     if workers:

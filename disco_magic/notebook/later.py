@@ -1,7 +1,7 @@
-"""What is to be done in a while, by one thread for all of it.
+"""Calls functions after a delay, all in one thread.
 
-A thread for each would be one per cell that was sent and not waited for, and each thread that writes costs
-ipykernel a pipe and a socket for ten seconds: a notebook that sends a thousand cells had none left.
+A timer thread for each would mean one per cell that is sent and not waited for. Each thread that writes costs
+ipykernel a pipe and a socket for ten seconds, so a notebook that sent a thousand cells ran out of them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from disco_magic.locks import new_lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A loop ends this long after the last thing was done: those that are asked for one by one need no new thread.
+# The thread ends this long after its last call, so that calls in short succession share one thread.
 _LINGER_S = 2.0
 
 
 class Later:
-    """Calls functions in a thread that there is as long as anything is to be done, and a moment longer."""
+    """Calls functions in a thread that lives as long as calls are due, and a moment longer."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], object]]] = []
@@ -34,18 +34,18 @@ class Later:
         self._thread: threading.Thread | None = None
 
     def call(self, delay_s: float, function: Callable[[], object]) -> None:
-        """Call a function in so many seconds, which should not take long: others wait for it."""
+        """Call `function` after a delay. It should be quick, because other calls wait for it."""
         with self._lock:
             heapq.heappush(self._due, (monotonic() + delay_s, next(self._numbers), function))
-            # Asked of the thread: one that an interrupt has kept from beginning would be waited for for ever.
+            # `is_alive`: an interrupt may have prevented the thread from starting.
             if self._thread is not None and self._thread.is_alive():
                 self._more.notify()
                 return
             self._thread = threading.Thread(target=self._work, name="disco-later", daemon=True)
-            Context().run(self._thread.start)  # it is no thread of the worker's that has ended a cell
+            Context().run(self._thread.start)  # the caller may be a worker, to which it must not belong
 
     def end(self) -> None:
-        """Call nothing any more of what was asked for, and return when no thread is there for it."""
+        """Cancel all calls, and return when the thread has ended."""
         with self._lock:
             self._due.clear()
             thread, self._thread = self._thread, None
@@ -59,12 +59,12 @@ class Later:
                 function()
             except Exception:  # noqa: BLE001 - told as Python tells it of a thread; the others are to be called
                 sys.excepthook(*sys.exc_info())
-            del function  # what it refers to is not kept while there is nothing to do
+            del function  # do not keep what it refers to while there is nothing to do
 
     def _next(self) -> Callable[[], object] | None:
-        """What is to be done next, when its time has come; None: there was nothing for a while."""
+        """Wait for the next call that is due; None if there was none for a while."""
         with self._lock:
-            while self._thread is threading.current_thread():  # else it was to end
+            while self._thread is threading.current_thread():  # until `end`
                 now = monotonic()
                 if self._due and self._due[0][0] <= now:
                     return heapq.heappop(self._due)[2]
@@ -75,4 +75,4 @@ class Later:
 
 
 LATER = Later()
-"""The notebook's."""
+"""The instance that the notebook uses."""

@@ -1,4 +1,4 @@
-"""A cell of the workers in the notebook, too: ``%%disco --local``."""
+"""Runs a workers' cell in the notebook as well: ``%%disco --local``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def run_locally(shell: Shell, cell: Cell) -> None:
-    """Execute a cell's code in the notebook's namespace, and show the value of its last expression.
+    """Execute a cell in the notebook's namespace and show the value of its last expression.
 
     Raises:
-        UsageMistake: it awaits; nothing was executed.
-        BaseException: what the cell raises; IPython shows the lines of the cell only.
+        UsageMistake: the cell awaits; nothing was executed.
+        BaseException: any error of the cell; IPython shows only the cell's own lines.
     """
     if any(code.co_flags & inspect.CO_COROUTINE for code in cell.codes):
         raise UsageMistake(
@@ -40,7 +40,7 @@ def run_locally(shell: Shell, cell: Cell) -> None:
 
 
 def _raise_as_own(shell: Shell, error: BaseException) -> NoReturn:
-    """Raise `error` so that IPython shows it as that of a plain cell, without the frames that led to it."""
+    """Raise `error` so that IPython shows it like a plain cell's, without our frames."""
     if not hasattr(error, "_render_traceback_") and not isinstance(error, BaseExceptionGroup):
         lines = as_ipython_shows(shell, error, user_frames(shell, error))
         error._render_traceback_ = lines.copy  # type: ignore[attr-defined]  # IPython's protocol; see `dress`

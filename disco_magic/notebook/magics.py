@@ -1,4 +1,4 @@
-"""``%disco`` and ``%%disco``, and what can be configured about them."""
+"""The magics ``%disco`` and ``%%disco``, and their configuration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DiscoMagics(DiscoSettings):
             self.last_failure.settle()
 
     async def run_awaited(self, line: str | None, body: str) -> CellResult | CellHandle | None:
-        """Run a cell on the workers, and await it; see `execution.execute_awaited`."""
+        """Run a cell on the workers and await it; see `execution.execute_awaited`."""
         from disco_magic.notebook.execution import execute_awaited
 
         try:
@@ -62,11 +62,11 @@ class DiscoMagics(DiscoSettings):
 
     @cached_property
     def last_failure(self) -> LastFailure:
-        """What ``%disco debug`` looks at."""
+        """The failure that ``%disco debug`` opens."""
         return LastFailure()
 
     def cell_ended(self, *_: object) -> None:
-        """Keep what has failed on workers in the cell that IPython has executed, for ``%disco debug``."""
+        """Keep the failures on workers of the cell that has just ended, for ``%disco debug``."""
         self.last_failure.note_shown(self.front.sessions)
 
     def _presentable(self, error: BaseException) -> BaseException:
@@ -75,9 +75,9 @@ class DiscoMagics(DiscoSettings):
     @no_var_expand
     @cell_magic
     def local(self, line: str, cell: str) -> Any:
-        """Run the cell in the notebook's own process, also while plain cells run on the workers."""
+        """Run the cell in the notebook's process, even if plain cells run on the workers."""
         if line.strip() or not cell.lstrip().startswith("%%"):
-            # `PlainCells` takes the line away before IPython looks for magics, unless another one follows.
+            # `PlainCells` removes the line before IPython looks for magics, unless another magic follows.
             raise UsageError("%%local takes nothing: it stands alone in the first line of the cell")
         return run_here(self.shell, cell)
 

@@ -1,4 +1,4 @@
-"""How what every cell is given is called, and what it has: a line below Python's own words."""
+"""Hints below errors about the names that every cell has: their signature, or the attributes they have."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
-# DDP keeps count of the gradients of a backward pass, and so do the parameters that it has wrapped.
+# DDP, and the parameters that it has wrapped, count the gradients of a backward pass.
 _UNENDED: Final = (
     "a backward pass of this DDP has not ended on all workers, and it begins no other one: wrap a copy, "
     "`net = DDP(copy.deepcopy(net.module))`, and give a new optimizer its parameters and the state of the "
     "old one; `worker.check(net.module)` says whether workers were stopped in different steps"
 )
 _LEFT: Final = "if an earlier run of a program has left it in a module: %disco run --reload imports them anew"
-# What PyTorch, and what builds on it, says of process groups -> what helps.
+# Text in an error of PyTorch, or of a library on top of it, about process groups -> what helps.
 _GROUPS: Final = {
     "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
     "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
@@ -40,7 +40,7 @@ _GROUPS: Final = {
 }
 
 
-# What torchrun puts into the environment of each process -> what a cell has instead.
+# Variable that torchrun sets for each process -> what a cell has instead.
 _RANKS: Final = {
     "RANK": "worker_id",
     "LOCAL_RANK": "worker_id, and worker.device says which GPU",
@@ -50,9 +50,9 @@ _RANKS: Final = {
 
 
 def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
-    """A line if `error`, of a worker, comes from arguments that do not fit, or from what `worker` lacks.
+    """A hint if a worker's `error` comes from wrong arguments or from a missing attribute of `worker`.
 
-    Or if PyTorch's own collectives look for processes.
+    Also if it comes from PyTorch's collectives, which expect processes.
     """
     if type(error) in (ValueError, RuntimeError, AssertionError):
         told = words(error)
@@ -98,7 +98,7 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
 
 
 def _parameters(signature: inspect.Signature, mesh: Mapping[str, int]) -> list[str]:
-    """As they are written in a call, without types; for ``**coordinates`` the axes of the mesh."""
+    """The parameters as written in a call, without types; for ``**coordinates`` the axes of the mesh."""
     _, *given = signature.parameters.values()
     bare = [each.replace(annotation=inspect.Parameter.empty) for each in given]
     if mesh and bare and bare[-1].kind is inspect.Parameter.VAR_KEYWORD:
@@ -110,7 +110,7 @@ def _what_it_has(failed: FailedExpression, worker: Any) -> str:
     node, frame = failed
     if not isinstance(node, ast.Attribute):
         return ""
-    if name_of_called(node, frame):  # `worker` without it
+    if name_of_called(node, frame):  # `worker` has no such attribute
         names = [name for name in dir(worker) if not name.startswith("_")]
         return ELSEWHERE.get(node.attr) or near_misses(node.attr, names)
     if name_of_called(node.value, frame) == "coordinates" and node.attr in worker.mesh:

@@ -1,4 +1,4 @@
-"""What the values of options can be, for argparse: each takes the text and gives the value or an error."""
+"""Types of option values, for argparse: each function takes the text and returns the value or raises."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from disco_magic.core.module_names import module_names
 from disco_magic.errors import UsageMistake
 
 SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices", "own_modules")
-"""What a session is started with; each is an option, a setting, and one of the kernel's."""
+"""What a session is started with; each is an option, a setting, and an option of the kernel."""
 
 KINDS: Final = ("threads",)
-"""What workers can be."""
+"""Kinds of workers."""
 
 PLANES: Final = ("auto", "threads", "device", "nccl")
-"""What can carry collectives."""
+"""Data planes."""
 
 MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 """How the output of a cell is shown."""
@@ -37,7 +37,7 @@ def name(text: str) -> str:
 
 
 def register(text: str) -> str:
-    """The name of a variable that can be a register, too."""
+    """The name of a variable that can also be a register."""
     if name(text).startswith("_"):
         raise argparse.ArgumentTypeError(
             f"{text!r} begins with an underscore: such names are private to a worker, no registers"
@@ -46,7 +46,7 @@ def register(text: str) -> str:
 
 
 def registers(text: str) -> list[str]:
-    """Such names, with commas."""
+    """Names of registers, separated by commas."""
     return [register(part.strip()) for part in text.split(",")]
 
 
@@ -56,12 +56,12 @@ def name_or_result(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Any text; IPython leaves the quotes on."""
+    """Any text, without the quotes that IPython leaves on."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
 def file(text: str) -> Path:
-    """A file to be written: as the shell takes it, ``~/a.json`` or ``"a b.json"``."""
+    """The path of a file to write, as in a shell: ``~/a.json`` or ``"a b.json"``."""
     written = unquoted(text)
     if not written:
         raise argparse.ArgumentTypeError("it is empty; write the name of a file")
@@ -77,12 +77,12 @@ def seconds(text: str) -> float:
 
 
 def limit(text: str) -> float:
-    """Seconds, more than 0; ``none`` is for ever."""
+    """Seconds, more than 0; ``none`` means no limit."""
     return float("inf") if text == "none" else seconds(text)
 
 
 def patience(text: str) -> float:
-    """Seconds, 0 included; ``none`` and -1, as ipyparallel has it, are for ever."""
+    """Seconds, 0 or more; ``none``, and ipyparallel's -1, mean for ever."""
     value = _number(text)
     if text == "none" or value == -1:
         return float("inf")
@@ -107,10 +107,10 @@ def _number(text: str) -> float:
 
 
 def mesh_named(text: str | None) -> Mesh:
-    """The mesh that an option or a setting names; ``none`` and nothing are none.
+    """The mesh that an option or a setting names; none for ``none`` and an empty text.
 
     Raises:
-        UsageMistake: it cannot be.
+        UsageMistake: the text is no mesh.
     """
     return NO_MESH if text in (None, "", "none") else mesh_of(text)
 
@@ -126,7 +126,7 @@ def mesh(text: str) -> str:
 
 
 def own_modules(text: str) -> str:
-    """Names of modules with commas, or ``none``."""
+    """Names of modules, separated by commas, or ``none``."""
     text = unquoted(text)
     try:
         modules_named(text)
@@ -136,21 +136,21 @@ def own_modules(text: str) -> str:
 
 
 def modules_named(text: str) -> tuple[str, ...] | None:
-    """What workers import for themselves, as an option or a setting names it; None: nothing was said.
+    """The modules that workers import for themselves, from an option or a setting; None if not given.
 
     Raises:
-        UsageMistake: it cannot be.
+        UsageMistake: the text names no modules.
     """
     return None if text == "" else () if text == "none" else module_names(text)
 
 
 def axes(text: str) -> list[str]:
-    """Names of axes of the mesh, with commas."""
+    """Names of axes of the mesh, separated by commas."""
     return [part.strip() for part in unquoted(text).split(",")]
 
 
 def count(text: str) -> int:
-    """How many, 1 or more."""
+    """A count, 1 or more."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no count; write a number, 1 or more")
     return int(text)

@@ -1,4 +1,4 @@
-"""A parser for what stands behind ``%%disco`` and ``%disco``, in IPython's own form."""
+"""A parser for the lines of ``%%disco`` and ``%disco``, based on IPython's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
 class HelpAskedFor(Exception):
-    """``-h`` was given: ends the parsing; the text is the message."""
+    """Ends the parsing when ``-h`` is given; the message is the help text."""
 
 
 class _Help(argparse.Action):
@@ -30,11 +30,11 @@ class _Help(argparse.Action):
 
 
 def add_session_options(add: Callable[..., object], *workers: str) -> None:
-    """What a session is started with (`option_types.SESSION`), each by ``add_argument``.
+    """Add the options with which a session is started (`option_types.SESSION`).
 
     Args:
-        add: of a parser or of one of its groups.
-        workers: other names of ``--workers``.
+        add: the ``add_argument`` of a parser or of one of its groups.
+        workers: further names of ``--workers``.
     """
     add(*workers, "--workers", type=of.count, metavar="N", help="how many workers")
     add("--groups", type=of.count, metavar="G", help="how many groups of equal size they form")
@@ -61,7 +61,7 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
 
 
 class _Once(argparse.Action):
-    """Stores a value, of an option that is given once: of two, one would go without a word."""
+    """Stores the value of an option and refuses a second one, which would replace the first silently."""
 
     def __call__(
         self,
@@ -78,7 +78,7 @@ class _Once(argparse.Action):
 
 
 class OptionParser(MagicArgumentParser):
-    """argparse that raises IPython's UsageError, one line, instead of leaving the process."""
+    """An argparse parser that raises IPython's UsageError, one line, instead of exiting."""
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
         form = argparse.RawDescriptionHelpFormatter
@@ -92,8 +92,8 @@ class OptionParser(MagicArgumentParser):
         """The options in `line`.
 
         Raises:
-            UsageError: they are wrong.
-            HelpAskedFor: the help was asked for.
+            UsageError: an option is wrong.
+            HelpAskedFor: the line asks for help.
         """
         try:
             options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
@@ -103,7 +103,7 @@ class OptionParser(MagicArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """One line, with what was meant, or with the way to the help."""
+        """Raise a one-line error with a similar option, or with how to get the help."""
         unknown = _UNKNOWN.match(message)
         meant = near_misses(unknown[1], self._option_string_actions) if unknown else ""
         raise UsageError(f"{self.prog}: {message} ({meant or f'{self.prog} -h shows what there is'})")

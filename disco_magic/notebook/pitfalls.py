@@ -1,8 +1,8 @@
-"""Two mistakes that Python's own words do not lead to: a name that hides a collective, a result of others.
+"""Explains two mistakes that Python's messages do not: names that hide collectives, and results of the root.
 
 ``reduce = []`` in a cell hides the collective from all later cells, which fail with "'list' object is not
-callable"; and ``gather(x).shape`` fails on all workers but the root, since what they get is None. Both are
-told by the expression that failed.
+callable". ``gather(x).shape`` fails on all workers but the root, because it returns None there. Both are
+recognised by the expression that failed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 _NOTHING: Final = "NoneType"
-# Collectives whose result is the root's alone, each with the one that gives it to all.
+# Collectives that return a result on the root only -> the one that returns it on all members.
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
 
 
 def advice_on_pitfalls(shell: Shell, error: BaseException) -> list[str]:
-    """A line if `error`, of a worker, is what one of the two leads to."""
+    """A hint if a worker's `error` is caused by one of the two mistakes."""
     if type(error) not in (TypeError, AttributeError):
         return []
     failed = failed_expression(shell, error)
@@ -37,7 +37,7 @@ def advice_on_pitfalls(shell: Shell, error: BaseException) -> list[str]:
 
 
 def _hidden(failed: FailedExpression) -> str:
-    """What to say if a name of the cells' own was used as what every cell is given under that name."""
+    """The hint if the cells have rebound a name of ours, and it was used as if they had not."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     node, frame = failed
@@ -52,25 +52,25 @@ def _hidden(failed: FailedExpression) -> str:
 
 
 def _serves_as(own: object, given: object) -> bool:
-    """Whether it is of the same kind, as another module of arrays or another function is."""
+    """Whether the user's object is of the same kind: another array module, or another function."""
     return type(own) is type(given) or (callable(own) and callable(given))
 
 
 def _of_root(failed: FailedExpression) -> str:
-    """What to say if something was None that the root of a collective, or another worker, has."""
+    """The hint if a value was None here which the root of a collective, or another worker, has."""
     parts = list(ast.iter_child_nodes(failed.node))
-    if not isinstance(failed.node, ast.BinOp | ast.Compare):  # of these either side may be None
+    if not isinstance(failed.node, ast.BinOp | ast.Compare):  # there, either side may be the None
         for verb in (name_of_called(part.func, failed.frame) for part in parts if isinstance(part, ast.Call)):
             if verb in _OF_ROOT:
                 root = "its root, worker 0 by default"
                 return f"what {verb} returns is None but for {root}; {_OF_ROOT[verb]} gives it to all"
-    # From 3.13 on what cannot be iterated over stands for itself.
+    # From 3.13 on, the failed node of an iteration is the iterated expression itself.
     names = [part.id for part in [failed.node, *parts] if isinstance(part, ast.Name)]
     return next(filter(None, (_of_others(failed.frame, name) for name in names)), "")
 
 
 def _of_others(frame: types.FrameType, name: str) -> str:
-    """What to say if a register is None here, and has a value elsewhere."""
+    """The hint if a register is None here and has a value on other workers."""
     if name in own_names(frame) or frame.f_globals.get(name, 0) is not None:
         return ""
     workers = beside(frame.f_globals)

@@ -1,15 +1,15 @@
-"""Cells without a magic line: where they run, and how IPython is told.
+"""Sends cells without a magic line to the workers.
 
-After ``%disco auto on``, and from the start in the Disco kernel, a plain cell runs on every worker. What
-belongs to the notebook stays there:
+After ``%disco auto on``, and from the start in the Disco kernel, a plain cell runs on every worker. These run
+in the notebook:
 
-* cells that begin with ``%%``: ``%%local``, and all other magics. What stands below ``%%time`` or
-  ``%%capture`` is a plain cell again, so the workers' work is timed or captured;
-* cells of nothing but ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register is the workers';
+* cells that begin with ``%%``: ``%%local``, and all other magics. The text below ``%%time`` or ``%%capture``
+  is a plain cell again, so that the workers' work is timed or captured;
+* cells with only ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register asks the workers;
 * ``%magic`` lines at the top of a cell, before its Python (``%load_ext autoreload``);
-* one line that asks the handle of a cell: ``h``, ``await h``, ``h.cancel()``. Waiting for the cells before
-  it would be waiting for the very cell that it is about;
-* ``exit`` and ``quit``; magics without ``%`` as IPython takes them (``cd``, ``pip install x``).
+* one line that uses the handle of a cell: ``h``, ``await h``, ``h.cancel()``. On the workers it would queue
+  behind the very cell that it is about;
+* ``exit`` and ``quit``; magics without ``%`` that IPython accepts (``cd``, ``pip install x``).
 
 In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain one.
 """
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 _OF_WORKERS: Final = re.compile(r"%%disco(?: (.*))?")
 _LOCAL: Final = re.compile(r"%%local[ \t]*")
-# What such a cell begins with when IPython executes it.
+# The first line of such a cell, as IPython executes it.
 _KEPT_HERE: Final = "# %%local"
 _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
 _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
-# Those that execute Python code say nothing of workers if they run it here.
+# Not magics that execute Python code: running it here would not involve the workers.
 _MAGIC: Final = re.compile(r"%(?!time\b|timeit\b|prun\b|memit\b|mprun\b|lprun\b)\w[^\\]*$")
 _HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
@@ -49,14 +49,14 @@ _HANDLE: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
 
-# True while what IPython transforms is known to be a cell of the workers, or one of the notebook.
+# True while IPython transforms a cell of which it is known where it runs.
 _decided: ContextVar[bool] = ContextVar("disco_decided", default=False)
-# Set to [True] around what a kernel executes by itself; the first cell of that may be awaited.
+# Set to [True] while the kernel executes a request; the first cell in it may be awaited.
 _top: ContextVar[list[bool] | None] = ContextVar("disco_top", default=None)
 
 
 def transformed(shell: Shell, body: str) -> str:
-    """The body of a workers' cell after IPython's static transforms: ``!cmd``, ``%magic``, ``?``."""
+    """Apply IPython's static transforms (``!cmd``, ``%magic``, ``?``) to the body of a workers' cell."""
     with _deciding():
         text: str = shell.input_transformer_manager.transform_cell(body)
     return text
@@ -64,7 +64,7 @@ def transformed(shell: Shell, body: str) -> str:
 
 @contextmanager
 def _deciding() -> Iterator[None]:
-    """Within this what IPython transforms stays as it is."""
+    """In the ``with`` block, leave the cells that IPython transforms unchanged."""
     token = _decided.set(True)
     try:
         yield
@@ -77,8 +77,8 @@ class PlainCells:
 
     Attributes:
         on: whether it does.
-        has_side_effects: tells IPython to leave it out when it asks whether a cell is complete; what comes
-            out of here always is.
+        has_side_effects: tells IPython not to call it when it checks whether a cell is complete, because
+            the output always is.
     """
 
     has_side_effects = True
@@ -88,18 +88,18 @@ class PlainCells:
         self._front = front
 
     def install(self) -> None:
-        """Become part of IPython's input transformers, before the one that knows ``%%``."""
+        """Add this to IPython's input transformers, before the one for ``%%``."""
         transforms = self._front.shell.input_transformers_cleanup
         transforms.insert(transforms.index(cell_magic) if cell_magic in transforms else len(transforms), self)
 
     def remove(self) -> None:
-        """Take this out again."""
+        """Remove this from IPython's input transformers."""
         transforms = self._front.shell.input_transformers_cleanup
-        if self in transforms:  # else somebody has made the list anew
+        if self in transforms:  # the list may have been replaced
             transforms.remove(self)
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """The cell as IPython is to execute it; `lines` end in newlines."""
+        """Return the lines that IPython should execute; `lines` end in newlines."""
         if _decided.get():
             return lines
         if lines and _HELP_ASKED.match(lines[0]) and not "".join(lines[1:]).strip():
@@ -107,17 +107,17 @@ class PlainCells:
         top = _top.get()
         awaited = top is not None and top[0] and self._front.shell.autoawait
         if top is not None:
-            top[0] = False  # what a magic of this cell executes cannot be awaited
+            top[0] = False  # a cell that a magic of this cell executes cannot be awaited
         text = "".join(lines)
         if lines and _LOCAL.fullmatch(lines[0].rstrip("\n")):
-            # A comment, so that the lines below keep their numbers; another magic is the business of ours.
+            # A comment keeps the line numbers; if another magic follows, our magic handles both.
             below = "".join(lines[1:]).lstrip()
             return lines if below.startswith("%%") else [f"{_KEPT_HERE}\n", *lines[1:]]
         told = _OF_WORKERS.fullmatch(lines[0].rstrip()) if awaited and lines[1:] else None
         if told is not None:
             head, line, body = [], told[1] or "", "".join(lines[1:])
         elif self.runs_on_workers(text):
-            # Blank lines in the place of magics: what is below keeps its numbers.
+            # Blank lines instead of the magics keep the line numbers.
             head, line = _leading_magics(lines), None
             body = "\n" * len(head) + "".join(lines[len(head) :])
         else:
@@ -128,7 +128,7 @@ class PlainCells:
 
     @contextmanager
     def executing(self) -> Iterator[None]:
-        """Within this a kernel executes one cell, and a plain one may be awaited."""
+        """In the ``with`` block the kernel executes one cell, which may be awaited if it is plain."""
         token = _top.set([True])
         try:
             yield
@@ -136,7 +136,7 @@ class PlainCells:
             _top.reset(token)
 
     def runs_on_workers(self, text: str) -> bool:
-        """Whether the cell `text` runs on the workers although it does not say so."""
+        """Whether the plain cell `text` runs on the workers."""
         stripped = text.strip()
         if not self.on or not stripped or stripped.startswith("%%") or self._hidden():
             return False
@@ -150,17 +150,17 @@ class PlainCells:
         return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
 
     def is_for_workers(self, text: str) -> bool:
-        """Whether plain cells are the workers', and the cell `text`, which need not be complete, is one."""
+        """Whether `text`, a perhaps incomplete cell, will run on the workers as a plain cell."""
         lines = [line for line in text.replace("\\\n", " ").split("\n") if line.strip()]
         return self.on and not (lines and all(map(_LINE_OF_NOTEBOOK.match, lines)))
 
     def _hidden(self) -> bool:
-        """Whether a front end executes this for itself: silently, or without a number."""
+        """Whether a front end executes this for itself: silently, or without adding to the history."""
         content = request_of(self._front.shell).get("content", {})
         return bool(content.get("silent")) or not content.get("store_history", True)
 
     def _is_within_local(self) -> bool:
-        """Whether code of a ``%%local`` cell executes this: ``%time`` and its like do, line by line."""
+        """Whether code of a ``%%local`` cell executes this, as ``%time`` and the like do line by line."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
         while frame is not None:
             name = frame.f_code.co_filename
@@ -179,14 +179,14 @@ class PlainCells:
         return found is not None and self._is_known(found[1])
 
     def _is_known(self, name: str) -> bool:
-        """Whether cells on the workers know `name`, and plain Python does not."""
+        """Whether cells on the workers know `name`, unlike plain Python."""
         from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
         session = self._front.sessions.find()
         return name in VERBS or name in BEHIND or (session is not None and name in session.names())
 
     def _is_magic(self, text: str) -> bool:
-        """IPython's rule for magics without ``%``: one line, and the name means nothing else."""
+        """Whether `text` is a magic without ``%`` by IPython's rule: one line, not a variable's name."""
         shell = self._front.shell
         found = _COMMAND.fullmatch(text) if shell.automagic else None
         if found is None or found[1] not in shell.magics_manager.magics["line"]:
@@ -200,13 +200,13 @@ class PlainCells:
 
 
 def _is_handle(value: object) -> bool:
-    """Whether that is the handle of a cell; there is none before the module is there, which brings NumPy."""
+    """Whether `value` is a cell's handle. Does not import the module, which loads NumPy."""
     module = sys.modules.get("disco_magic.notebook.handle")
     return module is not None and type(value) is module.CellHandle
 
 
 def _leading_magics(lines: list[str]) -> list[str]:
-    """The lines at the top that are the notebook's: ``%load_ext x``, with blank ones and comments."""
+    """The lines at the top that run in the notebook: ``%load_ext x``, with blank lines and comments."""
     count = 0
     for number, line in enumerate(lines, start=1):
         if _MAGIC.match(line):
@@ -217,7 +217,7 @@ def _leading_magics(lines: list[str]) -> list[str]:
 
 
 def run_here(shell: Shell, body: str) -> Any:
-    """Run a cell that begins with another ``%%magic`` line in the notebook, and what that runs there, too.
+    """Run a cell that begins with another ``%%magic`` line, and what that magic executes, in the notebook.
 
     Raises:
         UsageError: there is no such magic.

@@ -1,8 +1,8 @@
-"""Errors of this package in plain cells: the lines of the user that led to them, and not this package's own.
+"""Shows errors of this package in plain cells with the user's frames only.
 
-``session.load_safetensors(...)`` in a plain cell raises through five functions of ours, which tell the user
-nothing: where the call stands in the cell, and what the error says, does. Ctrl-C in a call that waits is
-shown so, too. Below a NameError stands where the name is, if it is a register.
+``session.load_safetensors(...)`` in a plain cell raises through five functions of ours, which do not help the
+user: the line of the call and the message do. Ctrl-C in a waiting call is shown in the same way. Below a
+NameError, a line says where the name is if it is a register.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from disco_magic.notebook.shell import Shell
 
-# IPython asks a class: of several shells the last one shows all. They hold the extension: none is held here.
+# IPython asks the class, so the last shell shows the errors of all. Weak: a shell holds the extension.
 _shells: Final[list[ref[Any]]] = []
 
 
 def _lines(error: DiscoError) -> list[str]:
-    """As IPython shows `error`, of the calls only the user's; all of them with ``%xmode Verbose``.
+    """`error` in IPython's format with the user's frames only; with all frames in ``%xmode Verbose``.
 
-    It goes on as if there were no such method if this raises.
+    If this raises, IPython shows the error in its usual way.
     """
     shell = next(found for each in reversed(_shells) if (found := each()) is not None)
     return as_ipython_shows(shell, error, _own_frames(shell, error))
@@ -42,9 +42,9 @@ def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
 
 
 class _Others:
-    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of other errors.
+    """Replaces ``InteractiveTB.structured_traceback``, for errors that are not of our classes.
 
-    The shell's own dictionary leads to this, and this to nothing of it, so that it is freed as without.
+    The shell refers to this, and this refers to the shell weakly, so that it does not keep the shell alive.
     """
 
     def __init__(self, shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:
@@ -52,13 +52,13 @@ class _Others:
         self._holders = WeakMethod(holders)
 
     def __call__(self, *shown: Any, **options: Any) -> Any:
-        """See IPython: of a class, an exception, its traceback, how many frames to leave out."""
+        """IPython's signature: class, exception, traceback, number of frames to skip."""
         shell = self._shell()
         if shell is None:
             return []
         error = next((each for each in shown if isinstance(each, (KeyboardInterrupt, NameError))), None)
         if isinstance(error, KeyboardInterrupt) and _struck_ours(error):
-            # None is to be left out: IPython's own frames are gone, too.
+            # Skip 0 frames: IPython's own are not among them any more.
             shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
             options.pop("tb_offset", None)
         told = shell.InteractiveTB
@@ -72,17 +72,17 @@ class _Others:
 
 
 def _struck_ours(error: KeyboardInterrupt) -> bool:
-    """Whether the innermost line of it is one of this package."""
+    """Whether the innermost frame is one of this package."""
     frames = frames_of(error.__traceback__)
     return bool(frames) and runtime_file(frames[-1].f_code.co_filename)
 
 
 def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:
-    """From now on IPython shows errors of this package so, in plain cells too.
+    """Let IPython show errors of this package in this way.
 
     Args:
-        shell: whose cells.
-        holders: a method that tells who has a register of a name; its object is not kept alive.
+        shell: the shell of the cells.
+        holders: a bound method that returns the workers with a register of a name; kept weakly.
     """
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> Non
 
 
 def show_all_lines(shell: Shell) -> None:
-    """Take that back for `shell`."""
+    """Undo `show_own_lines` for `shell`."""
     _shells[:] = [each for each in _shells if each() not in (None, shell)]
     if not _shells:
         with suppress(AttributeError):

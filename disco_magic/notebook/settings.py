@@ -1,4 +1,4 @@
-"""What can be configured: by ``%config``, in ipython_config.py, on the command line, by the environment."""
+"""The settings, from ``%config``, ipython_config.py, the command line, or environment variables."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 ENVIRONMENT: Final = {
     name: f"DISCO_{name.upper()}" for name in ("workers", "groups", "mesh", "kind", "ccl", "output")
 }
-"""Defaults for machines that nobody sits at, such as those that test notebooks or build documentation; with
-DISCO_DEVICES, of which any text is possible until a session is started."""
+"""Environment variables with defaults for unattended machines, which test notebooks or build documentation.
+DISCO_DEVICES is another one; its text is checked only when a session is started."""
 
 
 class Count(Int[int, int]):
-    """A number that its owner knows to have been chosen, also where that is the default."""
+    """A number whose owner knows whether it was set explicitly, even to its default."""
 
     def set(self, obj: Any, value: Any) -> None:
-        """Take over `value`, and note that somebody wanted it."""
+        """Set `value`, and note that it was set explicitly."""
         super().set(obj, value)
         obj.chosen.add(self.name)
 
 
 class DiscoSettings(Magics):
-    """The settings of `DiscoMagics`, under whose name they are configured.
+    """The settings of `DiscoMagics`; they are configured under that name.
 
     Attributes:
-        chosen: numbers that were configured, be it to their defaults.
+        chosen: numbers that were set explicitly, even to their defaults.
     """
 
     workers = Count(
@@ -130,7 +130,7 @@ class DiscoSettings(Magics):
 
     @classmethod
     def configured(cls, shell: Any) -> Self:
-        """The magics as the shell's configuration has them; an impossible value is named and left out.
+        """The magics with the shell's configuration; an impossible value is reported and ignored.
 
         ``%config`` only logs such a value but keeps it in ``shell.config``, where it would make every later
         ``%load_ext`` in this kernel fail.
@@ -146,7 +146,7 @@ class DiscoSettings(Magics):
         return magics
 
     def _take(self, name: str, value: Any, source: str = "") -> None:
-        """Configure one setting; an impossible value changes nothing and is told in a line."""
+        """Configure one setting; an impossible value is reported in a line and ignored."""
         try:
             self.update_config(Config({type(self).__name__: {name: value}}))
         except TraitError as reason:
@@ -157,13 +157,13 @@ class DiscoSettings(Magics):
 
     @property
     def expected(self) -> int:
-        """How many workers a session would have that is started now, as far as that is configured."""
+        """The number of workers that a session started now would have, as far as it is configured."""
         mesh = mesh_named(self.mesh)
         number: int = self.workers
         return mesh.num_workers if mesh and "workers" not in self.chosen else number
 
     def workers_for(self, devices: str, ccl: str) -> int | None:
-        """How many workers a session without -n gets; None: as many as there are devices."""
+        """The number of workers of a session without -n; None: as many as there are devices."""
         if devices not in ("auto", "cpu"):
             return None
         configured: int = self.workers
@@ -175,16 +175,16 @@ class DiscoSettings(Magics):
 
 
 def _tell(shell: Any, line: str) -> None:
-    """Print a line to stderr; what a kernel reads before its first cell is told there, too.
+    """Print a line to stderr; before a kernel's first cell, print it again in that cell.
 
-    No front end shows what a kernel prints while it starts: that goes to the server's log.
+    Front ends do not show what a kernel prints while it starts: that goes to the server's log.
     """
     print(line, file=sys.stderr)
     if not hasattr(shell, "kernel") or request_of(shell):
         return
 
     def tell_again(*_: object) -> None:
-        if not request_of(shell):  # the kernel starts with cells of its own: `exec_lines`, startup files
+        if not request_of(shell):  # a cell that the kernel runs at its start: `exec_lines`, startup files
             return
         shell.events.unregister("pre_run_cell", tell_again)
         print(line, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The type under which this package handles IPython's shell."""
+"""The type by which this package refers to IPython's shell."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 Shell = Any
 """An `IPython.core.interactiveshell.InteractiveShell`.
 
-Any for the type checker: which of its attributes are annotated, and as what, changes with every IPython
-release; the tests run against a real shell and a real kernel instead.
+Any for the type checker, because the annotations of its attributes change with every IPython release. The
+tests run against a real shell and a real kernel instead.
 """
 
 
 def request_of(shell: Shell) -> dict[str, Any]:
-    """The front end's request that outputs belong to; empty in a terminal, and before the first one.
+    """The front end's request to which output belongs; empty in a terminal, and before the first one.
 
-    That is the cell's, also while a question is answered beside it.
+    It is the cell's request, even while a question is answered.
     """
     return shell.get_parent() if hasattr(shell, "get_parent") else {}

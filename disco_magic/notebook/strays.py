@@ -1,7 +1,7 @@
-"""Names looked for on the wrong side: a notebook variable on the workers, a register in the notebook.
+"""Explains names that are on the other side: a notebook variable on the workers, or the reverse.
 
-The notebook and every worker have namespaces of their own. Who forgets that sees a NameError for a name that
-he has just bound; it is told where the name is, and how its value comes to the other side.
+The notebook and every worker have separate namespaces. A user who forgets that sees a NameError for a name
+that was just bound. A line below it says where the name is, and how its value gets to the other side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_IPYTHON: Final = {
 }
 
 
-# What other frameworks call what is there.
+# Name in another framework -> the name here.
 ELSEWHERE: Final = {
     **dict.fromkeys(("rank", "local_rank", "RANK", "WORLD_RANK"), "a worker's number is worker_id here"),
     **dict.fromkeys(("world_size", "WORLD_SIZE", "nranks"), "the number of workers is num_workers here"),
@@ -38,7 +38,7 @@ _IN_CELLS: Final = "worker, worker_id and the collectives: allreduce(x), barrier
 
 
 def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
-    """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
+    """A line that says where a name is that a worker's cell did not find, if that is known."""
     missing = _missing(shell, error)
     if missing is None:
         return _advice_for_modules(shell, error)
@@ -48,12 +48,12 @@ def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
 
 
 def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
-    """Where a name is that code of a worker's did not find."""
+    """Where a name is that a worker's code did not find, in words."""
     if frame.f_globals is shell.user_ns:
         code = frame.f_code.co_name
         called = code if code.isidentifier() else "this function"
         return f"{called} was defined in the notebook, where it looks names up; define it in a %%disco cell"
-    if name in frame.f_builtins:  # found, unless it was to be deleted
+    if name in frame.f_builtins:  # it was found, so the error comes from `del name`
         return f"{name} is given to every cell, behind the cell's own names, and cannot be deleted"
     if name in _OF_IPYTHON:
         return f"{name} is the notebook's; {_OF_IPYTHON[name]}"
@@ -66,7 +66,7 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
 
 
 def _advice_for_modules(shell: Shell, error: BaseException) -> list[str]:
-    """How a module of the user's comes to what cells find without import."""
+    """How a user's module can import a name that cells have without import."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     frames = frames_of(traceback_of(error))
@@ -75,7 +75,7 @@ def _advice_for_modules(shell: Shell, error: BaseException) -> list[str]:
     name, file = error.name, frames[-1].f_code.co_filename
     if is_of_library(file) or shell.compile.format_code_name(file) is not None:
         return []
-    if name in VERBS and name != "reduce":  # that is looked for where `functools` is forgotten
+    if name in VERBS and name != "reduce":  # a missing `reduce` is more likely that of functools
         way = f"disco_magic.worker().{name}(...)"
     elif name in BEHIND and name != "np":
         way = "disco_magic.worker()" if name == "worker" else f"disco_magic.worker().{name}"
@@ -85,8 +85,8 @@ def _advice_for_modules(shell: Shell, error: BaseException) -> list[str]:
 
 
 def _of_notebook(name: str, value: object) -> str:
-    """How cells come to what a variable of the notebook holds."""
-    # They bring NumPy, which loading the extension does not.
+    """How cells can get the value of a notebook variable."""
+    # Imported here because they load NumPy, for which %load_ext should not wait.
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.session.dref import DRef
     from disco_magic.session.pending import PendingCell
@@ -108,12 +108,12 @@ def _of_notebook(name: str, value: object) -> str:
 def advice_in_notebook(
     shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]
 ) -> list[str]:
-    """Where the name is that a plain cell did not find: a line if it is on workers.
+    """A line that says where a name is that a plain cell did not find, if workers have it.
 
     Args:
-        shell: whose cell.
-        error: what it ended with.
-        holders_of: tells which workers have a register of a name.
+        shell: the shell that executed the cell.
+        error: the cell's error.
+        holders_of: returns the workers that have a register of a name.
     """
     missing = _missing(shell, error)
     if missing is None:
@@ -127,7 +127,7 @@ def advice_in_notebook(
         return [f"{name} is a register of {people(holders)}; {way} copies it into the notebook"]
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
-    if name in VERBS or (name in BEHIND and name != "np"):  # that is forgotten in plain cells, too
+    if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import
         return [f"{name} is there on the workers; begin the cell with %%disco"]
     if name == "session":
         return ["the session of %disco start is disco_magic.session(): import disco_magic"]
@@ -135,24 +135,24 @@ def advice_in_notebook(
 
 
 def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] | None:
-    """The name that code of a cell did not find; libraries' own mistakes are not for us to explain."""
+    """The name that a cell's code did not find; None for errors raised in libraries."""
     frames = frames_of(traceback_of(error))
     if type(error) is not NameError or not error.name or not frames:
         return None
     code = frames[-1].f_code
-    # A function's own variable is there, and has no value.
+    # A function's own variable exists, but has no value yet.
     if error.name in code.co_freevars or error.name in code.co_cellvars:
         return None
     return None if shell.compile.format_code_name(code.co_filename) is None else (error.name, frames[-1])
 
 
 def _holders(frame: types.FrameType, name: str) -> list[int]:
-    """The workers of the same session that have a register of this name now."""
+    """The workers of the same session that now have a register of this name."""
     return [worker for worker, names in beside(frame.f_globals).items() if name in names]
 
 
 def _known(frame: types.FrameType) -> list[str]:
-    """What code could have meant: its variables, and what is there without import."""
-    # Whoever writes to globals() may have put in any keys.
+    """The names that the code could have meant: its variables, and the names that need no import."""
+    # globals() may have any keys.
     names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
     return [name for name in names if isinstance(name, str) and not name.startswith("_")]

@@ -1,7 +1,4 @@
-"""Which workers a line names: ``0``, ``1,2``, ``1:3``, ``::2``, ``0-2``, ``all``, ``dp=0``.
-
-Parsed, never evaluated.
-"""
+"""Parses lists of workers, without evaluating code: ``0``, ``1,2``, ``1:3``, ``0-2``, ``all``, ``dp=0``."""
 
 from __future__ import annotations
 
@@ -22,16 +19,16 @@ _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
-    """The workers that `text` names, ascending and each once; None when it names no choice.
+    """The workers that `text` names, ascending, each once; None if it names all of them.
 
     Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
-    (``0-2``), a Python slice (``1:3``, ``::2``: the end is left out) or ``all``. Or all parts are places in
-    the mesh: ``dp=0,tp=1:3`` are the workers at 0 along dp who are at 1 or 2 along tp.
+    (``0-2``), a Python slice (``1:3``, ``::2``: the end is excluded) or ``all``. Or all parts are coordinates
+    in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along dp and at 1 or 2 along tp.
 
     Args:
         text: what the user typed, or None.
         num_workers: how many workers the session has.
-        mesh: where they are.
+        mesh: the session's mesh.
 
     Raises:
         UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
@@ -41,7 +38,7 @@ def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> t
 
 
 def list_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
-    """As `parse_workers`, in the order in which they are named: ``2,0`` is 2 compared with 0."""
+    """Like `parse_workers`, but in the order in which they are named: ``2,0`` compares 2 with 0."""
     text = None if text is None else unquoted(text)
     if text is None or text.strip().lower() == "all":
         return None
@@ -71,7 +68,7 @@ def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tu
 
 
 def _at(text: str, mesh: Mesh) -> tuple[int, ...]:
-    """The workers at places in the mesh; an axis that is not named restricts nobody."""
+    """The workers at coordinates in the mesh; an axis that is not named does not matter."""
     places: dict[str, range] = {}
     for part in text.split(","):
         name, sign, value = (each.strip() for each in part.partition("="))
@@ -126,7 +123,7 @@ def _inclusive(first: int, last: int, text: str, num_workers: int) -> range:
 
 
 def _sliced(found: re.Match[str], text: str, num_workers: int) -> range:
-    """A slice's ends are checked, unlike Python's own: ``2:9`` on 4 workers is a mistake, not ``2:4``."""
+    """A slice whose ends are checked, unlike Python's: ``2:9`` of 4 workers is a mistake, not ``2:4``."""
     start, stop, step = (int(value) if value else None for value in found.groups())
     if step == 0:
         raise UsageMistake(f"a step of 0 in {text!r} names no workers: write 1 or more")

@@ -1,7 +1,7 @@
-"""Notebook variables on their way into registers and back: ``--push``, ``--pull``, ``%disco put`` and others.
+"""Copies notebook variables into registers and back: ``--push``, ``--pull``, ``%disco put`` and others.
 
-Several travel together: all of them are copied before the first is bound, so that one that cannot be copied
-leaves everything as it was. What is one object in two of them is one object in the copies, but for arrays
+All variables are copied before the first is bound, so that one that cannot be copied leaves everything
+unchanged. Objects that two variables share are shared by the copies too, except arrays that are variables
 themselves: an optimizer keeps the parameters of the model that is sent with it.
 """
 
@@ -29,17 +29,17 @@ _TWO: Final = 2
 def stored(
     session: Session, values: Mapping[str, Any], workers: tuple[int, ...] | None = None
 ) -> dict[str, DRef]:
-    """Copies of variables in registers that have no names yet; a DRef is a register already.
+    """Copy variables into registers without names; a DRef is a register already.
 
-    Whoever names them afterwards names all of them or none.
+    The caller names either all of them afterwards or none.
 
     Args:
-        session: whose registers.
+        session: the session of the registers.
         values: name -> value.
-        workers: those that get the values, while the others hold None; None: every worker.
+        workers: the workers that get the values, while the others get None; None: every worker.
 
     Raises:
-        UsageMistake: one of them cannot be copied, or is a register of another session; the message names it.
+        UsageMistake: a value cannot be copied, or is a register of another session; the message names it.
     """
     linked = _stored_together(session, values, workers)
     registers = {}
@@ -52,16 +52,16 @@ def stored(
 def _stored_together(
     session: Session, values: Mapping[str, Any], only: tuple[int, ...] | None
 ) -> Mapping[str, DRef]:
-    """Registers of those of `values` that may hold the same objects; none where there are no two of them.
+    """Registers for those of `values` that may share objects, if there are at least two of them.
 
-    Not of arrays themselves: one that comes to a worker alone is moved to its GPU.
+    Arrays are excluded: an array that is sent by itself is moved to the worker's GPU.
     """
     linked = {name: value for name, value in values.items() if _may_share(value)}
     if len(linked) < _TWO:
         return {}
     try:
         whole = session.store_copy(tuple(linked.values()), only)
-    except UsageMistake:  # one after the other, to find out which
+    except UsageMistake:  # the caller copies one after the other, which finds out which it was
         return {}
     return {name: session.call_packed(_part, whole, place) for place, name in enumerate(linked)}
 
@@ -88,11 +88,11 @@ def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
 
 
 def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> dict[str, list[Any]]:
-    """Copies of registers, by name: one per worker, in the order of `workers`.
+    """Copies of registers: name -> one value per worker, in the order of `workers`.
 
     Raises:
-        UnknownName: no worker has it.
-        UsageMistake: one is not there on some of `workers`, or cannot be copied; the message names it.
+        UnknownName: no worker has the register.
+        UsageMistake: a register is missing on some of `workers`, or cannot be copied; the message names it.
         WorkerError: something else failed since errors were last raised.
     """
     registers = {name: session[name] for name in names}
@@ -106,7 +106,7 @@ def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> d
             return {name: [held[worker][place] for worker in workers] for place, name in enumerate(registers)}
         except WorkerError as error:
             if any(each.seq <= before or not is_by(each, UsageMistake) for each in error.failures.values()):
-                raise  # else one of them cannot be copied: one after the other, to find out which
+                raise  # else one cannot be copied: fetch one after the other to find out which
     return {name: _fetched(session, name, register, workers) for name, register in registers.items()}
 
 
@@ -117,7 +117,7 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
         reasons = {worker: failure.exception for worker, failure in error.failures.items()}
         if not all(isinstance(reason, UsageMistake) for reason in reasons.values()):
             raise
-        # Where some have none, what is wrong with that of the others says more.
+        # If some workers lack it, the errors of those that have it say more.
         there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
         have = session.ledger.names.holders(name)
         if not there and have and not reasons.keys() & have:

@@ -1,4 +1,4 @@
-"""In which order output that was kept until the end of a cell is shown."""
+"""Orders the output that was kept until the end of a cell."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Item:
-    """A piece of kept output: consecutive lines of one channel, one display, or a figure of the cell's end.
+    """A piece of kept output: consecutive lines of one channel, one display, or a figure shown at the end.
 
     Attributes:
         kind: ``"stdout"``, ``"stderr"``, ``"display"`` or ``"picture"``.
-        lines: without their newlines.
+        lines: the lines, without newlines.
         publish, data, kwargs: the display call, with its MIME bundle.
     """
 
@@ -28,7 +28,7 @@ class Item:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for output that reads the same; digits and addresses are compared as they stand."""
+        """Equal for output that reads the same; digits and addresses have to be equal too."""
         return self.kind, tuple(self.lines), tuple((mime, str(self.data[mime])) for mime in sorted(self.data))
 
 
@@ -37,7 +37,7 @@ Shown = list[tuple[tuple[int, ...], Item]]
 
 
 def append_lines(items: list[Item], channel: str, lines: Sequence[str]) -> None:
-    """Add lines to kept output, to the last piece of it if that is of the same channel."""
+    """Add lines to kept output; to its last piece if that is of the same channel."""
     if items and items[-1].kind == channel:
         items[-1].lines.extend(lines)
     else:
@@ -45,7 +45,7 @@ def append_lines(items: list[Item], channel: str, lines: Sequence[str]) -> None:
 
 
 def display_id(kwargs: Mapping[str, Any]) -> object:
-    """By which ``publish(data, **kwargs)`` can be updated; None: not at all."""
+    """The id by which ``publish(data, **kwargs)`` can be updated; None if it cannot."""
     return (kwargs.get("transient") or {}).get("display_id")
 
 
@@ -55,13 +55,13 @@ def by_worker(kept: Kept) -> Shown:
 
 
 def by_type(kept: Kept) -> Shown:
-    """Everybody's stdout, then everybody's stderr, then the displays: ``--group-outputs type``."""
+    """First stdout of all workers, then stderr, then the displays: ``--group-outputs type``."""
     order = ("stdout", "stderr", "display", "picture")
     return sorted(by_worker(kept), key=lambda shown: order.index(shown[1].kind))
 
 
 def by_order(kept: Kept) -> Shown:
-    """Lines as in `by_type`, then all first displays, then all second ones: ``--group-outputs order``."""
+    """Lines as in `by_type`, then all first displays, all second ones, ...: ``--group-outputs order``."""
     lines = [shown for shown in by_type(kept) if shown[1].kind in ("stdout", "stderr")]
     displays = (
         [((worker,), i) for i in kept[worker] if i.kind in ("display", "picture")] for worker in sorted(kept)
@@ -71,7 +71,7 @@ def by_order(kept: Kept) -> Shown:
 
 
 def by_equality(kept: Kept) -> Shown:
-    """Workers whose whole output is equal together, each text once: ``--output grouped``."""
+    """Group workers whose whole output is equal, and show it once: ``--output grouped``."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for worker in sorted(kept):
         groups.setdefault(tuple(item.key for item in kept[worker]), []).append(worker)

@@ -1,6 +1,6 @@
-"""What is shown while one waits for workers without a cell: at a start or a restart, for copies and checks.
+"""Shows progress of waits without a cell: a start or a restart, copies and checks.
 
-NCCL connects in seconds; all else comes after what the workers execute.
+Connecting NCCL takes seconds; the others wait for what the workers execute before.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
-"""Seconds without a word."""
+"""Seconds before anything is shown."""
 
 
 class _Arrival(Progress):
-    """Looks at workers of which it is waited for that they have nothing more to do."""
+    """Progress until the awaited workers have nothing more to do."""
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:
-        """Those who have nothing."""
+        """The workers that have nothing more to do."""
         return frozenset(
             each.worker for each in diagnosis.positions if each.state == "idle" and not each.behind
         )
@@ -38,14 +38,14 @@ def await_workers(
     wait: Callable[[Callable[[], None] | None], None] | None = None,
     workers: Sequence[int] | None = None,
 ) -> None:
-    """Wait until workers have executed what was sent to them; show meanwhile who is where.
+    """Wait until workers have executed what was sent to them; show meanwhile where each worker is.
 
     Args:
-        session: whose.
+        session: the session of the workers.
         publisher: the shell's display publisher.
-        output: as configured; nothing but ``live`` shows what is over when one looks at it.
-        wait: waits, and calls what it is given now and then; None: `Session.await_all`.
-        workers: who is waited for; None: all.
+        output: the configured output mode; progress is shown only with ``live``.
+        wait: a function that waits, and regularly calls its argument; None: `Session.await_all`.
+        workers: the workers to wait for; None: all.
 
     Raises:
         WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
@@ -73,14 +73,14 @@ def await_sent(
     timeout: float | None,
     workers: Sequence[int] | None = None,
 ) -> None:
-    """Wait until workers have executed what was sent to them; after a second it is shown who is where.
+    """Wait until workers have executed what was sent to them; after a second, show where each worker is.
 
     Args:
         front: the notebook's side.
-        session: whose.
-        verb: what is waiting, for who ends the wait.
-        timeout: seconds that it may take; None: as long as the session waits for anything.
-        workers: who is waited for; None: all.
+        session: the session of the workers.
+        verb: what waits, for the message if the wait is interrupted.
+        timeout: seconds; None: the session's timeout.
+        workers: the workers to wait for; None: all.
 
     Raises:
         WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.

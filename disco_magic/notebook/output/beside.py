@@ -1,4 +1,4 @@
-"""What workers show beside each other: their figures, and whatever they draw again and again in one place."""
+"""Shows workers' output side by side: figures, and output that is redrawn in place."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.arrange import Kept, Shown
 
 PATIENCE_S: Final = INTERVAL_S
-"""How long a figure that was shown waits for those of the other workers. They come about together; one that
-comes later hangs beside it all the same, in a display that changes then."""
+"""Seconds that a figure waits for those of the other workers, which usually come at about the same time. A
+later one is still shown beside it, by an update of the display."""
 
 WALLS: Final = 8
-"""Displays of a cell that can change: of a loop that never clears its output not all figures are kept."""
+"""Displays of a cell that can change; for a loop that never clears its output, older ones are fixed."""
 
 
 class Front(Protocol):
-    """Where it is shown: the page of a cell."""
+    """The page of a cell, on which the output is shown."""
 
     def publish(
         self,
@@ -33,34 +33,34 @@ class Front(Protocol):
         *,
         labelled: bool = False,
     ) -> None:
-        """Show what `workers` show, under a line with their label unless it has labels of its own."""
+        """Show a display of `workers`, below a line with their label unless `labelled`."""
 
     def write(self, workers: Sequence[int], channel: str, lines: Sequence[str]) -> None:
         """Show lines."""
 
     def label(self, workers: Sequence[int]) -> str:
-        """HTML of their names."""
+        """The names of `workers` as HTML."""
 
     def now(self) -> float:
-        """Seconds."""
+        """The time in seconds."""
 
     def is_watched(self) -> bool:
-        """Whether somebody calls `Beside.look` now and then."""
+        """Whether something calls `Beside.look` regularly."""
 
     def look_later(self) -> None:
-        """Where nobody does: once, soon, if it `has_unseen`."""
+        """If nothing does: call it once, soon, if there is something unseen."""
 
 
 class Beside:
-    """The figures of one cell, and what its workers replace by ``clear_output``. Needs the lock of its page.
+    """The figures of one cell, and output replaced by ``clear_output``. Callers hold the lock of the page.
 
-    A figure waits for a moment, then hangs on a `Wall`, to which the other workers' figures come. A worker
-    that has called ``clear_output`` is *live*: what it shows and writes from then on hangs there as well, and
-    each further call takes that down, when its next output comes.
+    A figure waits for a moment and is then hung on a `Wall`, to which the other workers' figures are added.
+    A worker that has called ``clear_output`` is *live*: its later displays and lines are hung there as well,
+    and each further call removes them when the worker's next output comes.
 
     Args:
-        front: where it is shown.
-        arrange: in which order figures of the cell's end stand beside each other.
+        front: the page.
+        arrange: orders the figures that are shown at the end of the cell.
     """
 
     def __init__(self, front: Front, arrange: Callable[[Kept], Shown]) -> None:
@@ -71,14 +71,14 @@ class Beside:
         self._last: Kept = {}
         self._walls: deque[Wall] = deque(maxlen=WALLS)
         self._live: set[int] = set()
-        self._outdated: dict[int, bool] = {}  # worker -> whether what it has stays until its next output
+        self._outdated: dict[int, bool] = {}  # worker -> whether its output stays until the next comes
 
     def is_live(self, worker: int) -> bool:
-        """Whether what `worker` shows will be replaced."""
+        """Whether the output of `worker` will be replaced."""
         return worker in self._live
 
     def add(self, worker: int, pictures: Sequence[Item]) -> None:
-        """Show `pictures`, soon."""
+        """Show `pictures` soon."""
         self._replace(worker)
         wall = self._wall_of(worker)
         if worker in self._live and not self._fit(wall, worker, pictures):
@@ -93,7 +93,7 @@ class Beside:
         self._front.look_later()
 
     def add_lines(self, worker: int, channel: str, lines: Sequence[str]) -> bool:
-        """Show lines of a worker that is live; False: they are lines as any, behind what it showed."""
+        """Show lines of a live worker. False: the caller shows them as usual, below its earlier output."""
         if worker in self._live:
             self._replace(worker)
             wall = self._wall_of(worker)
@@ -113,7 +113,7 @@ class Beside:
         self._front.look_later()
 
     def _fit(self, wall: Wall | None, worker: int, items: Sequence[Item]) -> bool:
-        """Whether `worker`, which is live, can show these as well; if not it is not, until it clears them."""
+        """Whether these fit into the place of `worker`, which is live; if not, it is live no longer."""
         hung = self._waiting if wall is None else wall.hung
         if fits([*hung.get(worker, []), *items]):
             return True
@@ -121,12 +121,12 @@ class Beside:
         return False
 
     def _begin(self) -> None:
-        """Something waits from now on, unless it does: who replaces it in time does not prolong that."""
+        """Start the wait, unless it has started: replacing the output does not prolong it."""
         if self._since is None:
             self._since = self._front.now()
 
     def pass_by(self, worker: int) -> None:
-        """`worker` goes on below what it has shown, and what it shows next comes behind that."""
+        """Fix what `worker` has shown; its next output comes below."""
         self._replace(worker)
         if worker in self._waiting:
             self._hang_waiting()
@@ -134,18 +134,18 @@ class Beside:
             self._walls[-1].passed.add(worker)
 
     def clear(self, worker: int, *, wait: bool) -> None:
-        """What `worker` shows goes when its next output comes; without `wait` also before, but not unseen."""
+        """Remove the output of `worker` when its next output comes; without `wait`, once it has been seen."""
         self._live.add(worker)
         self._outdated[worker] = wait and self._outdated.get(worker, True)
         self.look()
 
     def keep(self, worker: int, pictures: Sequence[Item]) -> None:
-        """Show `pictures` at the cell's end."""
+        """Keep `pictures` for the end of the cell."""
         if pictures:
             self._last.setdefault(worker, []).extend(pictures)
 
     def take(self, worker: int) -> list[Item]:
-        """Those of the end are not to be shown."""
+        """Take back the pictures that were kept for the end of the cell."""
         return self._last.pop(worker, [])
 
     def look(self, *, at_once: bool = False) -> None:
@@ -156,17 +156,17 @@ class Beside:
             self._hang_waiting()
         for wall in list(self._walls):
             wall.show(now, at_once=at_once)
-            if not wall.changed:  # all that hangs there was seen
+            if not wall.changed:  # everything on it has been seen
                 for worker in self._gone():
                     wall.take_down(worker)
                 wall.show(now)
 
     def has_unseen(self) -> bool:
-        """Whether another look would show something."""
+        """Whether another look would show something new."""
         return self._since is not None or any(wall.changed for wall in self._walls)
 
     def end(self) -> None:
-        """Show everything as it is at the end of the cell."""
+        """Show the final state, at the end of the cell."""
         for worker, pictures in self._last.items():
             self._replace(worker)
             self._waiting.setdefault(worker, []).extend(pictures)
@@ -184,7 +184,7 @@ class Beside:
         self._show_last(waiting)
 
     def _show_last(self, waiting: Kept) -> None:
-        """What was not shown before the end: lines as lines, one figure as any display, several as one."""
+        """Show the rest: lines as lines, a single figure as a plain display, several in one display."""
         for worker in [worker for worker in sorted(waiting) if all(map(is_text, waiting[worker]))]:
             for item in waiting.pop(worker):
                 self._front.write((worker,), item.kind, item.lines)
@@ -202,18 +202,18 @@ class Beside:
             self._front.publish(workers, gallery(shown, self._front.label), {}, labelled=True)
 
     def _gone(self) -> list[int]:
-        """Workers whose output is cleared, whether or not something comes after it."""
+        """Workers whose output is cleared even if no other output follows."""
         return [worker for worker, wait in self._outdated.items() if not wait]
 
     def _replace(self, worker: int) -> None:
-        """The next output of `worker` has come, or will not: what it has cleared goes."""
+        """Remove what `worker` has cleared: its next output has come, or will not come any more."""
         if self._outdated.pop(worker, None) is not None:
             self._waiting.pop(worker, None)
             for wall in self._walls:
                 wall.replace(worker, self._front.now())
 
     def _wall_of(self, worker: int) -> Wall | None:
-        """Where what `worker` shows now belongs; None: on one that is to be made."""
+        """The wall for the next output of `worker`; None if a new one has to be made."""
         if worker in self._live:
             its_own = (wall for wall in reversed(self._walls) if worker in wall.hung)
             found = next(its_own, None)
@@ -223,7 +223,7 @@ class Beside:
         return last if last is not None and last.is_open_to(worker) else None
 
     def _hang_waiting(self) -> None:
-        """Show those that wait, in a new place."""
+        """Show the waiting pictures on a new wall."""
         waiting, self._waiting, self._since = self._waiting, {}, None
         if not waiting:
             return

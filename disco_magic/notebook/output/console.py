@@ -1,9 +1,9 @@
-"""What is replaced in the process while cells run on workers, and put back afterwards.
+"""Replaces process-wide state while cells run on workers, and restores it afterwards.
 
-sys.stdout and sys.stderr (`streams.WorkerStream`), also where log handlers hold them (`handlers`), `publish`
-and `clear_output` of the shell's display publisher, its `showtraceback` (`formatting`), and the interpreter's
-switch interval. What is changed in libraries stays until the extension is unloaded (`libraries.changes`).
-Only the main thread replaces and restores.
+That is: sys.stdout and sys.stderr (`streams.WorkerStream`), also in log handlers (`handlers`); `publish` and
+`clear_output` of the shell's display publisher; its `showtraceback` (`formatting`); the interpreter's switch
+interval. Changes in libraries stay until the extension is unloaded (`libraries.changes`). Only the main
+thread replaces and restores.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ SWITCH_INTERVAL_S: Final = 0.001
 
 
 class Console:
-    """Keeps the process's output routed by worker as long as any cell runs.
+    """Routes the process's output by worker as long as any cell runs.
 
-    Cells may overlap (``--nowait``). Each is entered with `cell`; whatever user code has done to the streams
-    meanwhile (``redirect_stdout`` in four threads leaves a wrong one behind) is undone at the end of it, and
-    to the filters of warnings when the last one has ended.
+    Cells may overlap (``--nowait``). Each is entered with `cell`. What user code has done to the streams
+    meanwhile (``redirect_stdout`` in four threads leaves a wrong one) is undone at the end of each cell, and
+    changes of the warnings filters at the end of the last one.
     """
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._open: list[NotebookScope] = []
-        self._ended: list[CellHandle] = []  # cells that have ended, and were not reported yet
+        self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
         self._publishers: list[WorkerPublisher] = []
         self._formatting: WorkerFormatting | None = None
         self._filters: Filters | None = None
         self._libraries: Libraries | None = None
-        self._kept: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr, while nobody waits for a cell
+        self._kept: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr, while no cell is waited for
 
     @contextmanager
     def cell(self, scope: NotebookScope) -> Iterator[None]:
-        """Route output of `scope`'s workers; a scope that still runs at the end stays routed."""
+        """Route the output of `scope`'s workers; a scope that still runs at the end stays routed."""
         saved = self._save()
         try:
             self._open.append(scope)
@@ -70,22 +70,22 @@ class Console:
             self.settle()
 
     def settle(self, *_: object) -> None:
-        """Put everything back if nothing runs any more, else make sure that it is in place.
+        """Restore everything if no cell runs any more, else make sure that everything is replaced.
 
-        Also called after every cell of the notebook: only the main thread may replace streams, and an
-        asynchronous cell ends in a worker's.
+        Also called after every cell of the notebook, because only the main thread may replace streams and an
+        asynchronous cell ends in a worker's thread.
         """
         if threading.current_thread() is not threading.main_thread():
             return
         ended = [each for scope in self._open if not scope.running() and (each := scope.close())]
         for handle in ended:
             if handle.done() and handle.error is None:
-                handle.report_soon()  # "Run all" may ask for its value in the next cell
+                handle.report_soon()  # not now: with "Run all" the next cell may ask for its value
             else:
                 handle.report()
-        # Nobody else may keep them until then.
+        # Keep them until then: nothing else may.
         self._ended = [each for each in self._ended + ended if not each.is_told]
-        if self._kept is not None:  # cells that nobody waits for may have put others there since
+        if self._kept is not None:  # asynchronous cells may have replaced them since
             for channel, stream in zip(CHANNELS, self._kept, strict=True):
                 put_back(channel, stream)
             if not any(scope.running() for scope in self._open):
@@ -99,7 +99,7 @@ class Console:
             self._remove()
 
     def close(self) -> None:
-        """Put everything back now, also if nobody can be told any more how a cell has ended."""
+        """Restore everything now, even if a cell's outcome can no longer be reported."""
         try:
             for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
                 handle.report()
@@ -128,7 +128,7 @@ class Console:
             shell.displayhook = displayhook
 
     def _prepare_libraries(self) -> None:
-        # These bring NumPy, which loading the extension does not.
+        # Imported here because it loads NumPy, for which %load_ext should not wait.
         from disco_magic.notebook.libraries.changes import LIBRARIES
         from disco_magic.notebook.libraries.warned import Filters
 

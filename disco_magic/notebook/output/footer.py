@@ -1,9 +1,9 @@
-r"""The last lines of the terminal, below everything that is printed, while somebody waits for a cell.
+r"""The last lines of a terminal, below all printed output, while a cell is waited for.
 
 ::
 
     [0] a line            <- printed above: wipe the footer, print, draw it again
-    [1]  40%|####    |    <- the footer; the cursor stays behind its last character
+    [1]  40%|####    |    <- the footer; the cursor stays after its last character
     [2]  60%|######  |
 """
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 REDRAW_S: Final = 0.05
-"""Who prints more often than this prints without the footer; it comes back with the next look."""
+"""While output comes faster than this, the footer is hidden; the next look draws it again."""
 
 
 class Question:
-    """One that the user is asked; see `Footer.aside`. Two workers may ask the same: it equals itself only."""
+    """A question to the user; see `Footer.aside`. Compared by identity: two workers may ask the same."""
 
     __slots__ = ("out", "text")
 
@@ -33,28 +33,28 @@ class Question:
 
 
 class Footer:
-    """One per terminal, whoever prints: the lines of another cell must not land in it either."""
+    """One per terminal, for all that print: lines of another cell must not be printed into it either."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lock = new_rlock()  # as a page's: a finalizer may print while it is held
+        self._lock = new_rlock()  # reentrant, because a finalizer may print while it is held
         self._clock = clock
         self._out: Callable[[str], None] | None = None
         self._lines: Sequence[str] = ()
-        self._height = 0  # lines that are on the screen now
+        self._height = 0  # number of lines on the screen now
         self._drawn_at = float("-inf")
-        self._asking: list[Question] = []  # within each other; the last one is asked now
+        self._asking: list[Question] = []  # nested; the last one is being asked
 
     @property
     def covered(self) -> bool:
-        """Whether there are lines that are not on the screen now."""
+        """Whether there are lines and they are not on the screen now."""
         return bool(self._lines) and not self._height
 
     def show(self, out: Callable[[str], None], lines: Sequence[str]) -> None:
-        """Show `lines` in place of the present ones; each must be shorter than the terminal is wide.
+        """Replace the lines; each must be shorter than the width of the terminal.
 
         Args:
-            out: writes to the terminal, at once.
-            lines: none wipe the footer.
+            out: writes to the terminal, unbuffered.
+            lines: the new lines; none wipes the footer.
         """
         with self._lock:
             if self._asking:
@@ -65,7 +65,7 @@ class Footer:
             self._put(wipe + self._draw())
 
     def above(self, write: Callable[[str], object], text: str) -> None:
-        """``write(text)`` where the footer is, which goes down; `text` ends with a newline."""
+        """Write `text`, which ends with a newline, above the footer."""
         with self._lock:
             self._put(self._wipe())
             write(text)
@@ -74,14 +74,14 @@ class Footer:
 
     @contextmanager
     def aside(self, out: Callable[[str], None] | None = None, question: str = "") -> Iterator[Question]:
-        """Keep the footer away while a user answers a question, which is the last line by then.
+        """Hide the footer while the user answers a question, which is then the last line.
 
         Args:
-            out: writes to the terminal, at once.
-            question: written with it, and again below what is printed meanwhile; of what was typed so far the
-                terminal shows nothing then, but knows it. Without `out` the caller asks.
+            out: writes to the terminal, unbuffered.
+            question: written to `out`, and again below whatever is printed meanwhile. The terminal then does
+                not show what was typed so far, but keeps it. Without `out` the caller asks.
 
-        Yields what `withdraw` takes.
+        Yields the argument for `withdraw`.
         """
         asked = Question(out, question)
         try:
@@ -94,11 +94,11 @@ class Footer:
             self.withdraw(asked)
 
     def withdraw(self, asked: Question) -> None:
-        """Nobody waits for the answer any more; whoever asked may be stuck."""
+        """Drop a question whose answer is no longer awaited; the thread that asks may be stuck."""
         with self._lock:
             if asked in self._asking:
                 self._asking.remove(asked)
-                self._height = 0  # the user has left the line
+                self._height = 0  # the cursor has left the line
 
     def _put(self, text: str) -> None:
         out = self._asking[-1].out if self._asking else self._out
@@ -106,7 +106,7 @@ class Footer:
             out(text)
 
     def _wipe(self) -> str:
-        """To its first column, up to its first line, and clear from there."""
+        """The control codes that move to the first column of the first line and clear from there."""
         height, self._height = self._height, 0
         return f"\r\x1b[{height - 1}A\x1b[J" if height > 1 else "\r\x1b[J" * height
 

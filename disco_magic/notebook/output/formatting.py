@@ -1,7 +1,7 @@
-"""What goes wrong while a worker displays something: its cell fails there, as with any other error.
+"""Lets a cell fail if displaying a value fails on a worker, as with any other error.
 
-IPython's formatters print such a traceback and go on: from four workers, four of them without a label, in a
-cell that has ended well.
+IPython's formatters print the traceback and go on: four workers would print four tracebacks without labels,
+in a cell that succeeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FORMATTERS: Final = "IPython.core.formatters"
 
 
 class WorkerFormatting:
-    """Wraps `showtraceback` of the shell, on the instance."""
+    """Wraps the shell's `showtraceback`, on the instance."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -27,7 +27,7 @@ class WorkerFormatting:
         shell.showtraceback = self._show
 
     def remove(self) -> None:
-        """Undo it, unless somebody else has put something over it, which stays."""
+        """Remove the wrapper, unless something else has been installed over it."""
         if self._shell.__dict__.get("showtraceback") != self._show:
             return
         if self._before is not None:

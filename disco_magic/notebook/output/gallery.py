@@ -1,4 +1,4 @@
-"""Figures of several workers side by side, as HTML: each under its worker, as large as there is room for."""
+"""HTML for figures of several workers side by side, each below its worker's label, as large as possible."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     Tile = tuple[tuple[int, ...], Sequence[Item]]
 
-# Two beside each other in a notebook of ordinary width, with numbers that can still be read.
+# Two columns fit into a notebook of ordinary width, and numbers remain readable.
 _COLUMN_PX: Final = 340
 _GRID: Final = (
     "display:grid;gap:6px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{}px),1fr));"
-    "padding-left:calc(var(--jp-code-padding,-3px) + 3px)"  # under the labels of lines
+    "padding-left:calc(var(--jp-code-padding,-3px) + 3px)"  # aligned with the labels of lines
 )
 _LABEL: Final = (
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
@@ -30,25 +30,25 @@ _LABEL: Final = (
 )
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
 HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
-"""The forms in which values of several workers can be shown together."""
+"""The MIME types in which values of several workers can be shown together."""
 _TEXT: Final = f"{_LABEL};white-space:pre-wrap;overflow-wrap:anywhere"
 _ERROR: Final = f"{_TEXT};background:var(--jp-rendermime-error-background,#fdd)"
-# Comments are found to be passed over; what is quoted may hold the end of the tag.
+# Comments are matched to skip them; quoted text may contain the end of the tag.
 _SVG: Final = re.compile(rb"""<!--.*?-->|<svg(?=[\s/>])(?:[^>"']|"[^"]*"|'[^']*')*""", re.DOTALL)
 _NAMESPACE: Final = re.compile(rb"""(?<![\w:.-])xmlns\s*=""")
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-# As JupyterLab paints them behind an image of transparent background.
+# JupyterLab's colours behind images with a transparent background.
 _BACKGROUNDS: Final = {"light": "#ffffff", "dark": "#000000"}
 
 
 def is_picture(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a display is an image and nothing else, which will not change in its place."""
+    """Whether a display is only an image that will not be updated in place."""
     lasting = not kwargs.get("update") and not display_id(kwargs)
     return lasting and "text/html" not in data and any(form in data for form in _FORMS)
 
 
 def is_held(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a display can stand among others in one display, and nobody but us will change it."""
+    """Whether a display can be combined with others in one display, and only we will change it."""
     known = {"text/plain", "text/html", *_FORMS}
     return is_picture(data, kwargs) or (
         "text/html" in data and known.issuperset(data) and not kwargs.get("update") and not display_id(kwargs)
@@ -56,20 +56,20 @@ def is_held(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def is_text(item: Item) -> bool:
-    """Whether it is lines, not a display."""
+    """Whether the item consists of lines, not of a display."""
     return item.kind in ("stdout", "stderr")
 
 
 def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, str]:
-    """MIME bundle of several pictures, in the order of `shown`; `label` gives the HTML of workers' names.
+    """MIME bundle of several pictures, in the order of `shown`; `label` returns workers' names as HTML.
 
-    SVG becomes an image, too: within HTML the names of one drawing's parts would hold for the others.
+    SVGs become images: inline in HTML, they would share the ids of their elements.
     """
     return tiled([(workers, [picture]) for workers, picture in shown], label)
 
 
 def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[str, str]:
-    """As `gallery`, with pictures, tables and lines one above the other in each of `tiles`."""
+    """Like `gallery`, with pictures, tables and lines below each other in each of `tiles`."""
     html = [
         f'<div><div style="{_LABEL}">{label(workers)}</div>{"".join(map(_html, items))}</div>'
         for workers, items in tiles
@@ -111,7 +111,7 @@ def _image(picture: Item) -> str:
 
 
 def _standing_alone(svg: bytes | str) -> bytes:
-    """With its namespace: within HTML nobody needs it, as the content of an image it is broken without."""
+    """An SVG with its namespace, which is optional inline in HTML but required as an image."""
     content = svg.encode() if isinstance(svg, str) else svg
     opening = next((tag for tag in _SVG.finditer(content) if tag[0].startswith(b"<svg")), None)
     if opening is None or _NAMESPACE.search(opening[0]):
@@ -129,7 +129,7 @@ def _told(picture: Item) -> dict[str, Any]:
 
 
 def _width(picture: Item) -> int:
-    """How wide it is in pixels; where that is not easily told, as wide as a column."""
+    """The width of a picture in pixels; that of a column if it is not easily found."""
     form = _form(picture) or ""
     told = _told(picture).get(form, {}).get("width")
     if told is None and form == "image/png":
@@ -141,12 +141,12 @@ def _png_width(content: str) -> int | None:
     try:
         head = base64.b64decode(content[:32])
     except ValueError:
-        return None  # whatever somebody displays as a picture: front ends show that it is none
+        return None  # not an image at all, which front ends will show
     return int.from_bytes(head[16:20], "big") if head.startswith(_PNG) else None
 
 
 def _base64(content: bytes | str) -> str:
-    """IPython's formatters give bytes, text that is encoded already, or the text of an SVG."""
+    """Base64 of what IPython's formatters return: bytes, encoded text, or the text of an SVG."""
     if isinstance(content, str) and content.lstrip().startswith("<"):
         content = content.encode()
     return base64.b64encode(content).decode() if isinstance(content, bytes) else "".join(content.split())

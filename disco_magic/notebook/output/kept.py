@@ -1,4 +1,4 @@
-"""How the output of one cell is put on screen at its end, in an order that does not depend on timing."""
+"""Shows the output of one cell at its end, in an order that does not depend on timing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class KeptPage(Page):
     """Shows everything when the last worker has finished, in an order that does not depend on timing.
 
     Args:
-        arrange: takes worker -> items, returns what to show, in order, with the workers it came from.
+        arrange: takes worker -> items; returns the items to show, in order, with their workers.
 
     At most `transcript.LIMIT` characters of lines are kept per worker; a line says how many were left out.
-    Lines of threads that outlive the cell are shown as they come. Of what is kept nothing depends on timing,
-    also not into how many messages a kernel puts it: lines without a display between them make one.
+    Lines of threads that outlive the cell are shown as they come. The number of messages that a kernel sends
+    does not depend on timing either: lines without a display between them are sent as one.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class KeptPage(Page):
         self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
         self._sizes = dict.fromkeys(workers, 0)
         self._left_out = dict.fromkeys(workers, 0)
-        self._outdated: set[int] = set()  # workers whose next output takes the place of what they have
+        self._outdated: set[int] = set()  # workers whose next output replaces what they have
 
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
         """See `Page.lines`."""
@@ -71,7 +71,7 @@ class KeptPage(Page):
             self._kept[worker].append(Item("display", [], publish, data, kwargs))
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`
-        """Forget what this worker has written so far; with `wait` when it writes or shows something else."""
+        """Drop this worker's output so far; with `wait`, when its next output comes."""
         if worker in self._kept:
             self._outdated.add(worker)
             if not wait:
@@ -107,7 +107,7 @@ class KeptPage(Page):
 
 
 def _last_pictures(items: list[Item]) -> list[Item]:
-    """Take the images that one worker has shown last, with nothing behind them, out of `items`."""
+    """Remove the images at the end of one worker's `items`, and return them as pictures."""
     first = len(items)
     while first and is_picture(items[first - 1].data, items[first - 1].kwargs):
         first -= 1

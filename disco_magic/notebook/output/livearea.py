@@ -1,4 +1,4 @@
-r"""The part of a cell's output that changes in place and is gone at its end: bars, and who is where.
+r"""The part of a cell's output that changes in place and is gone at its end: progress bars and status lines.
 
 ::
 
@@ -6,7 +6,7 @@ r"""The part of a cell's output that changes in place and is gone at its end: ba
     worker 1: flush()               -> Sink --touch--+-> LiveArea -- rows, at most 5 times a second --> Screen
     the thread that waits: look(), 10 times a second -+
 
-There is no thread for it. What changes within a pause is shown by the next touch or look, or by the end.
+There is no thread for it. A change within the interval is shown by the next touch or look, or at the end.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Row(NamedTuple):
     """One line of the area.
 
     Attributes:
-        workers: whose it is.
-        text: without their prefix.
-        status: whether it is ours and not the workers' own.
+        workers: the workers it belongs to.
+        text: the line without their prefix.
+        status: whether the line is ours, not the workers' output.
     """
 
     workers: tuple[int, ...]
@@ -39,33 +39,33 @@ class Row(NamedTuple):
 
 
 class Screen(Protocol):
-    """A place where rows can be replaced by others."""
+    """A place where rows can be replaced."""
 
     waited: bool
-    """Whether rows may be there only while somebody waits for the cell: else they would be in the way of
-    what the user types."""
+    """Whether rows may be shown only while the cell is waited for, because the user may type there
+    otherwise."""
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show `rows` instead of what was shown; without any, take no room."""
+        """Replace the rows; without any, take up no space."""
 
     def cleared(self) -> None:
-        """Its rows were taken away with the output around them."""
+        """Note that the rows were removed together with the output around them."""
 
     def covered(self) -> bool:
-        """Whether something else was shown since, and the rows are not to be seen."""
+        """Whether other output has hidden the rows since."""
 
 
 class LiveArea:
-    """What one cell shows in place. All but `wait` and what is read need the lock of the cell's page.
+    """The live area of one cell. All methods but `wait` and the properties need the lock of the cell's page.
 
     Args:
-        screen: where.
-        channels: whose unfinished lines are shown; one that goes elsewhere (``2>file``) is none of ours.
-        context: the cell's own, so that what is shown lands in its output whichever thread draws.
+        screen: where the rows are shown.
+        channels: channels whose unfinished lines are shown; not one that goes elsewhere (``2>file``).
+        context: the cell's context, so that the rows appear in its output whichever thread draws.
 
     Attributes:
         quiet_since: when the workers last wrote anything, or when the cell was sent.
-        failure: what ended the area before its time; a display that fails must not fail the cell.
+        failure: the error that ended the area early; a failing display must not fail the cell.
     """
 
     def __init__(
@@ -85,37 +85,37 @@ class LiveArea:
         self._status: Sequence[Row] = ()
         self._shown: list[Row] = []
         self._due = self.quiet_since
-        self._waiting: list[None] = []  # one per waiter: a list can be changed without a lock
+        self._waiting: list[None] = []  # one per waiter; a list can be changed without a lock
         self._drawing = False
         self._closed = False
 
     def touch(self, sink: Sink) -> None:
-        """An unfinished line has changed."""
+        """Note that an unfinished line has changed."""
         if not self._closed:
             self._sinks[sink.worker] = sink
             self.quiet_since = self._clock()
             self._draw_if_due(self.quiet_since)
 
     def wrote(self, worker: int) -> None:
-        """A worker has written whole lines, perhaps the end of one that was shown."""
+        """Note that a worker has written whole lines, perhaps the end of one that was shown."""
         self.quiet_since = self._clock()
         if worker in self._sinks:
             self._draw_if_due(self.quiet_since)
 
     def look(self, status: Sequence[Row] | None) -> None:
-        """The waiting thread has nothing else to do; `status` are its own rows, None: those of last time."""
+        """Draw if it is time; called by the waiting thread. `status`: its rows, None for the last ones."""
         if status is not None:
             self._status = status
         self._draw_if_due(self._clock())
 
     def wait(self) -> None:
-        """Somebody waits for the cell from now on, and looks: what is over at once need not be shown."""
+        """Note that a thread begins to wait for the cell. What is over within the interval is not shown."""
         self._waiting.append(None)
         if not self._shown:
             self._due = max(self._due, self._clock() + INTERVAL_S)
 
     def end_wait(self) -> None:
-        """They do not any more; nobody would keep their rows up to date."""
+        """Note that a wait has ended, and remove the status rows, which nothing would update any more."""
         self._waiting.pop()
         self._status = ()
         if self._shown:
@@ -123,16 +123,16 @@ class LiveArea:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for the cell, and so looks."""
+        """Whether a thread waits for the cell, and so calls `look`."""
         return bool(self._waiting)
 
     def cleared(self) -> None:
-        """The cell's output was cleared, and with it what was shown here."""
+        """Note that the cell's output was cleared, and the rows with it."""
         self._shown = []
         self._screen.cleared()
 
     def close(self) -> None:
-        """Take no room any more."""
+        """Remove the rows for good."""
         self._sinks.clear()
         self._status = ()
         if self._shown:
@@ -144,7 +144,7 @@ class LiveArea:
             self._draw(now)
 
     def _draw(self, now: float) -> None:
-        # A finalizer that prints may come in here, in the middle of drawing.
+        # A finalizer that prints may call this in the middle of drawing.
         if self._closed or self._drawing:
             return
         self._drawing = True

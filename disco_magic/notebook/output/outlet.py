@@ -1,4 +1,4 @@
-"""Where the lines of one cell leave: the stream that was current when the cell was sent, and its looks."""
+"""Writes the lines of one cell to the stream that was current when the cell was sent, with prefixes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = (36, 33, 35, 32, 34)
 """ANSI colours of workers 0, 1, 2, ...: cyan, yellow, magenta, green, blue. Red is for errors."""
-# What JupyterLab and nbconvert show for them.
+# The same colours as JupyterLab and nbconvert show them.
 _HTML_COLOURS: Final = {32: "#00a250", 33: "#ddb62b", 34: "#208ffb", 35: "#d160c4", 36: "#60c6c8"}
 
 
 @contextmanager
 def collected(outlets: Iterable[Outlet]) -> Iterator[None]:
-    """Within this, each outlet writes in one piece what comes before another one writes, or before a display.
+    """In the ``with`` block, let each outlet collect its lines until another one writes, or until a display.
 
-    A kernel sends what was written when a timer says so. In how many messages, and whether a line of stderr
-    comes before the line of stdout that was written first, would change from run to run.
+    A kernel sends written text when a timer fires. So the number of messages, and whether a line of stderr
+    comes before an earlier line of stdout, would change from run to run.
     """
     all_of_them = list(outlets)
     for outlet in all_of_them:
@@ -42,17 +42,17 @@ class Outlet:
     """One channel of one cell.
 
     Args:
-        stream: where its lines go.
-        among: workers of the session; their prefixes are equally wide.
+        stream: the stream for the lines.
+        among: number of workers of the session; their prefixes are equally wide.
 
-    Holds the stream's `write` as it was at submit: IPython replaces it for the time of a cell to record the
-    output in its history, so a late line of an asynchronous cell is recorded with that cell, too. Which cell
-    shows it is decided by the context that the worker runs in, see `NotebookScope.context`.
+    Holds the stream's `write` as it was when the cell was sent: IPython replaces it during a cell to record
+    output in its history, so late lines of an asynchronous cell are recorded with that cell too. Which cell
+    shows them is decided by the context that the worker runs in, see `NotebookScope.context`.
 
     Attributes:
         notebook: whether the stream is a kernel's.
         terminal: whether it is a terminal.
-        rich: whether it shows colours, and the user wants them.
+        rich: whether to use colours: the stream shows them, and the user has not turned them off.
     """
 
     def __init__(self, stream: Any, among: int = 1) -> None:
@@ -67,7 +67,7 @@ class Outlet:
         self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
 
     def write(self, text: str) -> None:
-        """Write whole lines in one piece, above the prompt if the user is at it, and above any live area."""
+        """Write whole lines in one piece, above IPython's prompt and above any live area."""
         if self._collected is None:
             self._put(text)
             return
@@ -87,21 +87,21 @@ class Outlet:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be written any more: somebody had put a file in the place of the stream."""
+        """Whether the stream was closed, such as a file that had replaced `sys.stdout`."""
         return bool(getattr(self._base, "closed", False))
 
     def write_unrecorded(self, text: str) -> None:
-        """Write at once what will not stay, past IPython's record of the output."""
+        """Write temporary text at once, without recording it in IPython's history."""
         type(self._base).write(self._base, text)
         self._base.flush()
 
     def lines(self, workers: Sequence[int], lines: Sequence[str]) -> None:
-        """Write whole lines, each under the workers' prefix."""
+        """Write whole lines, each with the workers' prefix."""
         prefix = self.prefix(workers)
         self.write("".join(f"{prefix}{line}\n" for line in lines))
 
     def flush(self) -> None:
-        """Bring everything written before what is displayed next."""
+        """Write everything that was collected, before the next display."""
         if self._collected is not None:
             if not self._collected:
                 return
@@ -110,11 +110,11 @@ class Outlet:
         self._base.flush()
 
     def collect(self, others: Sequence[Outlet]) -> None:
-        """From now on `flush` writes, in one piece, what was written since; so does another one's `write`."""
+        """Collect lines until `flush`, or until one of `others` writes."""
         self._collected, self._others = [], others
 
     def end_collecting(self) -> None:
-        """Not any more."""
+        """Write what was collected, and collect no more."""
         self.flush()
         self._collected, self._others = None, ()
 
@@ -124,15 +124,15 @@ class Outlet:
         return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
 
     def _colour(self, workers: Sequence[int]) -> int:
-        """ANSI number of the colour of their prefix."""
+        """The ANSI number of the colour of the workers' prefix."""
         return _COLOURS[workers[0] % len(_COLOURS)]
 
     def label(self, workers: Sequence[int]) -> str:
-        """``[0]``, and blanks up to the width of ``[10]`` in a session of as many."""
+        """``[0]``, padded to the width of the widest label in the session."""
         return padded(workers, self._among)
 
     def prefix(self, workers: Sequence[int]) -> str:
-        """``[0] ``, coloured where colours are shown and NO_COLOR is not set."""
+        """``[0] ``, coloured if colours are shown and NO_COLOR is not set."""
         padded_label, label = self.label(workers), ranges(workers)
         if not self.rich:
             return f"{padded_label} "

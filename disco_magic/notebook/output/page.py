@@ -1,9 +1,9 @@
-"""How the output of one cell is put on screen while it runs; `kept` has how it is put there at its end.
+"""Shows the output of one cell while it runs; `kept` shows it at the end.
 
 ::
 
     worker 0: print -> Sink -- lines -->  Page  -- one write -->  Outlet -> the cell's own stream
-    worker 1: print -> Sink -- lines -->  (one lock)   -->  LiveArea: what is unfinished, see there
+    worker 1: print -> Sink -- lines -->  (one lock)   -->  LiveArea: unfinished lines, see there
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Page:
 
     Args:
         workers: the workers that run the cell.
-        shown: those whose output is shown; the others' is only recorded.
-        publisher: the shell's display publisher, which a live area in a notebook needs, and figures.
-        arrange: in which order workers' figures are shown, side by side.
-        among: workers of the session, whose prefixes are equally wide.
+        shown: the workers whose output is shown; that of the others is only recorded.
+        publisher: the shell's display publisher, for figures and the live area of a notebook.
+        arrange: orders the workers' figures, which are shown side by side.
+        among: number of workers of the session; their prefixes are equally wide.
 
     Attributes:
-        area: what changes in place; None where nothing can, or if nobody is shown.
+        area: the live area; None if the place cannot change, or no worker is shown.
 
-    What callers may rely on: `lock` is held around everything, so a line, or a label with its display, is
-    never torn; `finish` may come more than once per worker.
+    Callers may rely on this: `lock` is held around everything, so a line, or a label and its display, stay
+    together; `finish` may be called more than once per worker.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Page:
         self._running = set(workers)
         self._publisher = publisher
         self._beside = Beside(self, arrange)
-        # What the controller shows for this cell comes from a thread that runs another cell by then.
+        # The controller shows output of this cell from a thread that may run another cell by then.
         self._context = copy_context()
         self.area = self._area(publisher, clock)
         BARS.enter()
@@ -84,25 +84,25 @@ class Page:
 
     @property
     def running(self) -> bool:
-        """Whether a worker has not finished."""
+        """Whether any worker has not finished."""
         return bool(self._running)
 
     @property
     def finished(self) -> frozenset[int]:
-        """Workers that have ended the cell; needs no lock."""
+        """The workers that have ended the cell; needs no lock."""
         return self._workers - self._running
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is no place any more where the cell's output could stand."""
+        """Whether there is no place any more for the cell's output."""
         return any(outlet.is_closed for outlet in self._outlets.values())
 
     def shows(self, worker: int) -> bool:
-        """Whether what `worker` writes is to be seen; needs no lock."""
+        """Whether the output of `worker` is shown; needs no lock."""
         return worker in self._shown
 
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        """Whole lines of one worker."""
+        """Show whole lines of one worker."""
         if worker in self._shown:
             if not self._beside.add_lines(worker, channel, lines):
                 self.write((worker,), channel, lines)
@@ -110,13 +110,13 @@ class Page:
                 self.area.wrote(worker)
 
     def touch(self, sink: Sink) -> None:
-        """A worker has an unfinished line to show, and it has changed."""
+        """Note that the unfinished line of a worker has changed."""
         BARS.install()
         if self.area is not None and sink.worker in self._shown:
             self.area.touch(sink)
 
     def look(self, status: Sequence[Row] | None = None) -> None:
-        """Bring the live area up to date, unless a worker writes just now: who waits never stands in line."""
+        """Update the live area, unless a worker is just writing: the waiting thread does not queue for it."""
         if self.area is not None and self.lock.acquire(blocking=False):
             try:
                 self.area.look(status)
@@ -126,7 +126,7 @@ class Page:
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Somebody waits for the cell within this, and looks; images wait for others only as long."""
+        """In this block, a thread waits for the cell and calls `look`; only then images wait for others."""
         if self.area is None:
             yield
             return
@@ -136,16 +136,16 @@ class Page:
         finally:
             with self.lock:
                 self.area.end_wait()
-                if not self.area.is_waited_for:  # nobody will look whether their patience is over
+                if not self.area.is_waited_for:  # nothing would show the waiting images later
                     self._beside.look(at_once=True)
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
     ) -> None:
-        """Rich data of one worker, under a line that names it; an update stays in its place.
+        """Show rich data of one worker below a line with its label; updates stay in place.
 
-        An image, as `plt.show` displays it, stands beside those of the other workers, unless one of them has
-        gone on to write or show something else. So does all that a worker replaces by `clear`.
+        An image, such as `plt.show` displays, is shown beside those of the other workers, unless one of them
+        has written or shown something else since. So is output that a worker replaces with `clear`.
         """
         if worker not in self._shown:
             return
@@ -176,7 +176,7 @@ class Page:
             return
         timer = threading.Timer(INTERVAL_S, self._look_again)
         timer.daemon = self._will_look = True
-        Context().run(timer.start)  # it looks for all workers
+        Context().run(timer.start)  # it belongs to no worker
 
     def _look_again(self) -> None:
         with self.lock:
@@ -186,15 +186,15 @@ class Page:
                 self.look_later()
 
     def now(self) -> float:
-        """Seconds."""
+        """The time in seconds."""
         return self._clock()
 
     def label(self, workers: Sequence[int]) -> str:
-        """HTML of their names."""
+        """The names of `workers` as HTML."""
         return self._outlets["stdout"].label_html(workers)
 
     def write(self, workers: Sequence[int], channel: str, lines: Sequence[str]) -> None:
-        """Lines under the workers' label."""
+        """Write lines with the workers' label."""
         self._outlets[channel].lines(workers, lines)
 
     def publish(
@@ -205,8 +205,8 @@ class Page:
         *,
         labelled: bool = False,
     ) -> None:
-        """A display of the cell's own about `workers`; under their label, unless it has labels in it."""
-        # A copy: whoever calls may be in the context itself, or in a worker's, where displays come back here.
+        """Publish a display of the controller about `workers`, below their label unless it is `labelled`."""
+        # A copy: the caller may be in this context already, or in a worker's, where displays come back here.
         context, publish = self._context.copy(), self._publisher.publish
         context.run(self._publish, workers, publish, data, kwargs, labelled=labelled)
 
@@ -227,15 +227,15 @@ class Page:
         publish(data, **{**kwargs, "metadata": marked})
 
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
-        """Figures of one worker, to be shown beside those of the others when the last one has ended."""
+        """Keep figures of one worker; they are shown beside those of the others at the end."""
         if worker in self._shown and self.running:
             self._beside.keep(worker, pictures)
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:
-        """Clear what `worker` has shown; no worker wipes the others' lines.
+        """Clear the output of `worker`, but not the lines of others.
 
-        Where it is shown alone that is the cell's output; else its figures, and what it has written since it
-        did so for the first time. Nothing goes where nothing can change.
+        If only this worker is shown, the cell's whole output is cleared; otherwise its figures, and what it
+        has written since its first call. Nothing is cleared where output cannot change.
         """
         if self._shown == {worker}:
             clear(wait=wait)
@@ -245,7 +245,7 @@ class Page:
             self._beside.clear(worker, wait=wait)
 
     def finish(self, worker: int) -> None:
-        """`worker` will write no more, except from threads that it left behind."""
+        """Note that `worker` has ended the cell; only threads that it started may still write."""
         was_running = self.running
         self._running.discard(worker)
         if was_running and not self.running:
@@ -255,16 +255,16 @@ class Page:
             self._context.run(self._end)
 
     def _end(self) -> None:
-        """Show what was to be shown at the end."""
+        """Show what was kept for the end."""
         self._beside.end()
 
     def note(self, workers: Sequence[int], lines: Sequence[str]) -> None:
-        """Add lines of the controller's own about `workers` to the cell's stderr."""
+        """Add lines of the controller about `workers` to the cell's stderr."""
         with self.lock:
             self._context.run(self._outlets["stderr"].lines, workers, lines)
 
     def close(self) -> None:
-        """Nobody will write any more, whether or not every worker said so."""
+        """End the page, even if not every worker has called `finish`."""
         with self.lock:
             for worker in sorted(self._running):
                 self.finish(worker)

@@ -1,4 +1,4 @@
-"""`print` in a worker's cell, for the one place where replacing sys.stdout is not enough."""
+"""`print` in a worker's cell, for the one case in which replacing sys.stdout is not enough."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from disco_magic.isolation.streams import WorkerStream
 
 
 def over_the_prompt(stream: object) -> bool:
-    """Whether `stream` is what prompt_toolkit puts over sys.stdout while IPython waits at its prompt.
+    """Whether `stream` is prompt_toolkit's replacement of sys.stdout while IPython waits at its prompt.
 
-    It prints above the line the user is typing; writing below it would tear that line.
+    It prints above the line that the user types; writing past it would garble that line.
     """
     return type(stream).__module__.startswith("prompt_toolkit")
 
 
 class _WorkerPrint(WholePrint):
-    """As it; an asynchronous cell that prints while the user types keeps its worker's prefix."""
+    """A whole print that keeps the worker's prefix when a cell prints while the user types."""
 
     def __call__(self, *values: Any, file: Any = None, **options: Any) -> None:
         """See `print`."""

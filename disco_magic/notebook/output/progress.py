@@ -1,4 +1,4 @@
-"""What a cell that takes long shows of its workers: who is where, who waits for whom, who is done."""
+"""Status lines of a long-running cell: where each worker is, for whom it waits, which are done."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from disco_magic.session.pending import PendingCell
 
 PERIOD_S: Final = 0.5
-"""How often the workers are looked at."""
+"""Interval of looks at the workers."""
 
 
 class Progress:
     """Looks at the workers of one cell, for the thread that waits for it.
 
     Args:
-        page: the cell's.
-        area: the page's.
-        workers: those that run the cell.
+        page: the cell's page.
+        area: the page's live area.
+        workers: the workers that run the cell.
         diagnose: `Session.doctor`.
-        after_s: how long the workers must have shown nothing before a line per group of them appears. From
-            then on it stays: lines that come and go would move what stands below them.
-        ending: when the cell will end, if somebody has asked it to: shown at once, below the others.
-        seq: of the cell; None: not known. Who is at an earlier command keeps it waiting, which is said below.
+        after_s: seconds without output before a line per group of workers appears. From then on the lines
+            stay: lines that come and go would move the output below them.
+        ending: when the cell will end, if it was asked to; shown at once, below the other lines.
+        seq: the cell's sequence number, or None. A line tells which earlier commands delay the cell.
         spares: the cells before it that the stop button leaves alone, see `PendingCell.spares`.
 
     Attributes:
-        failure: why it does not look any more; the cell goes on without.
+        failure: the error that ended the looks; the cell goes on.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Progress:
         self._due = float("-inf")
 
     def look(self) -> None:
-        """Nothing has come for a while: show where the workers are, if it is time."""
+        """Show where the workers are, if it is time; called while nothing else happens."""
         self._page.look(self._rows() if self._is_due() else None)
 
     def _is_due(self) -> bool:
@@ -95,7 +95,7 @@ class Progress:
         return rows
 
     def _behind(self, diagnosis: Diagnosis) -> Row | None:
-        """What it comes after on workers that have not begun it, and what the stop button means for that."""
+        """The line about earlier commands that delay the cell, and what the stop button does to them."""
         before = [] if self._seq is None else diagnosis.before(self._seq, self._workers)
         if not before:
             return None
@@ -105,16 +105,16 @@ class Progress:
         return Row(tuple(each.worker for each in before), text, status=True)
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
-        """Who has done what is waited for."""
+        """The workers that are done."""
         return self._page.finished
 
 
 def look_at(
     pending: PendingCell, page: Page, workers: Sequence[int], after_s: float | None
 ) -> Callable[[], None] | None:
-    """What to call while nothing comes of a cell; None if its page has no place for it.
+    """The function to call while a cell is waited for; None if its page has no live area.
 
-    `after_s` as in `Progress`, None: nothing is shown but when it will end.
+    `after_s` as in `Progress`; None shows only when the cell will end.
     """
     if page.area is None:
         return None
@@ -131,7 +131,7 @@ def look_at(
 
 
 def status_rows(diagnosis: Diagnosis, workers: frozenset[int], finished: frozenset[int]) -> list[Row]:
-    """A row per group of `workers` that do the same; those in `finished` have ended the cell."""
+    """One row per group of `workers` that do the same, and one for those that have `finished`."""
     busy = Diagnosis(
         diagnosis.session_id,
         tuple(each for each in diagnosis.positions if each.worker in workers - finished),
@@ -152,7 +152,7 @@ def _text(group: Sequence[Position]) -> str:
 
 
 def _duration(group: Sequence[Position]) -> str:
-    """How long the one that does it longest has been doing it; in tenths only as long as they matter."""
+    """The longest duration in the group; in tenths only while they matter."""
     longest = max(group, key=lambda each: each.seconds or 0.0)
     seconds = longest.seconds
     if seconds is None:

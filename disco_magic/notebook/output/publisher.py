@@ -1,4 +1,4 @@
-"""`display` and `clear_output` called on a worker."""
+"""Handles `display` and `clear_output` on a worker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NAMES = ("publish", "clear_output")
 
 
 class WorkerPublisher:
-    """Wraps `publish` and `clear_output` of the shell's present display publisher, on the instance.
+    """Wraps `publish` and `clear_output` of the shell's current display publisher, on the instance.
 
-    On the instance, because it may be a stand-in (``%%capture``), and so that `remove` is a plain deletion.
+    On the instance, because it may be temporary (``%%capture``), and because `remove` is then a deletion.
     """
 
     def __init__(self, shell: Shell) -> None:
@@ -32,7 +32,7 @@ class WorkerPublisher:
         return self._publisher is publisher
 
     def remove(self) -> None:
-        """Undo it, but for what somebody else has put something over, which stays."""
+        """Remove the wrappers, except one over which something else has been installed."""
         present = vars(self._publisher)
         for name, ours in self._ours().items():
             if present.get(name) != ours:
@@ -55,14 +55,14 @@ class WorkerPublisher:
             sink.display(self._publish_below, data, {**kwargs, "metadata": metadata})
 
     def _is_text(self, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
-        """Whether lines of text are all that the front end could show of this, now and later."""
+        """Whether the front end can only show this as lines of text, now and later."""
         if "text/plain" not in data or kwargs.get("update") or display_id(kwargs):
             return False
         only_text = set(data) == {"text/plain"}
         return only_text or not (self._has_front_end() or getattr(self._shell, "mime_renderers", None))
 
     def _has_front_end(self) -> bool:
-        """Terminal IPython's own publisher does nothing but print the plain text."""
+        """Whether there is a front end; the publisher of terminal IPython only prints the plain text."""
         from IPython.core.displaypub import DisplayPublisher
 
         return type(self._publisher) is not DisplayPublisher

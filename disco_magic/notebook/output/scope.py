@@ -1,4 +1,4 @@
-"""What the notebook adds to one cell on the workers: where output goes and how the last value is rendered."""
+"""The notebook's part in one cell on the workers: routes its output and renders its last value."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class NotebookScope:
 
     Args:
         shell: formats values.
-        workers: those that run the cell.
+        workers: the workers that run the cell.
         mode: one of `option_types.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
         show: display filter; None shows all of `workers`.
-        among: workers of the session.
+        among: number of workers of the session.
 
     Attributes:
-        handle: the cell on its way, from when it was sent until `close`.
-        show: those whose values are shown; None: everybody's.
+        handle: the handle of the cell, from sending until `close`.
+        show: the workers whose values are shown; None: all.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class NotebookScope:
         self._ghosts: list[weakref.ref[Context]] = []
 
     def running(self) -> bool:
-        """Whether a worker has not ended the cell; one that was told to skip it never begins it.
+        """Whether any worker has not ended the cell; a worker that skips it never begins it.
 
-        The handle decides: a worker's last line comes before its reply, which says whether it failed.
+        The handle decides: a worker's reply, which says whether it failed, comes after its last line.
         """
         return self.page.running if self.handle is None else not self.handle.done()
 
     def context(self, worker: int) -> Context:
-        """The submitting cell's context with this worker's sink in it.
+        """A copy of the submitting cell's context, with this worker's sink in it.
 
-        A copy of the cell's own context pins what the worker prints and displays, also after the cell has
-        ended, to this cell: ipykernel keeps each message's parent in context variables. A copy per worker,
-        because two threads cannot enter one context.
+        ipykernel keeps the parent of each message in context variables, so the copy ties the worker's output
+        to this cell, even after the cell has ended. One copy per worker, because two threads cannot enter the
+        same context.
         """
         context = contextvars.copy_context()
         context.run(use_sink, self._sinks[worker])
@@ -86,11 +86,11 @@ class NotebookScope:
         return context
 
     def render(self, value: Any) -> dict[str, Any]:
-        """MIME bundle of the last value, made on the worker.
+        """The MIME bundle of the last value, made on the worker.
 
-        Raises whatever the value's own ``__repr__`` or ``_repr_mimebundle_`` raises, so that the cell fails
-        on that worker with a traceback: IPython's formatter would print it from here, to whichever cell runs
-        now. A value that displays itself (``_ipython_display_``) does so and gives an empty text.
+        Raises whatever the value's ``__repr__`` or ``_repr_mimebundle_`` raises, so that the cell fails on
+        that worker with a traceback. IPython's formatter would print the traceback instead, to whichever cell
+        runs now. A value that displays itself (``_ipython_display_``) does so, and the text is empty.
         """
         sink = current_sink.get()
         if sink is not None:
@@ -99,7 +99,7 @@ class NotebookScope:
             return {"text/plain": ""}
         data, metadata = self._forms(value)
         rich = set(data) - {"text/plain"}
-        # Values are shown together in HTML, or as Markdown: other forms, a widget, as ``display(value)``.
+        # HTML and Markdown values are shown together; other forms, such as widgets, as by ``display(value)``.
         held = not rich or (_WIDGET not in rich and not HELD.isdisjoint(rich))
         if not held and getattr(self._shell, "kernel", None) is not None:
             self._shell.display_pub.publish(data, metadata)
@@ -107,14 +107,14 @@ class NotebookScope:
         return data
 
     def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All forms of `value`, and what is said of them, as IPython's `format`; errors come through."""
+        """All forms of `value` and their metadata, like IPython's `format`, but errors are raised."""
         formatters = self._formatter.formatters
         bundle, metadata = _own_bundle(self._formatter.mimebundle_formatter, value)
         if not bundle:
             text = _plain(formatters["text/plain"], value)
             rich, metadata = self._formatter.format(value, exclude=("text/plain",))
             return {"text/plain": text, **rich}, metadata
-        # Not by `format`, which would ask for the bundle once more: it may cost much, or be another one.
+        # Not by `format`, which would ask for the bundle again: it may be expensive, or differ.
         data = dict(bundle)
         for form, formatter in formatters.items():
             if form in data and not _is_registered(formatter, value):
@@ -127,9 +127,9 @@ class NotebookScope:
         return data, metadata
 
     def ended(self, worker: int) -> None:
-        """The cell has ended on `worker`; called on the worker, inside its context.
+        """Finish the cell's output on `worker`; called on the worker, in its context.
 
-        Raises what drawing its figures raises: the cell fails on that worker.
+        Raises what drawing its figures raises, so that the cell fails on that worker.
         """
         value = self._values.pop(worker, None)
         try:
@@ -142,9 +142,9 @@ class NotebookScope:
                 self.handle.report_soon()
 
     def _draw(self, sink: Sink, value: Any) -> None:
-        """Leave the worker's figures to the page, but for one that is the cell's value and is shown as that.
+        """Hand the worker's figures to the page, except one that is shown as the cell's value.
 
-        Those of a cell that was interrupted are not drawn: that would take the time in which it must end.
+        Figures of an interrupted cell are not drawn, because the cell must end quickly.
         """
         figures = [figure for figure in take_new_figures() if figure is not value]
         error = sys.exception()
@@ -157,37 +157,37 @@ class NotebookScope:
                 error.add_note(f"its figures could not be drawn: {type(failure).__name__}: {failure}")
 
     def abandoned(self, worker: int) -> None:
-        """`worker` is stuck and was replaced; what its old thread still writes is dropped."""
+        """Drop further output of the old thread of `worker`, which is stuck and was replaced."""
         self._sinks[worker].abandon()
         self._ghosts.append(self._contexts[worker])
 
     def haunted(self) -> bool:
-        """Whether threads may still write to it, though no worker executes the cell any more.
+        """Whether threads may still write, although no worker executes the cell any more.
 
-        Those that the cell has started. And those that were given up, which must not reach the real streams:
-        of these the context tells, for nothing but the call that is stuck still refers to it.
+        These are threads that the cell has started, and stuck ones, whose output must not reach the real
+        streams. Such a thread is alive as long as its context is: only the stuck call still refers to it.
         """
         self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
         return bool(self._ghosts) or any(map(may_write_to, self._sinks.values()))
 
     def close(self) -> CellHandle | None:
-        """No worker executes the cell any more, whatever they said; gives its handle, to be reported."""
+        """End the page when no worker executes the cell any more; return the handle, to be reported."""
         self.page.close()
         handle, self.handle = self.handle, None  # each refers to the other
         return handle
 
     @property
     def stdout(self) -> Mapping[int, str]:
-        """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
+        """Worker -> its output; beyond `transcript.LIMIT` characters only the beginning and the end."""
         return {worker: sink.text for worker, sink in self._sinks.items()}
 
 
 def shown_workers(
     mode: str, workers: Sequence[int], show: Iterable[int] | None = None
 ) -> tuple[int, ...] | None:
-    """Whose lines, displays and values are shown; None: everybody's. Errors are everybody's in any case.
+    """The workers whose lines, displays and values are shown; None: all. Errors of all are always shown.
 
-    ``worker0`` is ``--show`` of the first worker that runs the cell; a `show` that is given goes before it.
+    ``worker0`` means ``--show`` of the first worker that runs the cell; a given `show` overrides it.
     """
     if show is not None:
         return tuple(show)
@@ -206,21 +206,21 @@ def _page(
 
 
 def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `value` itself has for its forms, and says of them; nothing if it has none, or no such thing."""
+    """The MIME bundle and metadata that `value` itself provides; empty if it provides none."""
     try:
         found, said = _with_metadata(_unwrapped(formatter, value))
-    except NotImplementedError:  # it says so
+    except NotImplementedError:  # it provides none
         return {}, {}
     return (found, dict(said or {})) if isinstance(found, dict) else ({}, {})
 
 
 def _with_metadata(found: Any) -> tuple[Any, Any]:
-    """What a formatter gave, and what it says of that; None where it says nothing."""
+    """A formatter's result as (data, metadata); the metadata is None if there is none."""
     return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
 
 
 def _is_registered(formatter: Any, value: Any) -> bool:
-    """Whether the user has told `formatter` how to show values of that class."""
+    """Whether the user has registered a function with `formatter` for values of that class."""
     try:
         formatter.lookup(value)
     except KeyError:
@@ -229,13 +229,13 @@ def _is_registered(formatter: Any, value: Any) -> bool:
 
 
 def _unwrapped(formatter: Any, value: Any) -> Any:
-    """What `formatter` gives; errors come through, which IPython would print and forget."""
+    """The result of `formatter`; errors are raised, which IPython would only print."""
     call = type(formatter).__call__
     return getattr(call, "__wrapped__", call)(formatter, value)
 
 
 def _plain(formatter: Any, value: Any) -> str:
-    """Text of `value`; a NumPy number as NumPy prints it, not as it is constructed (``36.0``)."""
+    """Text of `value`; NumPy numbers as printed (``36.0``), not as constructed."""
     text: str = _unwrapped(formatter, value)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)) and text.startswith("np."):

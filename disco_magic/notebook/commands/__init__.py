@@ -1,1 +1,1 @@
-"""The ``%disco`` subcommands, by what they are about; `table.COMMANDS` has all of them."""
+"""The ``%disco`` subcommands, grouped by topic; `table.COMMANDS` has all of them."""

@@ -1,4 +1,4 @@
-"""Where plain cells run, ``%disco auto``."""
+"""``%disco auto``: whether plain cells run on the workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def _auto(front: Front, options: Namespace) -> None:
     since = ""
     if options.state is not None:
-        # The cell that says so was on its way already, with what stands below.
+        # The rest of the current cell has been transformed already.
         since = " from the next cell on" if front.plain.on != (options.state == "on") else ""
         front.plain.on = options.state == "on"
     if front.plain.on:

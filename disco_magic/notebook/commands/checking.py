@@ -1,4 +1,4 @@
-"""Comparing what registers hold between workers: ``%disco check``, and ``--check`` of a cell."""
+"""Compares registers between workers: ``%disco check``, and ``--check`` of a cell."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def _check(front: Front, options: Namespace) -> CheckReport:
 
 
 def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
-    """What agrees between the workers that ran a cell, in a line.
+    """Check the workers that ran a cell; return a line that says what agrees.
 
     Args:
-        session: where it ran.
-        result: its result.
-        mode: of `CHECKS`.
+        session: the session in which the cell ran.
+        result: the cell's result.
+        mode: one of `CHECKS`.
         limit: how long to wait for the workers' answers.
 
     Raises:
-        Divergence: something differs; as all errors of a cell it has the `result`.
-        SyncTimeout: they have not answered in time; likewise.
+        Divergence: something differs; like all errors of a cell, it has the `result`.
+        SyncTimeout: the workers have not answered in time; also with the `result`.
     """
     values = mode == CHECKS[1]
     try:
@@ -74,7 +74,7 @@ def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) 
     except (DiscoError, KeyboardInterrupt) as error:
         error.result = result  # type: ignore[union-attr]
         raise
-    # Who asks for values takes a line without a word of them for "they are equal".
+    # Otherwise the user would take the line for the result of a comparison of values.
     has_missed = values and report.rows and not any(row.by_value for row in report)
     return f"check {report.summary}{f'; {_UNMARKED}' if has_missed else ''}"
 

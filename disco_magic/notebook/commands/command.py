@@ -18,10 +18,10 @@ class Command(NamedTuple):
     """A subcommand: reads its options, asks the session for one thing, and shows it.
 
     Attributes:
-        parser: of what stands behind its name.
-        run: carries it out; what it returns becomes ``Out[n]``.
-        written: what a line is made into before its options are read; None: it is taken as it is.
-        completes: which names its arguments are: of notebook variables, of registers, or also of their parts.
+        parser: parses the text after its name.
+        run: executes it; the return value becomes ``Out[n]``.
+        written: transforms the line before its options are parsed; None: no transformation.
+        completes: what its arguments name: notebook variables, registers, or registers and their parts.
     """
 
     parser: OptionParser
@@ -31,12 +31,12 @@ class Command(NamedTuple):
 
 
 def parser_of(name: str, description: str) -> OptionParser:
-    """A parser for ``%disco name``, which has no options yet."""
+    """A parser for ``%disco name``, without options yet."""
     return OptionParser(f"%disco {name}", description=description)
 
 
 def session_parser(name: str, description: str) -> OptionParser:
-    """The same for a command that is about one session: ``--session`` says which, see `table.perform`."""
+    """A parser for a command on one session, with the option ``--session``; see `table.perform`."""
     parser = parser_of(name, description)
     parser.add_argument(
         "--session",

@@ -1,4 +1,4 @@
-"""Looking at what failed, ``%disco debug``."""
+"""``%disco debug``: opens the debugger where a worker failed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _debug(front: Front, options: Namespace) -> None:
 
 @contextmanager
 def _beside(session: Session | None, worker: int) -> Iterator[None]:
-    """On the worker's device and stream: its arrays are refused on another device, or not computed yet."""
+    """Work on the worker's device and stream, where its arrays are accepted and have been computed."""
     if session is None:
         yield
         return

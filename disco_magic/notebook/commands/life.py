@@ -1,4 +1,4 @@
-"""A session's life, ``%disco start|stop|restart|status|sync|interrupt``."""
+"""The life of a session: ``%disco start|stop|restart|status|sync|interrupt``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _start(front: Front, options: Namespace) -> None:
 
 
 def _another_than(running: Session, options: Namespace) -> str:
-    """What of the options the session that runs is not, in words; empty if it is all of it."""
+    """The first option that the running session does not match, in words; empty if it matches all."""
     from disco_magic.session.equipment import names_others  # not for %load_ext
 
     for what, number in {"workers": running.num_workers, "groups": running.num_groups}.items():
@@ -52,7 +52,7 @@ def _another_than(running: Session, options: Namespace) -> str:
             return f"{wanted} {what}"
     if options.mesh is not None and mesh_named(options.mesh) != running.mesh:
         return f"--mesh {options.mesh}"
-    plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # as --ccl has it
+    plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # --ccl calls both nccl
     if options.ccl not in (None, "auto", plane):
         return f"--ccl {options.ccl}"
     if options.own_modules is not None and modules_named(options.own_modules) != running.own_modules:
@@ -89,7 +89,7 @@ def _status(front: Front, _: Namespace) -> None:
     else:
         _say_status(front, session)
     handles = handles_of(front.shell)
-    if session is not None:  # who has begun anew asks no more how cells of before ended
+    if session is not None:  # after a restart, the outcome of earlier cells does not matter
         handles = [each for each in handles if not (each.pending.is_outlived and each.done())]
     cells = standings_of(handles)
     if cells is not None:
@@ -118,7 +118,7 @@ def _say_status(front: Front, session: Session) -> None:
 
 
 def _sizes(snapshot: SessionSnapshot) -> str:
-    """Nothing where there are none: of objects nobody knows any."""
+    """The sizes in words; empty if none are known, as for plain objects."""
     return f": {totals(snapshot)}" if any(snapshot.nbytes) else ""
 
 
@@ -128,7 +128,7 @@ def _sync(front: Front, options: Namespace) -> None:
 
     session = front.sessions.require()
     await_sent(front, session, "sync", options.timeout)
-    failures = session.failures_of_handles()  # who types this asks about those cells, too
+    failures = session.failures_of_handles()  # this command also asks for the outcome of those cells
     for handle in handles_of(front.shell):
         failures += [each for each in handle.failures_unasked(session) if each not in failures]
     session.raise_failures([each for each in failures if not is_of_interrupt(each)])
@@ -165,7 +165,7 @@ def _interrupt(front: Front, options: Namespace) -> None:
 
 
 def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | None) -> None:
-    """Wait a while until those who were told to stop have; say who was given up, and who cleans up."""
+    """Wait a while for the interrupted workers; say which threads were replaced and which clean up."""
     given_up, cleaning_up = session.see_stopped(workers)
     if given_up:
         front.sessions.say(
@@ -180,7 +180,7 @@ def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | No
 
 
 def _last_steps(session: Session, places: Sequence[Position]) -> dict[int, int]:
-    """After which step workers will end that are in loops of steps, by the cell that all of them execute."""
+    """Worker -> the step after which it will end, for workers in ``worker.steps`` loops of the same cell."""
     from disco_magic.functions.stepping import ask  # not for %load_ext
 
     running = who_has((each.worker, each.seq) for each in places if each.seq is not None)

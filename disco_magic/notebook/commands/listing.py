@@ -1,4 +1,4 @@
-"""What the workers hold and what they did, in short: ``%disco who|whos|log``. Waits for no worker."""
+"""Short lists of what the workers hold and did: ``%disco who|whos|log``. They wait for no worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _who(front: Front, options: Namespace) -> None:
     if not listing.registers:
         print(listing.title)
         return
-    # Those that all have first, then a line for every part of the workers.
+    # First the registers that all workers have, then a line for each subset of the workers.
     order = sorted(
         listing.registers, key=lambda each: (len(each.holders) < len(listing.workers), each.holders)
     )
@@ -82,7 +82,7 @@ def _log(front: Front, options: Namespace) -> None:
 
 
 def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entry]:
-    """What was sent and has not begun: cells by name, as far as there are handles, the rest by number."""
+    """Entries for commands that have not begun: cells with handles by name, the others by number."""
     from disco_magic.core.history import Entry
     from disco_magic.notebook.handle import handles_of  # brings NumPy
     from disco_magic.notebook.tables.standing import standing_of

@@ -1,4 +1,4 @@
-"""What can be looked at while workers work, ``%disco registers|timeline``."""
+"""Looks that work while workers are busy: ``%disco registers|timeline``."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     widget = not options.table and is_current and can_show(front.shell)
     workers = _drawn(options, session)
     numbered = options.numbered or (options.name or "").startswith("#")
-    looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
+    looked = {"sample": 0} if widget else {}  # only the names are needed: the widget looks by itself
     snapshot = session.registers(numbered=numbered, **looked)
     known = [row.name for row in snapshot.rows]
     name, written = split(options.name or "")
     if name and name not in known:
         raise UnknownName(unknown(name, known))
     if written and widget:
-        session.look_at(options.name)  # says what there is, if not that
+        session.look_at(options.name)  # raises if there is no such register, and names similar ones
     if not widget and options.face != FACE_OPTIONS[0]:
         raise UsageMistake(
             f"--as {options.face} is drawn by a notebook's widgets; without it there is a table here"
@@ -64,7 +64,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
 
 
 def _of_one(session: Session, name: str) -> RegisterParts | Row:
-    """One register or part, with what is in it if there is anything."""
+    """One register or part, with a table of its parts if it has any."""
     inside = session.look_into(name)
     return inside if inside.rows else inside.row
 
@@ -83,7 +83,7 @@ def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:
 
 
 def unknown(name: str, known: Sequence[str]) -> str:
-    """What to say of a register that is not there."""
+    """The message for a register that does not exist."""
     hint = nearest(name, known)
     return f"register {name!r} is not defined on any worker; {hint}"
 

@@ -1,4 +1,4 @@
-"""Values between the notebook and the workers, ``%disco put|get|broadcast|scatter|gather|rm``."""
+"""Moves values between notebook and workers: ``%disco put|get|broadcast|scatter|gather|rm``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class _Move(NamedTuple):
-    """A command that moves values behind all that the workers have been sent.
+    """A command that moves values, after everything that was sent to the workers before.
 
     Attributes:
         front: the notebook's side.
-        session: whose workers.
-        name: of the command.
-        timeout: seconds that it may wait; None: as long as the session waits for anything.
+        session: the session of the workers.
+        name: the command's name.
+        timeout: seconds that it may wait; None: the session's timeout.
         sent: the variables that it sends.
     """
 
@@ -40,14 +40,14 @@ class _Move(NamedTuple):
     sent: Iterable[str] = ()
 
     def wait(self, workers: Sequence[int] | None = None) -> None:
-        """Wait for all, or some, of the workers; from the first second on it is shown who is where."""
+        """Wait for all or some workers; after a second, show where each worker is."""
         from disco_magic.notebook.output.arrival import await_sent  # not for %load_ext
 
         await_sent(self.front, self.session, f"%disco {self.name}", self.timeout, workers)
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Say of what ends this before the values are there that they were not sent."""
+        """If the block fails before the values have arrived, add to the error that they were not sent."""
         try:
             yield
         except (KeyboardInterrupt, SessionClosed, SyncTimeout, WorkerError) as error:
@@ -59,14 +59,14 @@ class _Move(NamedTuple):
             raise
 
     def bind(self, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
-        """Give registers their names once every worker has its copies: if one fails, no name is bound.
+        """Name registers once every worker has its copies, so that no name is bound if one fails.
 
-        They are those of `workers`, and None on all others; None: everybody's.
+        The registers have values on `workers` and None on the others; `workers` None means all.
         """
         self.wait()
         for name, register in registers.items():
             self.session.bind(name, register, workers)
-        self.session.sync_all()  # what the next line looks at is there
+        self.session.sync_all()  # so that the next line finds the registers
 
 
 def _put(front: Front, options: Namespace) -> None:
@@ -147,7 +147,7 @@ def _rm(front: Front, options: Namespace) -> None:
             del cast("Session", session)[name]
     if session is not None:
         busy = [each for each in session.doctor().positions if each.state not in ("idle", "queued")]
-        session.flush()  # now, not with the next command: the memory may be needed for something else
+        session.flush()  # now, not with the next command, because the memory may be needed
         registers = [name for name in names if name not in results]
         if busy and registers:
             commands = ", ".join(dict.fromkeys(each.command for each in busy))
@@ -157,7 +157,7 @@ def _rm(front: Front, options: Namespace) -> None:
 
 
 def _result(front: Front, name: str) -> CellResult | None:
-    """The result of a cell that `name` (``Out[3]``, ``_3``, a variable) means in the notebook."""
+    """The cell result that `name` (``Out[3]``, ``_3``, a variable) refers to in the notebook."""
     from disco_magic.session.results import CellResult
 
     number = of.OUT.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Running a program on the workers, a file or a module, ``%disco run``."""
+"""``%disco run``: runs a program, a file or a module, on the workers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
 class _RunParser(OptionParser):
-    """Options up to the first word that is none; that and all behind it is the program's."""
+    """Parses options up to the first other word, which is the program, followed by its arguments."""
 
-    # IPython's parser gives it a list, and nothing else.
+    # IPython's parser passes only a list.
     def parse_args(self, args: Sequence[str], namespace: None = None) -> Namespace:  # type: ignore[override]
         start = self._start_of_program(args)
         program = args[start + (args[start : start + 1] == ["--"]) :]
-        # Behind a -- for argparse, too, which would take it for the value that --check need not have.
+        # After a --, because argparse would take it for the optional value of --check.
         file = ["--", program[0]] if program else []
         options: Namespace = super().parse_args([*args[:start], *file], namespace)
-        options.arguments = shlex.split(" ".join(program[1:]))  # `read` says of a quote that is not closed
+        options.arguments = shlex.split(" ".join(program[1:]))  # `read` reports unclosed quotes
         return options
 
     def _start_of_program(self, words: Sequence[str]) -> int:
@@ -59,13 +59,13 @@ class _RunParser(OptionParser):
         return start
 
     def _last_option(self, word: str) -> argparse.Action | None:
-        """The option whose value the next word may be: that of ``--out``, the last one of ``-ao``."""
+        """The option whose value may be the next word: ``--out``, or the last letter of ``-ao``."""
         known = self._option_string_actions
         if word in known or word.startswith("--"):
             return known.get(word)
         for position, letter in enumerate(word[1:], 2):
             action = known.get(f"-{letter}")
-            if action is None or action.nargs is None:  # what follows in this word is its value
+            if action is None or action.nargs is None:  # the rest of the word is its value
                 return action if position == len(word) else None
         return action
 
@@ -80,8 +80,8 @@ def _run(front: Front, options: Namespace) -> Any:
 
 
 def _with_variables(front: Front, line: str) -> str:
-    """With values in the place of ``{lr}`` and ``$lr``, as IPython has it; where there is none, as it is."""
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as IPython finds who has written the line
+    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so
     while frame is not None and frame.f_code is not type(front.shell).run_line_magic.__code__:
         frame = frame.f_back
     around = None if frame is None else frame.f_back

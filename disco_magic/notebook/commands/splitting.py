@@ -1,8 +1,8 @@
-"""One value in parts, one per worker, and joined again: what ``%disco scatter`` and ``%disco gather`` mean.
+"""Splits a value into one part per worker, and joins parts: for ``%disco scatter`` and ``%disco gather``.
 
-A rule per kind. Arrays are split evenly or not at all: collectives need equal shapes. What has rows or items
-(DataFrame, Series, list, tuple, range) is split as `numpy.array_split` does it: in order, into parts whose
-lengths differ by at most one, the longer ones first.
+Arrays are split evenly or not at all, because collectives need equal shapes. Values with rows or items
+(DataFrame, Series, list, tuple, range) are split like `numpy.array_split`: in order, into parts whose lengths
+differ by at most one, longer ones first.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _EXPECTED: Final = "an array of numbers, a DataFrame, a Series, a list, a tuple 
 
 
 def split(name: str, value: Any, axis: int, count: int) -> list[Any]:
-    """`count` parts of a variable, in order; views, where there can be any.
+    """`count` parts of a variable, in order; views where possible.
 
     Args:
-        name: of the variable, for errors.
-        value: an array of shape ``(..., count * k, ...)``, or something with rows or items.
-        axis: along which an array is split; 0 for what has rows or items.
-        count: how many parts.
+        name: the variable's name, for errors.
+        value: an array of shape ``(..., count * k, ...)``, or a value with rows or items.
+        axis: the axis along which an array is split; 0 for values with rows or items.
+        count: number of parts.
 
     Raises:
-        UsageMistake: it is none of these, or cannot be split so.
+        UsageMistake: the value has another type, or cannot be split like that.
     """
     kind = type(value)
     if not issubclass(kind, (*_SEQUENCES, *table_kinds())):
@@ -75,26 +75,26 @@ def _split_array(name: str, value: Any, axis: int, count: int) -> list[Any]:
             "list, whose parts may differ by one"
         )
     parts, library = np.split(array, count, axis), library_of(type(value))
-    if library:  # of what lies between the elements of a tensor there would be copies, too
+    if library:  # contiguous: a copy of a strided view of a tensor would include the memory in between
         return [as_array_of(library, np.ascontiguousarray(part), value) for part in parts]
     return parts
 
 
 def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
-    """What the workers hold as one value: the opposite of `split`.
+    """Join the workers' values into one: the opposite of `split`.
 
     Args:
-        name: of the register, for errors.
+        name: the register's name, for errors.
         held: worker -> its value, in the order in which they are joined. Numbers count as arrays of one
             element.
-        axis: along which arrays are joined; 0 for what has rows or items.
+        axis: the axis along which arrays are joined; 0 for values with rows or items.
 
     Returns:
         An array, a tensor if all are tensors, a DataFrame, a Series, a tuple, or a list of the items of
         lists or ranges.
 
     Raises:
-        UsageMistake: they are of different kinds, of another kind than those, or do not fit together.
+        UsageMistake: the values are of different or unknown types, or do not fit together.
     """
     values = list(held.values())
     kinds = [_kind(value) for value in values]
@@ -117,7 +117,7 @@ def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
 
 
 def _kind(value: Any) -> type | None:
-    """Which kind of thing with rows or items it is, None if it is none."""
+    """The class with rows or items that `value` belongs to; None if it has neither."""
     kinds = (*_SEQUENCES, *table_kinds())
     return next((kind for kind in kinds if issubclass(type(value), kind)), None)
 
@@ -125,7 +125,7 @@ def _kind(value: Any) -> type | None:
 def _join_tables(name: str, held: Mapping[int, Any]) -> Any:
     tables = list(held.values())
     columns = [list(table.columns) if table.ndim == 2 else [] for table in tables]
-    if any(Counter(each) != Counter(columns[0]) for each in columns):  # pandas would fill the holes with NaN
+    if any(Counter(each) != Counter(columns[0]) for each in columns):  # pandas would fill gaps with NaN
         shown = (", ".join(map(str, each)) or "none" for each in columns)
         raise UsageMistake(f"gather: the columns of {name!r} differ: {_who_holds(held, shown)}")
     try:
@@ -144,7 +144,7 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
         )
     try:
         joined = np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)
-    except (ValueError, TypeError) as reason:  # shapes; dtypes that have none in common
+    except (ValueError, TypeError) as reason:  # shapes, or dtypes without a common one
         shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in arrays.items())
         raise UsageMistake(
             f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
@@ -154,7 +154,7 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
 
 
 def _as_array(what: str, value: Any) -> Any:
-    """`value` as an array of NumPy; None if it is text, or NumPy can only hold it as objects."""
+    """`value` as a NumPy array; None for text, or if NumPy can only hold it as objects."""
     if isinstance(value, str | bytes):
         return None
     if is_gpu_array(type(value)) or isinstance(value, np.ma.MaskedArray):

@@ -1,4 +1,4 @@
-"""All ``%disco`` subcommands by name, and what carries one out."""
+"""All ``%disco`` subcommands by name, and the function that executes one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "auto": auto.AUTO,
 }
 
-# What these are called elsewhere, or are where else.
+# Names that users may expect -> what to use instead.
 _HINTS: Final = {
     "push": "%disco broadcast copies variables to the workers, %%disco --push before a cell",
     "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
@@ -48,7 +48,7 @@ _HINTS: Final = {
 
 
 def perform(front: Front, line: str) -> Any:
-    """Carry out ``%disco line``; what becomes ``Out[n]``.
+    """Execute ``%disco line``; return the value for ``Out[n]``.
 
     Raises:
         UsageMistake, UsageError: the line is wrong; nothing was done.
@@ -71,7 +71,7 @@ def perform(front: Front, line: str) -> Any:
 
 
 def overview() -> str:
-    """Help of ``%disco``."""
+    """The help text of ``%disco``."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {command.parser.description}" for name, command in COMMANDS.items()]
     return "\n".join(

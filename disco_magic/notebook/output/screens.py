@@ -1,4 +1,4 @@
-"""Where the live area of a cell is shown: in the notebook, at the bottom of a terminal, or nowhere."""
+"""Shows the live area of a cell: in the notebook, at the bottom of a terminal, or nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.livearea import Row, Screen
     from disco_magic.notebook.output.outlet import Outlet
 
-# Colours and movements of the bars' own: they have their full effect when the bar has become a line.
+# Control codes of bars: colours and movements. They take effect when the bar has become a line.
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
 _BOX: Final = (
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
@@ -32,19 +32,19 @@ _BOX: Final = (
     "padding-left:calc(var(--jp-code-padding,-3px) + 3px);color:var(--jp-content-font-color1,inherit)"
 )
 SPARE: Final = 6
-"""Columns that stay free behind a row: in the last one the cursor may wrap, and a terminal shows ^C where the
-cursor is."""
-# Characters of an unfinished line that a notebook is sent at every update.
+"""Columns that stay free at the end of a row: the cursor may wrap in the last one, and a terminal shows ^C at
+the cursor."""
+# Characters of an unfinished line that are sent to a notebook at every update.
 _LONGEST: Final = 500
 _LINE: Final = "overflow:hidden;text-overflow:ellipsis"
 _DIM: Final = f"{_LINE};color:var(--jp-ui-font-color2,inherit)"
 
 
 def screen_for(outlet: Outlet, publisher: Any) -> Screen | None:
-    """Where a cell whose lines go to `outlet` can show its live area; None: nowhere.
+    """The screen for the live area of a cell whose lines go to `outlet`; None if it has none.
 
-    Nothing moves in a file, in text that is captured (``%%capture`` replaces stream, publisher or both), on a
-    terminal that cannot move its cursor, or where the user wants plain text.
+    There is none in a file, in captured text (``%%capture`` replaces stream, publisher or both), on a
+    terminal that cannot move its cursor, and where the user wants plain text.
     """
     if outlet.notebook:
         return NotebookScreen(outlet, publisher) if hasattr(publisher, "set_parent") else None
@@ -54,16 +54,16 @@ def screen_for(outlet: Outlet, publisher: Any) -> Screen | None:
 
 
 class NotebookScreen:
-    """A display of the cell's own, made when there is something to show, and updated in its place.
+    """A display of the cell, made when there is something to show and updated in place.
 
-    A display stays where it was made, with later lines below it; so whoever has nothing to show any more
-    makes a new one the next time. The last state of each is empty: it takes no room, and a notebook that is
-    saved or was executed by a tool holds no text of it.
+    A display stays where it was made, with later lines below it. So after it was emptied, a new one is made
+    for the next rows. The last state of each is empty: it takes no space, and a saved notebook, or one that a
+    tool has executed, contains no text of it.
     """
 
     waited = False
     PLACES: Final = 8
-    """Displays that one cell makes at most: an empty one stays in the notebook for each."""
+    """Largest number of displays per cell: each leaves an empty output in the notebook."""
 
     def __init__(self, outlet: Outlet, publisher: Any) -> None:
         self._outlet = outlet
@@ -87,13 +87,13 @@ class NotebookScreen:
         )
 
     def cleared(self) -> None:
-        """The display is gone: the next rows need a new one, in place of the former."""
+        """Note that the display is gone: the next rows need a new one."""
         if not self._empty:
             self._empty = True
             self._places += 1
 
     def covered(self) -> bool:
-        """Never: it has its own place."""
+        """Never: a display has a place of its own."""
         return False
 
     def _plain_lines(self, rows: Sequence[Row]) -> list[str]:
@@ -115,7 +115,7 @@ class NotebookScreen:
 
 
 class TerminalScreen:
-    """The terminal's last lines, while somebody waits for the cell; see `footer`."""
+    """The terminal's last lines, while the cell is waited for; see `footer`."""
 
     waited = True
 
@@ -138,7 +138,7 @@ class TerminalScreen:
         self._footer.show(self._outlet.write_unrecorded, lines)
 
     def cleared(self) -> None:
-        """See `Screen`; the footer is no output of the cell's."""
+        """See `Screen`. Nothing to do: the footer is not part of the cell's output."""
 
     def covered(self) -> bool:
         """See `Screen`."""
@@ -150,12 +150,12 @@ def _label_width(outlet: Outlet, rows: Sequence[Row]) -> int:
 
 
 def clean(text: str) -> str:
-    """`text` without what would move the cursor or change the looks of what follows."""
+    """`text` without codes that move the cursor or change the style of the following text."""
     return _CONTROL.sub(lambda found: "" if found[0][0] == "\x1b" else " ", text)
 
 
 def _cut(text: str, columns: int) -> str:
-    """As much of `text` as `columns` of a terminal show, with an ellipsis if that is not all."""
+    """`text` cut to `columns` of a terminal, with an ellipsis if it is longer."""
     ends = list(accumulate(map(_columns, text)))
     if not ends or ends[-1] <= columns:
         return text

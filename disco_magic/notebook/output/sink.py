@@ -1,4 +1,4 @@
-"""Everything one worker writes and displays during one cell, made into whole lines."""
+"""Collects everything one worker writes and displays during one cell, in whole lines."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.arrange import Item
 
 LINE_LIMIT: Final = 1 << 16
-"""Characters of an unfinished line that are kept; a longer one is shown in parts. Every part costs one pass
-over it, so a line written character by character costs as much as its length."""
+"""Characters of an unfinished line that are kept; a longer line is shown in parts. Each part costs one pass
+over it, so the cost of a line written character by character is proportional to its length."""
 
 RESTS: Final = 5
-"""So often, a second in all, a bar's row is shown after its newline before it is taken for a line: on a busy
-machine a worker may not come to its next bar for that long."""
+"""Number of updates, a second in all, for which a bar's row stays a bar after its newline before it becomes a
+line: on a busy machine a worker may need that long to get to its next bar."""
 
 _OTHER: Final = {"stdout": "stderr", "stderr": "stdout"}
 
 
 class Screen(Protocol):
-    """What shows a sink's lines, displays and figures: the page of a cell, or a widget."""
+    """Shows a sink's lines, displays and figures: the page of a cell, or a widget."""
 
     @property
     def lock(self) -> Any:
@@ -37,13 +37,13 @@ class Screen(Protocol):
 
     @property
     def finished(self) -> AbstractSet[int]:
-        """Workers that have ended the cell."""
+        """The workers that have ended the cell."""
 
     def lines(self, worker: int, channel: str, lines: Sequence[str], /) -> None:
         """Show whole lines."""
 
     def touch(self, sink: Sink, /) -> None:
-        """An unfinished line has changed; `Sink.shown` gives it."""
+        """Note that an unfinished line has changed; `Sink.shown` returns it."""
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any], /
@@ -51,35 +51,35 @@ class Screen(Protocol):
         """Show what ``publish(data, **kwargs)`` would show in the cell."""
 
     def pictures(self, worker: int, pictures: Sequence[Item], /) -> None:
-        """Show figures of the cell's end."""
+        """Keep figures for the end of the cell."""
 
     def clear(self, worker: int, clear: Callable[..., Any], /, *, wait: bool) -> None:
-        """``clear_output`` of a worker; in the cell ``clear(wait=wait)`` would do it."""
+        """Handle a worker's ``clear_output``; ``clear(wait=wait)`` would clear the whole cell."""
 
     def shows(self, worker: int, /) -> bool:
-        """Whether what it writes is to be seen."""
+        """Whether the worker's output is shown."""
 
     def finish(self, worker: int, /) -> None:
-        """The worker will write no more."""
+        """Note that the worker has ended the cell."""
 
 
 class Sink:
     """Collects a worker's text per channel and hands whole lines to the page.
 
-    Threads: written by the worker's thread and by threads that user code started in the worker's context;
-    every method takes the page's lock, which is an RLock because a ``__del__`` that prints may run while the
-    same thread holds it.
+    Threads: the worker's thread writes to it, and threads that user code started in the worker's context.
+    Every method takes the page's lock, an RLock because a ``__del__`` that prints may run while the same
+    thread holds it.
 
     Args:
-        worker: its id.
-        page: what shows its lines.
-        margin: columns of a terminal that its lines cannot use.
+        worker: id of the worker.
+        page: shows the lines.
+        margin: columns of a terminal that the lines cannot use.
 
     Attributes:
-        margin: as above; bars that ask for the width of the terminal are told.
-        home: where the worker keeps what outlives the cell; `homes` finds it. Until the cell has ended: a
-            handle keeps this sink, and must not keep a worker's figures that has ended. A thread that was
-            given up keeps its own.
+        margin: as above; subtracted when bars ask for the width of the terminal.
+        home: where the worker keeps what outlives the cell; `homes` finds it. None once the cell has ended,
+            because a handle keeps this sink and should not keep the worker's figures. A thread that was
+            given up keeps its home.
     """
 
     def __init__(self, worker: int, page: Screen, margin: int = 0) -> None:
@@ -89,13 +89,13 @@ class Sink:
         self._page = page
         self._transcript = Transcript()
         self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
-        # channel -> how often it was asked since a newline that may be an end
+        # channel -> number of updates since a newline that may have ended a bar
         self._rested: dict[str, int] = {}
         self._closed = False
 
     @property
     def text(self) -> str:
-        """What the worker wrote so far, complete lines only until it has ended."""
+        """The worker's output so far; until it has ended, complete lines only."""
         with self._page.lock:
             return self._transcript.text
 
@@ -103,7 +103,7 @@ class Sink:
         return BARS.has_any(self)
 
     def writer(self, channel: str, _: object = None) -> Callable[[str], int]:
-        """``sys.stdout.write`` (or stderr's) for this worker."""
+        """The function for ``sys.stdout.write`` (or stderr's) of this worker."""
         return self._write_stdout if channel == "stdout" else self._write_stderr
 
     def _write_stdout(self, text: str) -> int:
@@ -137,18 +137,18 @@ class Sink:
             self._page.lines(self.worker, channel, lines)
 
     def _end_bars(self, channel: str) -> None:
-        """Lines follow on the other channel: what was ended on this one comes before them."""
+        """Hand over bars of this channel that have ended, before lines of the other channel."""
         if self._pending[channel].resting:
             self._hand_over(channel, self._pending[channel].rest())
 
     def _part(self, channel: str, lines: Sequence[str]) -> None:
-        """Hand over lines of which the last one may go on."""
+        """Hand over lines, the last of which may be unfinished."""
         if lines:
             self._transcript.add("\n".join(lines))
             self._page.lines(self.worker, channel, lines)
 
     def flush(self, channel: str, _: object = None) -> None:
-        """``flush()`` in the worker: show an unfinished line."""
+        """Handle ``flush()`` in the worker: show an unfinished line."""
         with self._page.lock:
             pending = self._pending[channel]
             if pending.size and not self._drops():
@@ -156,9 +156,9 @@ class Sink:
                 self._page.touch(self)
 
     def shown(self, channels: Sequence[str]) -> list[str]:
-        """The unfinished lines to show now; the page asks, and holds its lock.
+        """The unfinished lines to show now; called by the page, which holds its lock.
 
-        A bar that was ended when it was asked `RESTS` times in a row is a line from now on.
+        A bar that has been ended for `RESTS` calls in a row becomes a line.
         """
         rows: list[str] = []
         for channel in channels:
@@ -172,8 +172,8 @@ class Sink:
         return rows
 
     def display(self, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]) -> None:
-        """A `display` call of the worker, in the order of its lines; or what updates one in a widget."""
-        if not self._drops() and updated(data, kwargs):  # without the lock: widgets' observers run in it
+        """Handle a `display` call of the worker, in order with its lines, or an update of one in a widget."""
+        if not self._drops() and updated(data, kwargs):  # without the lock: it runs observers of widgets
             return
         with self._page.lock:
             if not self._drops():
@@ -181,32 +181,32 @@ class Sink:
                 self._page.display(self.worker, publish, data, kwargs)
 
     def _drops(self) -> bool:
-        """Whether the calling thread was given up; those that it has started were not."""
+        """Whether the calling thread was given up (threads that it has started were not)."""
         return self._closed and not is_beside()
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the thread that writes to it was given up."""
+        """Whether the worker's thread was given up."""
         return self._closed
 
     @property
     def is_finished(self) -> bool:
-        """Whether the cell has ended on the worker; threads that it left behind may write on."""
+        """Whether the cell has ended on the worker; threads that it started may still write."""
         return self.worker in self._page.finished
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody would see what the worker draws."""
+        """Whether the worker's figures would be shown."""
         return not self._closed and self._page.shows(self.worker)
 
     def pictures(self, pictures: Sequence[Item]) -> None:
-        """What the worker leaves to be shown when the cell has ended on all of them."""
+        """Keep figures of the worker until the cell has ended on all workers."""
         with self._page.lock:
             if not self._drops():
                 self._page.pictures(self.worker, pictures)
 
     def clear(self, clear: Callable[..., Any], *, wait: bool) -> None:
-        """A `clear_output` call of the worker; what that means for the others is the page's matter."""
+        """Handle a `clear_output` call of the worker; the page decides what it means for the others."""
         with self._page.lock:
             if not self._drops():
                 for pending in self._pending.values():
@@ -214,14 +214,14 @@ class Sink:
                 self._page.clear(self.worker, clear, wait=wait)
 
     def finish(self) -> None:
-        """The cell has ended on this worker: its unfinished lines are lines now."""
+        """Note that the cell has ended on this worker; unfinished lines become lines."""
         with self._page.lock:
             self._finish_lines()
             self._page.finish(self.worker)
             self.home = None
 
     def abandon(self) -> None:
-        """The worker's thread is stuck and replaced: what it still writes goes nowhere."""
+        """Drop further output: the worker's thread is stuck and was replaced."""
         with self._page.lock:
             home = self.home
             self.finish()

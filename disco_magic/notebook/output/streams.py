@@ -1,4 +1,4 @@
-"""Which sink takes what the calling thread writes and displays."""
+"""The sink for output of the calling thread."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ current_sink: ContextVar[Sink | None] = ContextVar("disco_magic_sink", default=N
 
 
 def use_sink(sink: Sink | None) -> None:
-    """Let the calling context's output go to `sink`, None: where everybody's goes."""
+    """Send the output of the calling context to `sink`; None: to the process's streams."""
     current_sink.set(sink)
     current_writer.set(sink)
 
 
 @contextmanager
 def using_sink(sink: Sink | None) -> Iterator[None]:
-    """`use_sink` within this."""
+    """`use_sink` in the ``with`` block."""
     tokens = current_sink.set(sink), current_writer.set(sink)
     try:
         yield

@@ -1,12 +1,12 @@
-r"""What one channel of a worker has written and not ended with a newline, read as a terminal would read it.
+r"""Unfinished lines of one channel of a worker, interpreted as a terminal would.
 
-Progress bars draw a line again and again (``\r``), and several of them move between lines (``\n``, and
-``ESC [ A``: one up). tqdm counts its bars per process, so that worker 2's only bar is the third line::
+Progress bars redraw a line (``\r``), and several bars move between lines (``\n``, and ``ESC [ A``: one up).
+tqdm counts its bars per process, so the only bar of worker 2 may be in the third line::
 
     "\n\n"   "\r 10%|#  "   "\x1b[A\x1b[A"            and at the end            "\r100%|###"   "\n"
 
-While there are such bars a newline behind one ends it or leads to the next one; what comes next tells. Such
-lines are held back until then, and so are blank ones.
+While there are such bars, a newline after one either ends it or leads to the next bar: the following text
+shows which. Such lines, and blank ones, are held back until then.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HELD_LIMIT: Final = 50
-"""Lines that are held back at most; a thousand blank lines are no movement."""
+"""Most lines that are held back; a thousand blank lines are not a movement of the cursor."""
 
 _PIECE: Final = re.compile("\r|\n|\x1b\\[[0-9]*[AK]|\x1b|[^\r\n\x1b]+")
 
 
 class _Row:
-    """One line of the screen: its text in pieces, so that adding costs nothing, and whether it is a bar."""
+    """One line of the screen: its text in pieces, which makes appending cheap, and whether it is a bar."""
 
     __slots__ = ("bar", "pieces")
 
@@ -44,24 +44,24 @@ class _Row:
 
 
 class Unfinished:
-    """The lines of one channel that may still change, and the place in them where the next text goes.
+    """The lines of one channel that may still change, and the position in them for the next text.
 
     Attributes:
-        size: characters of these lines.
-        resting: the last thing that came was a newline, and it is not known yet what that meant.
-        visible: whether it is meant to be seen before it ends: there is a bar, or it was flushed.
+        size: number of characters in these lines.
+        resting: whether the last text was a newline of which the meaning is not known yet.
+        visible: whether the lines should be shown before they end: there is a bar, or they were flushed.
     """
 
-    # Of an object's own once they differ: most channels of most cells never write anything.
+    # Class attributes until they change: most channels of most cells never write anything.
     size = 0
     resting = False
     visible = False
     _at = 0
-    _anew = False  # the next text takes the place of the line's
+    _anew = False  # the next text replaces that of the line
     _returned = False  # ... because of a carriage return
     _up = False  # the line was reached from below
     _drawn = False  # there was text since it was reached
-    _moving = False  # there is more to it than one line of text without a bar
+    _moving = False  # there is more than one line of text without a bar
     _flushed = False
 
     def __init__(self) -> None:
@@ -69,15 +69,15 @@ class Unfinished:
 
     @property
     def shown(self) -> list[str]:
-        """Lines to show now."""
+        """The lines to show now."""
         return [row.text for row in self._rows if row.text.strip()] if self.visible else []
 
     def flush(self) -> None:
-        """Show what is there, bar or not."""
+        """Make the lines visible, bar or not."""
         self._flushed = self.visible = True
 
     def feed(self, text: str, has_bars: Callable[[], bool]) -> list[str]:
-        """Add `text`; the lines that are complete by it.
+        """Add `text`; return the lines that are complete now.
 
         `has_bars` says whether there are bars that may move between lines.
         """
@@ -102,7 +102,7 @@ class Unfinished:
         return lines[: len(lines) - blank] + self._slowly("\n" * blank, has_bars)
 
     def _slowly(self, text: str, has_bars: Callable[[], bool]) -> list[str]:
-        """As a terminal: character by character, as far as that matters."""
+        """Interpret `text` like a terminal, one control code or run of characters at a time."""
         lines: list[str] = []
         piece = ""
         for piece in _PIECE.findall(text):
@@ -119,7 +119,7 @@ class Unfinished:
             elif self._anew or piece == "\x1b[2K":
                 self._rows[self._at].put("", bar=False)
         if self._up and not self._drawn and piece.endswith("A"):
-            self._hand_over(self._at, lines)  # a bar's turn is over: what is above is not reached any more
+            self._hand_over(self._at, lines)  # the bar is done: the lines above cannot be reached any more
         self.size = sum(len(row.text) for row in self._rows)
         is_bar = any(row.bar for row in self._rows)
         self._moving = is_bar or self._anew or len(self._rows) > 1
@@ -137,7 +137,7 @@ class Unfinished:
         self._reach(up=False)
         if not may_return:
             self._hand_over(self._at, lines)
-            self._rows[:] = [_Row()]  # below may be what a bar has left at its old place
+            self._rows[:] = [_Row()]  # drop lines below, which a bar may have left at its old place
             self._anew = False
         elif self._at > HELD_LIMIT or (row.text and not row.bar):
             self._hand_over(self._at, lines)
@@ -149,27 +149,26 @@ class Unfinished:
         if not self._anew:
             row.pieces.append(text)
         elif self._returned and not text.strip():
-            row.put("", bar=False)  # blanks over a bar that goes
+            row.put("", bar=False)  # blanks that erase a bar
             return
         else:
             if self._drawn or not (self._returned or self._up):
-                self._hand_over(self._at, lines)  # it stays here, so that newline was the end of a line
+                self._hand_over(self._at, lines)  # the cursor stays here, so the newline ended a line
             row.put(text, bar=self._returned)
         self._anew = self._returned = False
         self._drawn = True
 
     def _hand_over(self, count: int, lines: list[str]) -> None:
         rows = self._rows[:count]
-        del self._rows[:count]  # before anything is called: a finalizer that prints would come in here
+        del self._rows[:count]  # before any call: a finalizer that prints may run in one
         self._at -= count
         lines += [row.text for row in rows]
         self._flushed = self._flushed and not count
 
     def rest(self) -> list[str]:
-        """The lines as they stand; there are none left.
+        """Return all lines and begin anew.
 
-        Below the end of the last one may be what a bar has left at its old place; blanks between bars are no
-        lines either.
+        Without lines below the end, which a bar may have left at its old place, and blanks between bars.
         """
         rows = self._rows[: self._at] if self.resting else [row for row in self._rows if row.text]
         self._rows = [_Row()]

@@ -1,4 +1,4 @@
-"""One display in which what workers show hangs side by side, and is replaced in its place."""
+"""A display in which the workers' output hangs side by side and is replaced in place."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.gallery import Tile
 
 INTERVAL_S: Final = 0.2
-"""A wall is shown at most this often: who draws faster is seen as it is then, and as it is at the end."""
+"""Shortest interval between updates of a wall; the last state is always shown."""
 
 HOLD_S: Final = 2.0
-"""So long a picture that is to be replaced stays while the next one is being drawn."""
+"""How long a picture that will be replaced stays while the next one is being drawn."""
 
 LINES: Final = 100
-"""Lines that one worker can hang at most: all of them are sent again with each change of anybody's."""
+"""Most lines per worker: all of them are sent again with every change."""
 
 LENGTH: Final = 10_000
-"""Characters of one worker's lines, likewise."""
+"""Most characters in the lines of a worker."""
 
 PICTURES: Final = 8
-"""Its pictures and tables, likewise."""
+"""Most pictures and tables of a worker."""
 
 
 class Publish(Protocol):
-    """Publishes what `workers` show; with their names in it, if it is labelled."""
+    """Publishes output of `workers`; `labelled`: it contains their names already."""
 
     def __call__(
         self, workers: Sequence[int], data: Mapping[str, Any], kwargs: Mapping[str, Any], *, labelled: bool
@@ -161,12 +161,12 @@ def _tiles(hung: Kept) -> list[Tile]:
 
 
 def _count(items: Sequence[Item]) -> int:
-    """How many of them are pictures or tables."""
+    """The number of pictures and tables."""
     return sum(not is_text(item) for item in items)
 
 
 def _parts(items: Sequence[Item]) -> list[list[Item]]:
-    """Each picture with the lines before it; lines behind the last one stay with that."""
+    """Split into pictures, each with the lines before it; lines after the last one stay with it."""
     parts: list[list[Item]] = []
     before: list[Item] = []
     for item in items:

@@ -1,7 +1,7 @@
-"""Names of the arguments of the call that the cursor is in, and texts that these take: axes, operations.
+"""Completes names of arguments of the call at the cursor, and their string values: axes, operations.
 
-IPython evaluates what is called, in some of its versions without any care, and looks at one line only. Here
-the path is followed without running code, and the call may have begun some lines above.
+IPython evaluates the called expression, in some versions without any care, and looks at one line only. Here
+the dotted name is looked up without running code, and the call may begin some lines above.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLACED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONA
 
 
 def argument_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
-    """``out=`` and its like, but for those that the call has already."""
+    """Offers like ``out=``, except arguments that the call has already."""
     typed = _TYPED.search(request.line)
     tokens = _tokens(request, request.offset)
     opening = _opening(tokens)
@@ -53,7 +53,7 @@ def argument_offers(bound: dict[str, Any], behind: dict[str, Any], request: Requ
 
 
 def text_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
-    """What stands between quotes: axes behind ``over=`` or in ``worker.mesh[``, a collective's operations."""
+    """Offers within quotes: axes after ``over=`` or in ``worker.mesh[``, operations of a collective."""
     begun = _TEXT_BEGUN.search(request.line)
     if begun is None:
         return []
@@ -63,7 +63,7 @@ def text_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request)
     if opening is None:
         return []
     listed: Sequence[str] = ()
-    if not _path(tokens[:opening]):  # a tuple or a list of them, which is an argument itself
+    if not _path(tokens[:opening]):  # in a tuple or list, which is the argument
         tokens, listed = tokens[:opening], [token[1:-1] for token in tokens[opening:]]
         opening = _opening(tokens)
     fitting = () if opening is None else _texts(bound, behind, tokens, opening)
@@ -99,7 +99,7 @@ def _texts(
 
 
 def _argument(called: Any, tokens: Sequence[str]) -> str:
-    """The name of the argument at the end of a call's `tokens`, of which the first opens it."""
+    """The name of the argument at the end of a call's `tokens`, which begin with the bracket."""
     if len(tokens) > 2 and tokens[-1] == "=":
         return tokens[-2]
     if tokens[-1] not in "(,":
@@ -111,7 +111,7 @@ def _argument(called: Any, tokens: Sequence[str]) -> str:
 
 
 def _opening(tokens: Sequence[str]) -> int | None:
-    """Where the innermost bracket is that is not closed."""
+    """The position of the innermost bracket that is not closed."""
     depth = 0
     for at in reversed(range(len(tokens))):
         depth += _DEPTHS.get(tokens[at], 0)
@@ -121,7 +121,7 @@ def _opening(tokens: Sequence[str]) -> int | None:
 
 
 def _path(tokens: Sequence[str]) -> list[str]:
-    """The names at the end, with dots between them."""
+    """The dotted name at the end, as a list of names."""
     path: list[str] = []
     for at in reversed(range(len(tokens))):
         if (len(tokens) - at) % 2:
@@ -134,7 +134,7 @@ def _path(tokens: Sequence[str]) -> list[str]:
 
 
 def _arguments(called: Any, mesh: Mesh) -> list[str]:
-    """Names that a call may give; for coordinates in the mesh those of its axes."""
+    """The names that a call may use; for coordinates in the mesh, its axes."""
     parameters = _parameters(called)
     named = [each.name for each in parameters if each.kind in _NAMED]
     further = [each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]

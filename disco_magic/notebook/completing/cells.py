@@ -1,4 +1,4 @@
-"""What can be typed in a cell that runs on the workers, from the names that they have."""
+"""Completions in a cell that runs on the workers, from the names that the workers have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NAMES: Final = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _IMPORT: Final = re.compile(r"\s*(import|from)\s")
-# What may be the name of a register: neither a key, a file nor an argument.
+# Kinds of offers that may be names of registers: not keys, files or arguments.
 _KINDS: Final = ("instance", "function", "class", "module", "variable", "statement", "property", UNKNOWN)
 PUSHED: Final = "pushed"
 
@@ -35,8 +35,8 @@ class Body(NamedTuple):
     """The part of a cell that runs on the workers.
 
     Attributes:
-        options: what stands behind ``%%disco``; empty without that line.
-        start: where in the cell it begins.
+        options: the text after ``%%disco``; empty without that line.
+        start: position in the cell where it begins.
     """
 
     options: str
@@ -44,7 +44,7 @@ class Body(NamedTuple):
 
 
 def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Completion]:
-    """What can stand at `offset` of the cell `text`, within its body; never waits for a worker."""
+    """The completions at `offset` of the cell `text`, within its body; never waits for a worker."""
     options = options_of(body)
     code, cursor = text[body.start :], offset - body.start
     request = Request(code, cursor, (), Settings.of(front.shell.Completer))
@@ -70,7 +70,7 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
 
 
 def options_of(body: Body) -> Namespace | None:
-    """The cell's options; None while they are being typed, or are wrong."""
+    """The cell's options; None if they are incomplete or wrong."""
     try:
         return cell_parser().read(body.options)
     except (UsageError, HelpAskedFor):
@@ -83,14 +83,14 @@ def _pushed(front: Front, options: Namespace | None) -> dict[str, Any]:
 
 
 def _order(options: Namespace | None, session: Session) -> Sequence[int]:
-    """The workers that run the cell: the first of them that has a name is asked what that is."""
+    """The workers that run the cell; a name is looked up on the first of them that has it."""
     everybody = range(session.num_workers)
     if options is None:
         return everybody
     try:
         chosen = workers_of_group(options.group, session.num_workers, session.num_groups)
         return chosen or parse_workers(options.workers, session.num_workers, session.mesh) or everybody
-    except DiscoError:  # a worker that there is not: the cell will say so
+    except DiscoError:  # there is no such worker: running the cell will say so
         return everybody
 
 
@@ -116,7 +116,7 @@ def _without_session(front: Front, pushed: dict[str, Any], request: Request) -> 
 
 
 def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> list[Offer]:
-    """From variables that the cell will get, and what every worker has."""
+    """Offers from variables that the cell will get, and from the names that every worker has."""
     from disco_magic.notebook.completing.offers import offers
 
     bound = dict(pushed)
@@ -127,7 +127,7 @@ def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> 
 
 
 def behind(num_workers: int) -> dict[str, Any]:
-    """What every worker's cells see, without a worker."""
+    """The names that cells see on every worker, without a session."""
     import numpy as np
 
     from disco_magic.functions.context import VERBS, WorkerContext

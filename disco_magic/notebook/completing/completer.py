@@ -1,6 +1,6 @@
-"""IPython's completer on the names of one worker.
+"""IPython's completer, applied to the names of one worker.
 
-It looks at values under IPython's policy ``limited``: no call, no property, nobody's ``__getattr__``.
+It looks at values under IPython's policy ``limited``: no calls, no properties, no ``__getattr__``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEYS: Final = "_ipython_key_completions_"
 
 
 def ipython_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
-    """What IPython offers without Jedi: names, attributes, keys, files, characters."""
+    """The offers of IPython without Jedi: names, attributes, keys, files, characters."""
     settings = request.settings._asdict() | {"use_jedi": False}
     settings["disable_matchers"] = [*request.settings.disable_matchers, _ARGUMENTS]
     make: Any = _Completer
@@ -33,21 +33,21 @@ def ipython_offers(bound: dict[str, Any], behind: dict[str, Any], request: Reque
         each.text: Offer(each.start, each.end, each.text, each.type or UNKNOWN, each.signature or "")
         for each in found
     }
-    for text in completer.matches if found else ():  # `completions` ends after 500
+    for text in completer.matches if found else ():  # not `found`, which ends after 500
         offers.setdefault(text, next(reversed(offers.values()))._replace(text=text))
     return list(offers.values())
 
 
 class _Completer(IPCompleter):
-    """IPython's, more cautious where it asks objects themselves."""
+    """IPython's completer, but more careful where it would call methods of objects."""
 
     def _extract_code(self, line: str) -> str:
-        """The line without a magic in front: there are none. IPython's own fails on a line of blanks."""
+        """Return the line: it has no magic to remove. IPython's method fails on a line of blanks."""
         return line
 
     @staticmethod
     def _get_keys(obj: Any) -> list[Any]:
-        """The keys behind ``name[``: those that a class tells, or those of a dictionary or an array."""
+        """The keys after ``name[``: from a class's own method, or of a dictionary or an array."""
         kind = type(obj)
         own = _in_class(kind, _KEYS)
         try:
@@ -65,19 +65,19 @@ def _in_class(kind: type, name: str) -> Any:
 
 
 def _asks_itself(kind: type) -> bool:
-    """Whether an object decides itself what its attributes are."""
+    """Whether a class customises attribute access."""
     own = _in_class(kind, "__getattribute__")
     return _in_class(kind, "__getattr__") is not None or type(own) is types.FunctionType
 
 
-# Cells of workers have no magics; IPython's completer asks its shell for nothing else.
+# Workers' cells have no magics, and IPython's completer asks its shell for nothing else.
 _NO_MAGICS: Final = types.SimpleNamespace(
     magics_manager=types.SimpleNamespace(lsmagic=lambda: {"line": {}, "cell": {}})
 )
 
 
 def _imports() -> Any:
-    """What completes names of modules; IPython's shell puts it in place, not its completer."""
+    """IPython's completion of module names, which is installed by the shell, not by the completer."""
     from IPython.core import completerlib
 
     complete: Any = completerlib.module_completion

@@ -1,4 +1,4 @@
-"""Tab completion: names of the workers in cells that run on them; ``%disco`` and ``%%disco`` lines."""
+"""Tab completion: workers' names in cells that run on workers; ``%disco`` and ``%%disco`` lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DISCO: Final = re.compile(r"%%disco(?:\s+(.*))?$")
 _OF_LINE: Final = re.compile(r"\s*%disco\s")
 
 
-# What stands below these is executed as a cell of its own.
+# Magics that execute the text below them as a cell.
 _AROUND: Final = {"%%time", "%%timeit", "%%capture", "%%prun"}
 
 
 def is_spmd(front: Front, text: str) -> bool:
-    """Whether the cell `text`, which need not be complete, runs on the workers."""
+    """Whether the cell `text`, which may be incomplete, runs on the workers."""
     lines = _magic_lines(text)
     if any(_DISCO.match(line) for line in lines):
         return True
@@ -44,7 +44,7 @@ def body_at(front: Front, text: str, offset: int) -> Body | None:
 
 
 def _magic_lines(text: str) -> list[str]:
-    """The lines at the top that begin with ``%%``, and empty ones between them."""
+    """The lines at the top that begin with ``%%``, with empty lines between them."""
     found: list[str] = []
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -56,11 +56,11 @@ def _magic_lines(text: str) -> list[str]:
 
 
 class Completion:
-    """What is put into IPython's completer.
+    """Hooks in IPython's completer.
 
-    A matcher for magic lines. For cells the method `completions`, on the instance: what a matcher gives is
-    cut off after 500 names, loses the signatures, and if it is nothing, variables of the notebook are offered
-    that the workers have not got.
+    For magic lines, a matcher. For cells, the method `completions` on the instance: the results of a matcher
+    are cut off after 500 names and lose their signatures, and if there are none, IPython offers variables of
+    the notebook that the workers do not have.
     """
 
     def __init__(self, front: Front) -> None:
@@ -70,14 +70,14 @@ class Completion:
         self._below = self._completer.completions
 
     def install(self) -> None:
-        """From here on."""
+        """Install the hooks."""
         self._completer.custom_matchers.append(self._matcher)
         self._before = vars(self._completer).get("completions")
         vars(self._completer)["completions"] = self.completions
 
     def remove(self) -> None:
-        """Take both out again; what was put over `completions` meanwhile stays."""
-        if self._matcher in self._completer.custom_matchers:  # else somebody has made the list anew
+        """Remove the hooks; a function installed over `completions` meanwhile stays."""
+        if self._matcher in self._completer.custom_matchers:  # the list may have been replaced
             self._completer.custom_matchers.remove(self._matcher)
         own = vars(self._completer)
         if own.get("completions") == self.completions:
@@ -86,7 +86,7 @@ class Completion:
                 own["completions"] = self._before
 
     def completions(self, text: str, offset: int) -> Iterator[Any]:
-        """As `IPCompleter.completions`, which is asked everywhere else."""
+        """Like `IPCompleter.completions`, which is called outside of workers' cells."""
         body = body_at(self._front, text, offset)
         if body is None or _OF_LINE.match(text[:offset].rpartition("\n")[2]):
             yield from self._below(text, offset)
@@ -96,6 +96,6 @@ class Completion:
         try:
             yield from completions(self._front, body, text, offset)
         except (Exception, KeyboardInterrupt):  # noqa: BLE001 - see below
-            # The session ends; it takes too long; IPython's completer or Jedi fail on what is half typed.
-            # Nothing is offered and nothing said: a traceback would stand in the middle of what is typed.
+            # The session has ended, it takes too long, or IPython's completer or Jedi failed on incomplete
+            # code. Offer nothing and say nothing: a traceback would appear in the middle of the input.
             return

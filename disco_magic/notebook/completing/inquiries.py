@@ -1,4 +1,4 @@
-"""What cells ask about names, ``x?``: noted on the workers, answered when the cell has ended."""
+"""Questions of cells about names, ``x?``: noted on the workers, answered when the cell has ended."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 
 _MOST: Final = 1000
 DETAILS: Final = {"pinfo": 0, "pinfo2": 1}
-"""What IPython makes of ``x?`` and ``x??``, and how much each asks for."""
+"""The magics for ``x?`` and ``x??``, and the level of detail that each asks for."""
 
 
 class Inquiry(NamedTuple):
     """One question.
 
     Attributes:
-        name: dotted, ``model.weight``.
-        detail: 1: with the source.
+        name: a dotted name, ``model.weight``.
+        detail: 1 includes the source.
     """
 
     name: str
@@ -23,17 +23,17 @@ class Inquiry(NamedTuple):
 
 
 class Inquiries:
-    """The questions of all sessions that were not answered yet; any thread may ask."""
+    """The unanswered questions of all sessions; any thread may ask."""
 
     def __init__(self) -> None:
         self._asked: deque[tuple[int, int, Inquiry]] = deque(maxlen=_MOST)
 
     def ask(self, session_id: int, worker: int, inquiry: Inquiry) -> None:
-        """Note a question that a cell asks on one worker."""
+        """Note a question of a cell on one worker."""
         self._asked.append((session_id, worker, inquiry))
 
     def take(self, session_id: int) -> dict[Inquiry, list[int]]:
-        """Each question of a session's workers once, with those who ask; they count as answered."""
+        """Remove and return a session's questions: each once, with the workers that ask it."""
         found: dict[Inquiry, list[int]] = {}
         others = []
         while self._asked:

@@ -1,4 +1,4 @@
-"""Shift-Tab and ``name?`` in cells that run on the workers."""
+"""Answers Shift-Tab and ``name?`` in cells that run on the workers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _QUESTION: Final = re.compile(r"\s*(?:#.*|\?{1,2}[\s\w.]*|%pinfo2?\s[\s\w.]*|[\w
 
 
 class Inspection:
-    """What is put into IPython's kernel and shell, so that they know the names of the workers.
+    """Hooks in IPython's kernel and shell, so that they know the names of the workers.
 
-    The kernel's `do_inspect`, on the instance: it answers Shift-Tab. A terminal has no kernel.
+    The kernel's `do_inspect`, on the instance, answers Shift-Tab. A terminal has no kernel.
     """
 
     def __init__(self, front: Front) -> None:
@@ -37,14 +37,14 @@ class Inspection:
         self._below: Any = getattr(self._kernel, "do_inspect", None)
 
     def install(self) -> None:
-        """From here on."""
+        """Install the hooks."""
         self._front.shell.events.register("post_run_cell", self.answer)
         if self._below is not None:
             self._before = vars(self._kernel).get("do_inspect")
             vars(self._kernel)["do_inspect"] = self.do_inspect
 
     def remove(self) -> None:
-        """Take both out again; what was put over `do_inspect` meanwhile stays."""
+        """Remove the hooks; a function installed over `do_inspect` meanwhile stays."""
         self._front.shell.events.unregister("post_run_cell", self.answer)
         own = vars(self._kernel) if self._below is not None else {}
         if own.get("do_inspect") == self.do_inspect:
@@ -55,7 +55,7 @@ class Inspection:
     def do_inspect(
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Container[str] = ()
     ) -> Any:
-        """As the kernel's own, which is asked everywhere else."""
+        """Like the kernel's method, which is called outside of workers' cells."""
         body = body_at(self._front, code, cursor_pos)
         if body is None:
             return self._below(code, cursor_pos, detail_level, omit_sections)
@@ -68,7 +68,7 @@ class Inspection:
         return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
 
     def answer(self, *_: object) -> None:
-        """A cell has ended: show what its workers have asked for, as IPython does at the end of a cell."""
+        """Answer the questions of a cell that has just ended, as IPython does."""
         current = self._front.sessions.find()
         others = [session for session in self._front.others if session is not current]
         for session in others if current is None else [current, *others]:
@@ -77,7 +77,7 @@ class Inspection:
 
 
 def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Sequence[int] = ()) -> None:
-    """Show what there is to say about a name, of these `workers` first, where IPython shows help."""
+    """Show the help for a name where IPython shows help; prefer the object of these `workers`."""
     data = inspected(front, inquiry.name, inquiry.detail, session, first=workers)
     if not data:
         print(f"Object `{inquiry.name}` not found.")
@@ -88,11 +88,11 @@ def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Seque
 
 
 def asked_alone(shell: Shell, body: str) -> list[Inquiry]:
-    """What a cell asks that is nothing but questions, ``x?``; empty if it is anything else.
+    """The questions of a cell that consists of questions (``x?``) only; otherwise none.
 
-    Such a cell needs no worker, and need not wait for one.
+    Such a cell needs no worker, and does not have to wait for one.
     """
-    # What else a line says is left alone: to parse it twice would repeat its warnings.
+    # Do not parse other lines: parsing them twice would repeat warnings.
     if not all(map(_QUESTION.match, body.split("\n"))):
         return []
     try:
@@ -104,7 +104,7 @@ def asked_alone(shell: Shell, body: str) -> list[Inquiry]:
 
 
 def _inquiry(statement: ast.stmt) -> Inquiry | None:
-    """What IPython makes of a question, read again."""
+    """The question in the statement into which IPython transforms ``x?``; else None."""
     match statement:
         case ast.Expr(
             ast.Call(
@@ -125,21 +125,21 @@ def inspected(
     omit: Container[str] = (),
     first: Sequence[int] = (),
 ) -> dict[str, str]:
-    """MIME bundle of everything there is to say about a name that cells of the workers see.
+    """The MIME bundle of the help for a name in workers' cells.
 
-    Waits for no worker. Of a register first what each worker has of it, then signature, docstring and so on
-    of one worker's.
+    Waits for no worker. For a register, first its value on each worker, then signature, docstring and so on
+    of one worker's object.
 
     Args:
         front: the notebook's side.
-        name: dotted, ``model.weight``.
-        detail: 1: with the source.
-        session: whose workers; None: what every worker has.
+        name: a dotted name, ``model.weight``.
+        detail: 1 includes the source.
+        session: the session; None: only names that every worker has.
         omit: titles of sections to leave out.
-        first: workers whose object is documented, if they have it; else that of the first who has.
+        first: workers whose object is preferred; otherwise that of the first worker that has one.
 
     Returns:
-        Text and HTML; nothing if no worker knows the name, or there is no session any more.
+        Text and HTML; empty if no worker knows the name, or the session has ended.
     """
     path = tuple(part.strip() for part in name.split("."))
     if not all(part.isidentifier() for part in path):

@@ -1,7 +1,7 @@
-"""What Jedi finds in a cell: names that it binds above the cursor, and what those are, without executing it.
+"""Completions by Jedi: names that the cell binds above the cursor, and their types, without executing it.
 
-Jedi sees shadows of the registers, no values: it would ask them for attributes, which they may make up, and
-its own objects, which refer to each other, would keep them until the garbage collector comes.
+Jedi gets stand-ins for the registers, not the values. It would read attributes of the values, which may
+compute them, and its objects, which refer to each other, would keep the values until a garbage collection.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _UNSAFE: Final = "allow_unsafe_interpreter_executions"
 TYPES_FOR_S: Final = 0.04
-"""Seconds in which it may be found out what the offers are, together; IPython gives Jedi ten times that."""
+"""Seconds for finding the types of all offers together; IPython gives Jedi ten times as much."""
 
-# Jedi keeps what it has parsed in files that all processes share, and fails on one that another is writing.
+# Jedi caches parsed code in files shared by all processes, and fails on one that another process is writing.
 _HALF_WRITTEN: Final = (EOFError, pickle.UnpicklingError)
-_READ_AGAIN_S: Final = 0.5  # what is still broken then stays so, as where a process was killed while it wrote
+_READ_AGAIN_S: Final = 0.5  # a file that is still broken then was left by a process that was killed
 
-# A name, or that of an argument; no file and no key, which IPython knows better.
+# A name, or one of an argument; not files and keys, which IPython completes better.
 _TYPED: Final = re.compile(r"[\w.]+=?")
 _EMPTY: Final[tuple[Any, ...]] = (0, 0.0, 0j, "", b"", [], (), {}, set(), frozenset(), None, False)
 _lock = threading.Lock()
@@ -42,12 +42,12 @@ _lock = threading.Lock()
 
 @cache
 def is_there() -> bool:
-    """Whether Jedi is installed, in a version that can be told to run no code of what it sees."""
+    """Whether Jedi is installed, in a version that can be told not to run code of the objects it sees."""
     try:
         settings = _jedi().settings
     except ImportError:
         return False
-    # As IPython has them.
+    # The same settings as IPython's.
     settings.case_insensitive_completion = False
     logging.getLogger("parso").setLevel(logging.WARNING)
     return hasattr(settings, _UNSAFE)
@@ -58,17 +58,17 @@ def _jedi() -> Any:
 
 
 def jedi_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
-    """What Jedi would type: names and attributes, no keys and files."""
+    """The completions of Jedi: names and attributes, not keys and files."""
     until = time.monotonic() + _READ_AGAIN_S
     while True:
-        with _Seen(bound, dict(behind), request) as cell, suppress(*_HALF_WRITTEN):  # it empties what it gets
+        with _Seen(bound, dict(behind), request) as cell, suppress(*_HALF_WRITTEN):  # it empties the dict
             return cell.offers()
         if time.monotonic() > until:
             return []
 
 
 class _Seen:
-    """A cell as Jedi sees it; to be entered, because what Jedi holds has to be let go.
+    """A cell as Jedi sees it; a context manager, which makes Jedi release its objects at the end.
 
     Args:
         bound, behind: see `Session.examine_names`.
@@ -87,14 +87,14 @@ class _Seen:
         try:
             for names in self._interpreter.namespaces:
                 names.clear()
-            # Functions and modules, which hold on to much.
+            # Functions and modules, which refer to much else.
             for handle in self._interpreter._inference_state.compiled_subprocess._handles.values():  # noqa: SLF001 - see above
                 handle.access._obj = None  # noqa: SLF001 - as above
-        except AttributeError:  # another version of Jedi's, or it failed at once
+        except AttributeError:  # another version of Jedi, or it failed at once
             gc.collect()
 
     def offers(self) -> list[Offer]:
-        """What Jedi would type now."""
+        """The completions of Jedi."""
         settings = self._request.settings
         omit = settings.omit__names if self._request.line.endswith(".") else 0
         found = self._completed()
@@ -130,7 +130,7 @@ class _Seen:
 
 @contextmanager
 def _cautious(settings: Any) -> Iterator[None]:
-    """What is set now is what an interpreter keeps; Jedi's default is to evaluate properties."""
+    """In this block, make an interpreter with safe settings, which it keeps; by default properties run."""
     with _lock:
         before = getattr(settings, _UNSAFE)
         setattr(settings, _UNSAFE, False)
@@ -141,7 +141,7 @@ def _cautious(settings: Any) -> Iterator[None]:
 
 
 class _Shadow:
-    """Stands for an object of which nothing is to be known but its name."""
+    """Stand-in for an object of which only the name is known."""
 
 
 _SHADOW: Final = _Shadow()
@@ -149,7 +149,7 @@ _BY_KIND: Final[dict[type, Any]] = {type(each): each for each in _EMPTY}
 
 
 def _shadow(value: Any) -> Any:
-    """A function, a class, a module as it is; of what everybody has an empty one; for all else a name."""
+    """Functions, classes and modules as they are; for common types an empty value; else a stand-in."""
     kind = type(value)
     if kind in _BY_KIND:
         return _BY_KIND[kind]

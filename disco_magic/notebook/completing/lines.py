@@ -1,4 +1,4 @@
-"""What can be typed on ``%disco`` and ``%%disco`` lines: subcommands, options, what they take, names."""
+"""Completions on ``%disco`` and ``%%disco`` lines: subcommands, options, their values, names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERAL: Final = ("A,B", "Y", "WORKERS", "AXES")
 
 
 def make_matcher(front: Front) -> Callable[[Any], Any]:
-    """A matcher for IPython's completer; asks no worker."""
+    """A matcher for IPython's completer; waits for no worker."""
 
     def match(context: Any) -> Any:
         found = _LINE.match(context.text_until_cursor)
@@ -48,11 +48,11 @@ def make_matcher(front: Front) -> Callable[[Any], Any]:
 
 
 class Asked(NamedTuple):
-    """Who is asked what can be typed.
+    """Where the names for completions come from.
 
     Attributes:
         front: the notebook's side.
-        session: the one that the line is about; None: there is none yet.
+        session: the session that the line is about; None: there is none yet.
     """
 
     front: Front
@@ -60,11 +60,11 @@ class Asked(NamedTuple):
 
 
 class Typed(NamedTuple):
-    """What is being typed.
+    """The text that is being typed.
 
     Attributes:
         fragment: the part before the cursor that is to be completed.
-        fitting: what could stand there, whatever the fragment is, and what each is.
+        fitting: all texts that could stand there, with their descriptions.
     """
 
     fragment: str
@@ -111,10 +111,10 @@ def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None,
 
 
 def _value(asked: Asked, action: argparse.Action, text: str) -> Typed:
-    """What an option takes."""
+    """Complete the value of an option."""
     *others, fragment = text.split(",") if action.metavar in _SEVERAL else [text]
     fitting = _values(asked, action, alone=not others)
-    if others and "=" in others[0]:  # places in the mesh, each axis once
+    if others and "=" in others[0]:  # coordinates in the mesh, each axis once
         named = {each.partition("=")[0] for each in others}
         places = {each: kind for each, kind in fitting.items() if kind == "place"}
         fitting = {each: kind for each, kind in places.items() if each.partition("=")[0] not in named}
@@ -143,7 +143,7 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
     front, session = asked
     found: dict[str, str] = dict(_results(front)) if results else {}
     if completes == "notebook":
-        known, hidden = front.shell.user_ns, front.shell.user_ns_hidden  # IPython's own, `quit` for one
+        known, hidden = front.shell.user_ns, front.shell.user_ns_hidden  # IPython's own, such as `quit`
         found |= {name: "variable" for name in known if not name.startswith("_") and name not in hidden}
     if completes == "sessions":
         found |= dict.fromkeys(_sessions(front), "session")
@@ -155,7 +155,7 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
 
 
 def _parts(session: Session | None, word: str) -> Mapping[str, str]:
-    """The arrays in the register whose name has been typed, with what they are."""
+    """The arrays in the register whose name has been typed, with their descriptions."""
     from disco_magic.notebook.completing.marks import SPACE
     from disco_magic.values.parts import arrays_in, split, together
 
@@ -163,12 +163,12 @@ def _parts(session: Session | None, word: str) -> Mapping[str, str]:
     if session is None or not written or name not in session.names():
         return {}
     found = together(session.examine(name, arrays_in))
-    typable = [part for part in found if " " not in part.written]  # a line is cut at its blanks
+    typable = [part for part in found if " " not in part.written]  # lines are split at blanks
     return {f"{name}{part.written}": part.kind.replace(" ", SPACE) for part in typable}
 
 
 def _sessions(front: Front) -> Iterable[str]:
-    """Variables that hold a session which is open."""
+    """The variables that hold an open session."""
     module = sys.modules.get("disco_magic.session.session")
     if module is not None:
         for name, value in dict(front.shell.user_ns).items():
@@ -177,7 +177,7 @@ def _sessions(front: Front) -> Iterable[str]:
 
 
 def _results(front: Front) -> Iterable[tuple[str, str]]:
-    """Results of cells that hold values on the workers: ``Out[3]``, and variables."""
+    """Names of cell results that have values on the workers: ``Out[3]``, and variables."""
     module = sys.modules.get("disco_magic.session.results")
     if module is not None:
         names = front.shell.user_ns

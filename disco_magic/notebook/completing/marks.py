@@ -1,4 +1,4 @@
-"""How registers are marked where their names are offered: as in the tables of registers."""
+"""Marks of registers in completions, as in the tables of registers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 REGISTER: Final = "register"
-SPACE: Final = "\u00a0"  # JupyterLab would begin a new line at another one
+SPACE: Final = "\u00a0"  # no-break: JupyterLab would wrap at an ordinary one
 
 
 def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
-    """``register``, ``register ≠``, ``register [0,2]`` of those of `names` that are registers.
+    """``register``, ``register ≠`` or ``register [0,2]`` for those of `names` that are registers.
 
-    The sign says that types, shapes, dtypes or kinds of device differ; workers are named where others have no
+    The sign means that types, shapes, dtypes or kinds of device differ. Workers are listed if others have no
     such register. Values are not compared. Waits for no worker.
     """
     from disco_magic.core.snapshot import merge

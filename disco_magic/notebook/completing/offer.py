@@ -1,4 +1,4 @@
-"""What can be typed next, and what is asked; plain data."""
+"""Completion requests and offers, as plain data."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UNKNOWN: Final = "<unknown>"
-"""IPython's word for what it does not know the type of."""
+"""IPython's word for an unknown type."""
 
-# More than the last of these would run code of the values.
+# IPython's policies up to the last one that runs no code of the values.
 _CAUTIOUS: Final = ("forbidden", "minimal", "limited")
 
 
 class Offer(NamedTuple):
-    """One thing that can be typed next.
+    """One completion.
 
     Attributes:
-        start, end: what of the text it replaces.
-        text: with what.
-        type: what it is, as front ends show it.
-        signature: of a function, ``(x, y=1)``.
+        start, end: the part of the text that it replaces.
+        text: the replacement.
+        type: the type that front ends show.
+        signature: the signature of a function, ``(x, y=1)``.
     """
 
     start: int
@@ -32,7 +32,7 @@ class Offer(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How the user's own completer is configured, as far as that matters here; the names are IPython's."""
+    """The relevant settings of the user's completer, under IPython's names."""
 
     use_jedi: bool
     evaluation: str
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, completer: Any) -> Settings:
-        """Those of a completer; what would evaluate more than ``limited`` is limited."""
+        """The settings of a completer; a policy that evaluates more than ``limited`` becomes ``limited``."""
         values = {name: getattr(completer, name) for name in cls._fields}
         values["disable_matchers"] = tuple(completer.disable_matchers)
         if values["evaluation"] not in _CAUTIOUS:
@@ -53,13 +53,13 @@ class Settings(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What to complete.
+    """A completion request.
 
     Attributes:
         text: the cell without its magic lines.
-        offset: of the cursor in it.
-        elsewhere: names that cells of other workers have bound.
-        settings: how.
+        offset: position of the cursor in it.
+        elsewhere: names that cells have bound on other workers.
+        settings: settings of the completer.
     """
 
     text: str
@@ -69,15 +69,15 @@ class Request(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The cursor's line, as far as the cursor."""
+        """The cursor's line, up to the cursor."""
         return self.text[: self.offset].rpartition("\n")[2]
 
     def of_line(self) -> Request:
-        """The same for the cursor's line alone."""
+        """The request for the cursor's line alone."""
         start = self.offset - len(self.line)
         return self._replace(text=self.text[start:].partition("\n")[0], offset=len(self.line))
 
     def back(self, offers: Sequence[Offer]) -> list[Offer]:
-        """Offers for the line alone, as offers for the whole text."""
+        """Convert offers for the line alone to offers for the whole text."""
         start = self.offset - len(self.line)
         return [each._replace(start=each.start + start, end=each.end + start) for each in offers]

@@ -1,10 +1,10 @@
-"""What can be typed next in a worker's cell.
+"""Completions in a worker's cell.
 
-`offers` is for `Session.examine_names`: it runs where the values are, takes and gives plain data, keeps none.
-IPython's completer knows the names and, under its policy ``limited``, what the values have. It sees the line
-alone: it would execute what it takes for harmless in the lines above, ``list(range(10**9))`` for example.
-What the cell itself makes above the cursor, what calls return and what can be imported is asked of Jedi, if
-the user's own completer uses that; anything else Jedi would tell as well, in thirty times the time.
+`offers` is for `Session.examine_names`: it runs where the values are, takes and returns plain data, and keeps
+no values. IPython's completer knows the names and, under its policy ``limited``, the values' attributes. It
+gets only the cursor's line, because it would execute what it considers harmless in the lines above, such as
+``list(range(10**9))``. Jedi, if the user's completer uses it, is asked only about names that the cell binds
+above the cursor, results of calls, and imports: it knows the rest too, but takes thirty times as long.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from disco_magic.notebook.completing.offer import Offer, Request
     from disco_magic.values.members import Member
 
-# `a.b[0].c(1).na`: the name, the steps from there, and whether another one begins.
+# `a.b[0].c(1).na`: the first name, the steps after it, and the begun attribute.
 _CHAIN: Final = re.compile(r"(?<![\w.])([^\W\d]\w*)((?:\s*\.\s*\w+|\[[^][]*\]|\([^()]*\))*)\s*\.\s*\w*$")
 _PATH: Final = re.compile(r"[\w.\s]*$")
 _NAME_IN_FORMULA: Final = re.compile(r"(?<=[\w)\]} ])[-/%~](?=[^\W\d]\w*$)")
 _IMPORT: Final = re.compile(r"\s*(import|from)\s")
 _OF_IPYTHON: Final = re.compile(r"^(\s*)(?:[!%?].*|[\w.]+\?+)$", re.MULTILINE)
-# No number's.
+# A dot of an attribute, not of a number.
 _DOT: Final = re.compile(r"(?:[^\d\s.]|[^\W\d]\w*)\s*\.\s*\w*$")
-# Nobody reads signatures of more, and each takes 0.1 ms.
+# Signatures of more offers would not be read, and each takes 0.1 ms.
 _SIGNED: Final = 100
-# What IPython says of names and attributes without looking further.
+# IPython's types of names and attributes that it has not looked up.
 _VAGUE: Final = ("variable", "attribute", UNKNOWN)
 
 
 def offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
-    """What can stand at the cursor, as a cell of the worker sees it; in no order, each once."""
+    """The offers at the cursor in a cell of the worker, each once, in no order."""
     above = _bound_above(request)
     for name in (*request.elsewhere, *(above or ())):
         bound.setdefault(name, _NAME)
@@ -83,14 +83,14 @@ def _found(
 
 
 def _is_for_jedi(line: str, above: set[str] | None) -> bool:
-    """Whether the line imports, or asks for what the cell itself makes: there is no such value yet."""
+    """Whether the line imports, or completes an object of the cell itself, which has no value yet."""
     chain = _CHAIN.search(line)
     made = chain is not None and (above is None or chain[1] in above or "(" in chain[2])
     return made or _IMPORT.match(line) is not None
 
 
 def _spaced(request: Request) -> Request:
-    """The same with a space for an operator that IPython takes for a part of a name, as it is in a file's."""
+    """Replace an operator that IPython takes for a part of a (file) name by a space."""
     found = _NAME_IN_FORMULA.search(request.line)
     if found is None or "!" in request.line or _is_text(request.line):
         return request
@@ -99,13 +99,13 @@ def _spaced(request: Request) -> Request:
 
 
 def _is_text(line: str) -> bool:
-    """Whether the cursor is in a text that is no f-string's expression."""
+    """Whether the cursor is in a string, but not in the expression of an f-string."""
     quote = has_open_quotes(line)
     return bool(quote) and "{" not in line.rpartition(str(quote))[2]
 
 
 def _owner(bound: dict[str, Any], behind: dict[str, Any], line: str) -> Member | None:
-    """What stands before the last dot, if that can be told without evaluating anything."""
+    """The object before the last dot, if it can be found without evaluating anything."""
     chain = _CHAIN.search(line)
     if chain is None or not _PATH.fullmatch(chain[2]):
         return None
@@ -119,7 +119,7 @@ def _named(bound: dict[str, Any], behind: dict[str, Any], owner: Member | None, 
 
 
 def _explained(offer: Offer, look: Callable[[Offer], Any], *, signed: bool) -> Offer:
-    """The same with what it is, and if `signed` how it is called, if that is not known yet."""
+    """Add the type, and if `signed` the signature, to an offer that has none."""
     value = look(offer) if offer.type in _VAGUE else NOTHING
     if value is NOTHING:
         return offer._replace(type="keyword") if keyword.iskeyword(offer.text) else offer
@@ -128,7 +128,7 @@ def _explained(offer: Offer, look: Callable[[Offer], Any], *, signed: bool) -> O
 
 
 def _bound_above(request: Request) -> set[str] | None:
-    """Names that the cell binds above the cursor's line; None if that is no Python yet."""
+    """The names that the cell binds above the cursor's line; None if that part is not valid Python."""
     line = request.line
     above = _OF_IPYTHON.sub(r"\1pass", request.text[: request.offset - len(line)])
     try:
@@ -151,7 +151,7 @@ def _bound_by(node: ast.AST) -> Iterable[str]:
 
 
 class _Name:
-    """Stands for what is not there: a name without attributes."""
+    """Stand-in for a missing value: a name without attributes."""
 
 
 _NAME: Final = _Name()

@@ -1,4 +1,4 @@
-"""What is known of a name as text and HTML: what every worker has of it, then what is written about it."""
+"""Help for a name as text and HTML: its value on every worker, then its documentation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def bundle(
     sections: Sequence[tuple[str, str]],
     circles: tuple[tuple[int, ...], ...] = (),
 ) -> dict[str, str]:
-    """MIME bundle.
+    """The MIME bundle of the help.
 
     Args:
-        shell: IPython's; knows the colours.
-        name: as it was asked for.
-        infos: what it is on each worker, None where it is nothing.
+        shell: IPython's shell, which knows the colours.
+        name: the name that was asked for.
+        infos: the object on each worker, None where there is none.
         sections: titles and texts about it.
-        circles: the workers that are meant to agree, if not all of them are.
+        circles: sets of workers that should agree; empty: all of them.
     """
     told = list(sections)
     there = [info for info in infos if info is not None]
-    # Functions and classes are told by their own words; which worker's does not matter.
+    # Functions and classes are described by their documentation, the same on all workers.
     if any(info.is_register or not info.is_definition for info in there):
         row = Row(name, tuple(None if info is None else info.info for info in infos), circles=circles)
         title = "Register" if any(info.is_register for info in there) else "Value"
@@ -50,7 +50,7 @@ def bundle(
 
 
 def _html(sections: Sequence[tuple[str, str]]) -> str:
-    """As the text, with thick titles. Front ends take styles out of what they show beside the cursor."""
+    """The text with bold titles; front ends remove styles from HTML that they show at the cursor."""
     width = max(len(title) for title, _ in sections)
     return "\n".join(
         f"<b>{title}:</b>{chr(10) if chr(10) in text else ' ' * (width + 1 - len(title))}{escape(text)}"
@@ -59,7 +59,7 @@ def _html(sections: Sequence[tuple[str, str]]) -> str:
 
 
 def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
-    """``[0-2]``, whether these are the odd ones, and what they have: equal ones together."""
+    """Groups of workers with equal values: ``[0-2]``, whether these are the odd ones, and the value."""
     groups = who_has(enumerate(row.cells))
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     return [(ranges(workers), any(odd[each] for each in workers), info) for info, workers in groups.items()]

@@ -1,1 +1,1 @@
-"""Debuggers and questions of workers, one at a time at the user's keyboard."""
+"""Debuggers and questions of workers, one at a time."""

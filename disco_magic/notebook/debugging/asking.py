@@ -1,12 +1,12 @@
-"""Questions that workers ask the user: one worker asks at a time, and says which one it is.
+"""Questions that workers ask the user: one worker at a time, with its number in the prompt.
 
 ::
 
     worker 2: input("name? ") --+
     worker 0: debugger's prompt -+-> turns, first come first served --> "[2] name? " -> the front end's input
 
-A debugger keeps its turn from where it stops until it lets its worker go on; then the others' come. So all
-workers get to a collective that each of them is to step over.
+A debugger keeps its turn from where it stops until its worker continues; then the others get theirs. So all
+workers get to a collective that the user steps over on each of them.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ T = TypeVar("T")
 _LOOK_UP_S: Final = 0.1
 
 attended: Final[ContextVar[bool]] = ContextVar("disco_attended", default=True)
-"""False in a cell that nobody waits for: when it asks, IPython's own prompt may have the keyboard."""
+"""False in a cell that is not waited for: IPython's prompt may have the keyboard when it asks."""
 
 
 class _Turn:
-    """A thread's turn to ask, or its place in the queue for it."""
+    """A thread's turn to ask, or its place in the queue."""
 
     __slots__ = ("_owner", "asked", "comes", "thread")
 
     def __init__(self, worker: WorkerContext) -> None:
         self.thread = threading.get_ident()
-        # A bare lock: an interrupt in the Python code of an Event could leave that locked.
+        # A bare lock, because an interrupt in the Python code of an Event could leave it locked.
         self.comes = allocate_lock()
         self.comes.acquire()
         self.asked: Question | None = None
-        # A thread that the cell has started has no worker to lose.
+        # Only the worker's own thread can lose the worker to another thread.
         self._owner = worker if worker.thread == self.thread else None
 
     @property
     def is_void(self) -> bool:
-        """Whether its thread was given up: another one has the worker now."""
+        """Whether its thread was given up, and another thread serves the worker."""
         return self._owner is not None and self._owner.thread != self.thread
 
 
 class Turns:
-    """Who may ask: first come, first served.
+    """The queue of threads that ask: first come, first served.
 
-    An injected interrupt may strike anywhere in here. So the queue is changed by single calls of C code only,
-    which CPython makes atomic, and who waits looks up now and then: to be told is only faster.
+    An injected interrupt may be raised anywhere in here. So the queue is changed only by single calls of C
+    code, which are atomic in CPython, and a waiting thread polls: notifying it only makes that faster.
     """
 
     def __init__(self) -> None:
         self._queue: deque[_Turn] = deque()
 
     def take(self, worker: WorkerContext, act: Callable[[], T]) -> T:
-        """``act()`` when it is this worker's turn; at once if it is already."""
+        """Return ``act()`` when it is this worker's turn; at once if it is already."""
         if self.has(threading.get_ident()):
             return act()
         turn = _Turn(worker)
@@ -79,12 +79,12 @@ class Turns:
             with FOOTER.aside() as turn.asked:
                 return act()
         finally:
-            if turn in self._queue:  # else an interrupt was faster, or the thread was given up
+            if turn in self._queue:  # not if an interrupt was faster, or the thread was given up
                 self._queue.remove(turn)
             self._tell_next()
 
     def has(self, thread: int) -> bool:
-        """Whether it is the turn of that thread."""
+        """Whether it is that thread's turn."""
         first = self._first()
         return first is not None and first.thread == thread
 
@@ -98,8 +98,8 @@ class Turns:
         if turn.is_void:
             raise WorkerInterrupt("this thread was given up while it waited to ask")
         first = self._first()
-        if first is not None and first.is_void:  # it may be stuck for ever
-            with suppress(ValueError):  # another one that waits was faster
+        if first is not None and first.is_void:  # its thread may be stuck for ever
+            with suppress(ValueError):  # another waiting thread has removed it
                 self._queue.remove(first)
             if first.asked is not None:
                 FOOTER.withdraw(first.asked)
@@ -108,7 +108,7 @@ class Turns:
     def _tell_next(self) -> None:
         first = self._first()
         if first is not None:
-            with suppress(RuntimeError):  # told before, and still on its way
+            with suppress(RuntimeError):  # notified before, and about to wake
                 first.comes.release()
 
 
@@ -119,13 +119,13 @@ def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None =
     """The user's answer to `prompt`, which begins with the worker's number.
 
     Args:
-        worker: who asks; the worker's own thread calls this.
-        prompt: shown before the answer.
-        way: how it asks.
-        what: the call that asks, for an error; None: as `way` is called.
+        worker: the worker that asks; the caller is its own thread.
+        prompt: the text before the answer.
+        way: how to ask.
+        what: the call that asks, for errors; None: the name of `way`.
 
     Raises:
-        UsageMistake: nobody can answer.
+        UsageMistake: there is no way to get an answer.
     """
     what = what or way.what
     check_attended(what)
@@ -135,7 +135,7 @@ def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None =
 
 
 def check_attended(what: str) -> None:
-    """Refuse `what`, which asks the user, in a cell that nobody waits for."""
+    """Refuse `what`, which asks the user, in a cell that is not waited for."""
     if not attended.get():
         raise UsageMistake(
             f"{what} in a cell that was sent with --nowait: nobody waits there for the question; leave out "
@@ -144,10 +144,10 @@ def check_attended(what: str) -> None:
 
 
 def input_for(worker: WorkerContext) -> Callable[[object], str]:
-    """The `input` of one worker's cells."""
+    """The `input` function of one worker's cells."""
 
     def worker_input(prompt: object = "", /) -> str:
-        """As `input`, after the workers that asked before; the prompt begins with the worker's number."""
+        """Like `input`, after workers that asked before; the prompt begins with the worker's number."""
         return ask(worker, str(prompt))
 
     return worker_input
@@ -155,7 +155,7 @@ def input_for(worker: WorkerContext) -> Callable[[object], str]:
 
 @contextmanager
 def answered(*, waited_for: bool) -> Iterator[None]:
-    """Within this a cell is sent and, if that is `waited_for`, executed."""
+    """Send a cell in this block and, if it is `waited_for`, wait for it: its workers may ask the user."""
     token = attended.set(waited_for)
     try:
         with ExitStack() as stack:
@@ -169,10 +169,10 @@ def answered(*, waited_for: bool) -> Iterator[None]:
 
 
 def _guard(kernel: Any) -> None:
-    """Let workers take turns at a kernel's own functions, too, for as long as it lives.
+    """Let workers take turns at the kernel's own functions too, as long as it lives.
 
-    A module that was imported by a plain cell may have kept one of them (``from getpass import getpass``).
-    All of them come down to one method, and two threads in it end the process: they share a socket.
+    A module that a plain cell imported may have kept one of them (``from getpass import getpass``). All of
+    them call one method, and two threads in it end the process, because they share a socket.
     """
     request = getattr(kernel, "_input_request", None)
     if request is None or isinstance(request, _InTurns):
@@ -181,13 +181,13 @@ def _guard(kernel: Any) -> None:
 
 
 class _InTurns:
-    """A kernel's way to pass a question on; of workers by one at a time."""
+    """Wraps the kernel's method that sends a question: workers take turns."""
 
     def __init__(self, kernel: Any, request: Callable[..., str]) -> None:
         self._kernel, self._request = kernel, request
 
     def __call__(self, prompt: str, *args: Any, **kwargs: Any) -> str:
-        from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
+        from disco_magic.functions.context import calling_context  # loads NumPy
 
         worker = calling_context()
         if worker is None or TURNS.has(threading.get_ident()):

@@ -1,9 +1,9 @@
-"""Names that are bound at a debugger's prompt: what the function goes on with.
+"""Lets a function continue with the names that were bound at a debugger's prompt.
 
-Before Python 3.13 ``frame.f_locals`` of a function is a copy, which every look at it makes anew. pdb binds
-names there. The interpreter takes them over where a trace function returns, if nobody has looked meanwhile;
-at a prompt that `breakpoint` opens no trace function is being called, so that they would be lost. Here they
-are taken over after every line, in whichever frame that was typed, as Python does it since 3.13.
+Before Python 3.13, ``frame.f_locals`` of a function is a copy that every access renews, and pdb binds names
+in it. The interpreter copies them back when a trace function returns, unless something has accessed the copy
+since. At a prompt that `breakpoint` opens, no trace function is being called, so they would be lost. Here
+they are copied back after every line, in whichever frame it was typed, as Python does since 3.13.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _IS_COPY: Final = sys.version_info < (3, 13)
-# From 3.12 on compiled code does not look again whether a name is bound that it has found bound before.
+# From 3.12 on, compiled code does not check again whether a name is bound after finding it bound once.
 _CAN_UNBIND: Final = sys.version_info < (3, 12)
 
 _NOTHING: Final = object()
@@ -27,9 +27,9 @@ _NOTHING: Final = object()
 
 @contextmanager
 def bound_in_frame(debugger: Any) -> Iterator[None]:
-    """Within this a debugger executes a line: what that binds is bound in its present frame.
+    """Execute a line of a debugger in this block; names that it binds are bound in the current frame.
 
-    What it deletes is unbound there, if Python can do that; else the user is told, as Python 3.13 does.
+    Deleted names are unbound if Python can do that; otherwise a message says so, as in Python 3.13.
     """
     frame = debugger.curframe
     if not _IS_COPY or frame is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -42,7 +42,7 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
     finally:
         bound = {name: value for name, value in seen.items() if before.get(name, _NOTHING) is not value}
         deleted = before.keys() - seen.keys()
-        # First as the frame is: what the line has called may have bound names there, by `nonlocal`.
+        # Renew the copy first: functions that the line calls may have bound names in the frame (`nonlocal`).
         names = frame.f_locals
         names.update(bound)
         stay = sorted(deleted & names.keys())
@@ -55,5 +55,5 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
 
 
 def _take_over(frame: FrameType) -> None:
-    """Let the function go on with what is bound in the copy; what is not there is unbound, if that can be."""
+    """Copy the names back into the frame; unbind those that are missing, if that is possible."""
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(_CAN_UNBIND))

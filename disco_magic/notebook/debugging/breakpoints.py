@@ -1,4 +1,4 @@
-"""`breakpoint` and `pdb.set_trace` on workers: what opens a worker's debugger, see `debugger`."""
+"""`breakpoint` and `pdb.set_trace` on workers, which open the worker's debugger; see `debugger`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OURS: Final = ("", "pdb.set_trace")
 
 
 def breakpoint_for(worker: WorkerContext) -> Callable[..., Any]:
-    """The `breakpoint` of one worker's cells."""
+    """The `breakpoint` function of one worker's cells."""
 
     def worker_breakpoint(*args: Any, **kwargs: Any) -> Any:
-        """Open the debugger of this worker here; ``PYTHONBREAKPOINT=0`` turns it off, as everywhere."""
+        """Open this worker's debugger here; ``PYTHONBREAKPOINT=0`` turns it off, as usual."""
         return _break(worker, sys._getframe(1), args, kwargs)  # noqa: SLF001 - pdb finds its caller so, too
 
     return worker_breakpoint
@@ -48,7 +48,7 @@ def _open(worker: WorkerContext, frame: FrameType, what: str) -> None:
             "thread has a debugger: call it in the cell itself, or in a function that the cell calls"
         )
     from disco_magic.notebook.debugging.debugger import (
-        WorkerDebugger,  # pdb: 10 ms that only who debugs has to spend
+        WorkerDebugger,  # imports pdb, which takes 10 ms, so only where it is needed
     )
 
     stepping = getattr(sys.gettrace(), "__self__", None)
@@ -57,8 +57,8 @@ def _open(worker: WorkerContext, frame: FrameType, what: str) -> None:
 
 
 def _here(frame: FrameType | None) -> tuple[WorkerContext, FrameType] | None:
-    """The worker whose cell the calling thread executes, and its innermost frame there; None: no worker's."""
-    from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
+    """The worker whose cell the calling thread executes, and the innermost frame in it; or None."""
+    from disco_magic.functions.context import calling_context  # loads NumPy
 
     worker = calling_context()
     if worker is None:
@@ -73,7 +73,7 @@ def _here(frame: FrameType | None) -> tuple[WorkerContext, FrameType] | None:
 
 
 class _Hook:
-    """Stands for `sys.breakpointhook`, for modules that a cell calls."""
+    """Replaces `sys.breakpointhook`, for modules that cells call."""
 
     def __init__(self, below: Callable[..., Any]) -> None:
         self.below = below
@@ -84,24 +84,24 @@ class _Hook:
 
 
 class Breakpoints:
-    """What `breakpoint` and `set_trace` of all modules do in workers' cells, once one was sent.
+    """Replaces `breakpoint` and `set_trace` for all modules once a cell was sent to workers.
 
-    One method stands for all debuggers that are made of `bdb`: pdb, IPython's, ipdb. A kernel's own hook,
-    that of debugpy, does nothing as long as no front end debugs.
+    Replacing one method of `bdb` covers all debuggers built on it: pdb, IPython's, ipdb. A kernel's own hook,
+    debugpy's, does nothing while no front end debugs.
     """
 
     def __init__(self) -> None:
         self._undo: Callable[[], None] | None = None
 
     def install(self) -> None:
-        """Put it in place; costs nothing if it is."""
+        """Install the replacements; cheap if they are installed already."""
         if not isinstance(sys.breakpointhook, _Hook):
             sys.breakpointhook = _Hook(sys.breakpointhook)
         if self._undo is None:
             self._undo = _replace_set_trace()
 
     def remove(self) -> None:
-        """Put back what was there before."""
+        """Restore the former functions."""
         if isinstance(sys.breakpointhook, _Hook):
             sys.breakpointhook = sys.breakpointhook.below
         if self._undo is not None:
@@ -115,7 +115,7 @@ def _replace_set_trace() -> Callable[[], None]:
     below = Bdb.set_trace
 
     def set_trace(self: Bdb, frame: FrameType | None = None, *args: Any, **kwargs: Any) -> None:
-        """Start debugging at `frame`; in a worker's cell that is up to the worker's debugger."""
+        """Start debugging at `frame`; in a worker's cell, with the worker's debugger."""
         frame = frame or sys._getframe(1)  # noqa: SLF001 - as the method below
         here = _here(frame)
         if here is None:
@@ -136,7 +136,7 @@ BREAKPOINTS: Final = Breakpoints()
 
 @contextmanager
 def debuggable(*, waited_for: bool) -> Iterator[None]:
-    """Within this a cell is sent and, if that is `waited_for`, executed: its workers may ask the user."""
+    """Send a cell in this block and, if it is `waited_for`, wait for it; its workers may be debugged."""
     BREAKPOINTS.install()
     with answered(waited_for=waited_for):
         yield

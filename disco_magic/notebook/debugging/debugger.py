@@ -1,12 +1,12 @@
-"""IPython's debugger on a worker: its prompt says which worker, and others get theirs in between.
+"""IPython's debugger on a worker: the prompt shows the worker's number, and workers take turns.
 
-What callers may rely on:
+Callers may rely on this:
 
-* The debugger knows the user's code only. It shows and stops in no frame of the runtime or of asyncio, so no
-  prompt is ever open inside a collective, under one of its locks, or where an interrupt does not strike.
-* It has the worker's turn to ask (`asking.TURNS`) from where it stops until it goes on, and no longer.
-* What it prints is shown at once, under the worker's prefix, whatever the cell does with its output.
-* When the cell ends on the worker, however it ends, nothing is traced any more.
+* The debugger sees only the user's code. It neither shows nor stops in frames of the runtime or of asyncio,
+  so no prompt is ever open inside a collective, under one of its locks, or where interrupts are held back.
+* It holds the worker's turn to ask (`asking.TURNS`) from where it stops until it continues, and no longer.
+* Its output is shown at once, with the worker's prefix, whatever the cell does with its own output.
+* When the cell ends on the worker, however it ends, tracing ends too.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
 
 _ASYNCIO: Final = os.path.dirname(asyncio.__file__) + os.sep
 _CELL: Final = CellRunner.__call__.__code__
-# Some of IPython's debuggers take an interrupt at the prompt for the wish to go on.
+# Some of IPython's debuggers continue the program on an interrupt at the prompt.
 _PDB: Final[Any] = next(kind for kind in Pdb.__mro__ if kind.__module__ == "pdb")
-# What pdb writes into the locals of a frame; for the lines of a cell those are the worker's registers.
+# Names that pdb writes into the locals of a frame; for code of a cell these are the worker's registers.
 _LOCAL_NOTES: Final = ("__return__", "__exception__")
 
 
 class DebuggerQuit(KeyboardInterrupt):
-    """The user has left the debugger of this worker with ``q``, which ends the cell there.
+    """The user has left this worker's debugger with ``q``, which ends the cell on it.
 
-    A KeyboardInterrupt, so that an ``except Exception`` of the cell lets it through. No WorkerInterrupt: it
-    is what the others' `PlaneAborted` follow from, and comes before them.
+    A KeyboardInterrupt, so that ``except Exception`` in the cell does not catch it. Not a WorkerInterrupt,
+    because it is the origin of the other workers' `PlaneAborted` and is shown before them.
     """
 
 
 def is_hidden(frame: FrameType) -> bool:
-    """Whether a frame is none of the user's: the runtime's, or asyncio's below an awaiting cell."""
+    """Whether a frame is not the user's, but the runtime's, or asyncio's below an awaiting cell."""
     filename = frame.f_code.co_filename
     return runtime_file(filename) or filename.startswith(_ASYNCIO)
 
 
 def cell_of(frame: FrameType | None) -> FrameType | None:
-    """The runtime's frame that executes the cell which `frame` belongs to; None if that is no cell."""
+    """The runtime's frame that executes the cell to which `frame` belongs; None outside of cells."""
     while frame is not None and frame.f_code is not _CELL:
         frame = frame.f_back
     return frame
@@ -68,8 +68,8 @@ class WorkerDebugger(Pdb):
     """The debugger of one worker, from a breakpoint to the end of the cell.
 
     Args:
-        worker: whose; made and used by its own thread.
-        what: the call that opens it, for an error.
+        worker: the worker; its own thread makes and uses the debugger.
+        what: the call that opens it, for errors.
     """
 
     def __init__(self, worker: WorkerContext, what: str) -> None:
@@ -77,11 +77,11 @@ class WorkerDebugger(Pdb):
         self._worker = worker
         self._what = what
         self._before = sys.gettrace()  # coverage, for instance
-        self._followed: list[tuple[FrameType, Any]] = []  # and what traced them before
+        self._followed: list[tuple[FrameType, Any]] = []  # traced frames, with their former trace function
 
     @property
     def stdout(self) -> Any:
-        """Whatever `print` writes to: pdb puts it in its place while it executes a line."""
+        """The current `sys.stdout`; pdb installs this as `sys.stdout` while it executes a line."""
         return sys.stdout
 
     @stdout.setter
@@ -91,16 +91,16 @@ class WorkerDebugger(Pdb):
     # --- where it begins and ends ----------------------------------------------------------------------
 
     def set_trace(self, frame: FrameType | None = None, **_: Any) -> None:
-        """Ask the user what to do at `frame`, and do that.
+        """Open the prompt at `frame`.
 
-        As pdb does since Python 3.13; before, that stopped where the next line begins, if there was one.
+        Like pdb since Python 3.13; before, pdb stopped at the beginning of the next line, if there was one.
 
         Raises:
-            DebuggerQuit: the user ended it.
-            UsageMistake: nobody can answer.
+            DebuggerQuit: the user quit.
+            UsageMistake: there is no way to ask the user.
         """
         if self._followed:
-            sys.settrace(None)  # it steps already, and what follows is not to be stepped through
+            sys.settrace(None)  # it steps already, and should not step through this code
         frame = frame or sys._getframe(1)  # noqa: SLF001 - as pdb does
         self.reset()
         self._follow(frame)
@@ -112,7 +112,7 @@ class WorkerDebugger(Pdb):
             sys.settrace(self.trace_dispatch)
 
     def _follow(self, frame: FrameType) -> None:
-        """Trace the user's frames from `frame` outwards; the outermost one is as far as `up` goes."""
+        """Trace the user's frames from `frame` outwards; `up` goes as far as the outermost one."""
         cell = cell_of(frame)
         self.initial_frame = self.botframe = frame
         each: FrameType | None = frame
@@ -134,7 +134,7 @@ class WorkerDebugger(Pdb):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Trace nothing any more, and refer to no frame."""
+        """End tracing, and drop the references to frames."""
         sys.settrace(self._before)
         while self._followed:
             frame, before = self._followed.pop()
@@ -153,12 +153,12 @@ class WorkerDebugger(Pdb):
             follows = self._dispatch(frame, event, arg)
         except BaseException as error:  # noqa: BLE001 - whatever ends the command
             self._let_go()
-            raise error.with_traceback(None) from None  # bdb's frames tell the user nothing
-        # What is returned is set as the frame's trace function, again.
+            raise error.with_traceback(None) from None  # bdb's frames do not help the user
+        # The returned function becomes the frame's trace function, again.
         return self.trace_dispatch if follows and self._followed else None
 
     def _dispatch(self, frame: FrameType, event: str, arg: Any) -> bool:
-        """Deal with an event; whether `frame` is to be followed from now on."""
+        """Handle an event; return whether to trace `frame` from now on."""
         if is_hidden(frame):
             return False
         if event in ("call", "return") and (frame.f_back is None or is_hidden(frame.f_back)):
@@ -171,10 +171,10 @@ class WorkerDebugger(Pdb):
         raise self._quit_at(frame)
 
     def _at_edge(self, frame: FrameType, event: str) -> bool:
-        """User code is entered from the runtime, or goes back there: nowhere to stop, but steps go on.
+        """Handle a call of user code by the runtime, or its return: do not stop, but keep stepping.
 
-        A cell is one or two pieces of code, its last expression apart; an awaiting one comes and goes. What
-        else the runtime calls is a library's, or a callback.
+        A cell is one or two code objects, the last expression being separate; an awaiting cell is entered and
+        left several times. Other code that the runtime calls is a library's, or a callback.
         """
         if any(frame is each for each, _ in self._followed):
             if event == "return" and self.stoplineno != -1 and self.stopframe in (None, frame):
@@ -217,10 +217,10 @@ class WorkerDebugger(Pdb):
                         frame.f_globals.pop(note, None)
 
     def _cmdloop(self) -> None:
-        self.cmdloop()  # pdb's own goes on after an interrupt
+        self.cmdloop()  # not pdb's `_cmdloop`, which continues after an interrupt
 
     def cmdloop(self, intro: Any = None) -> None:  # noqa: ARG002 - see `cmd.Cmd`
-        """See `cmd.Cmd`; that one asks with `input`, and sets up readline for it."""
+        """See `cmd.Cmd`, whose method asks with `input` and sets up readline."""
         self.preloop()
         stop = None
         while not stop:
@@ -230,7 +230,7 @@ class WorkerDebugger(Pdb):
         self.postloop()
 
     def onecmd(self, line: str) -> bool:
-        """See `cmd.Cmd`; the names that the line binds are the frame's from now on."""
+        """See `cmd.Cmd`; names that the line binds are bound in the frame."""
         with bound_in_frame(self):
             return bool(super().onecmd(line))
 
@@ -245,7 +245,7 @@ class WorkerDebugger(Pdb):
         return ask(self._worker, prompt, what=self._what)
 
     def _error_exc(self) -> None:
-        """See `pdb.Pdb`: what the user's line raised is shown; but an interrupt ends the cell."""
+        """See `pdb.Pdb`: show what the user's line raised; an interrupt ends the cell instead."""
         error = sys.exc_info()[1]
         if isinstance(error, WorkerInterrupt):
             raise error
@@ -261,9 +261,9 @@ class WorkerDebugger(Pdb):
         self.message(self.format_stack_entry(frame_lineno, ""))
 
     def do_interact(self, arg: str) -> None:  # noqa: ARG002 - see `pdb.Pdb`
-        """``interact``: statements in the scope of the frame; ``exit`` leads back."""
+        """``interact``: execute statements in the scope of the frame, until ``exit``."""
         Interact(self, self.ask).run()
 
     def do_debug(self, arg: str) -> None:  # noqa: ARG002 - see `pdb.Pdb`
-        """``debug`` is not there on workers."""
+        """Refuse ``debug`` on workers."""
         self.error("debug opens a debugger that asks in no worker's name; step into the call with s instead")

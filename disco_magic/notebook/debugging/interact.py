@@ -1,4 +1,4 @@
-"""``interact`` in a debugger: statements in the scope of a frame, until the user has enough."""
+"""``interact`` in a debugger: executes statements in the scope of a frame, until the user exits."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from types import CodeType
 
 NOTES: Final = "__pdb_convenience_variables"
-"""What pdb writes into the globals of the frames that it looks at: the frame, among others."""
+"""Name that pdb writes into the globals of the frames it shows; its value refers to the frame."""
 _ENDS: Final = ("exit", "quit", "exit()", "quit()")
 
 
 class Interact(InteractiveInterpreter):
-    """As `code.interact`, which asks past everybody whose turn it is, and knows of no end in a notebook.
+    """Replaces `code.interact`, which asks without waiting for its turn and cannot be ended in a notebook.
 
-    That one also takes an interrupt for a typing error, and shows values as the notebook's own cell does.
+    `code.interact` also treats an interrupt like a typing error, and shows values through the notebook.
 
     Args:
-        debugger: in whose present frame; a name that is bound here is bound here only, as pdb has it.
-        ask: the user's answer to a prompt.
+        debugger: the debugger with the current frame. Names bound here are bound only here, as in pdb.
+        ask: returns the user's answer to a prompt.
     """
 
     def __init__(self, debugger: Pdb, ask: Callable[[str], str]) -> None:
         frame = debugger.curframe
         assert frame is not None, "pdb has a frame while it takes commands"  # noqa: S101 - for the type checker
-        # Before 3.13 what the user has changed at the prompt is in the debugger's own copy.
+        # Before 3.13, the user's changes at the prompt are in the debugger's copy.
         mine = frame.f_locals if sys.version_info >= (3, 13) else debugger.curframe_locals
         super().__init__({**frame.f_globals, **mine})
         self._debugger = debugger
         self._ask = ask
 
     def run(self) -> None:
-        """Ask and execute, again and again."""
+        """Read and execute statements until the user exits."""
         self._debugger.message("*interactive*: exit or Ctrl-D leads back to the debugger")
         source: list[str] = []
         with suppress(EOFError, SystemExit):
@@ -58,7 +58,7 @@ class Interact(InteractiveInterpreter):
             sys.displayhook = before
 
     def showtraceback(self) -> None:
-        """See `code.InteractiveInterpreter`; without its own lines. An interrupt ends more than this."""
+        """See `code.InteractiveInterpreter`; without its own frames. An interrupt is raised again."""
         error: Any = sys.exc_info()[1]
         if isinstance(error, KeyboardInterrupt):
             raise error

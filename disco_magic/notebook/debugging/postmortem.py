@@ -1,8 +1,8 @@
-"""The last failure of workers: kept for ``%disco debug``, which opens a debugger on one of them.
+"""Keeps the last failure of workers for ``%disco debug``, which opens a debugger on one of them.
 
-What is kept holds the frames that failed, and with them the arrays of functions that had not returned.
-IPython keeps as much, in `sys.last_value`, until any cell fails; so no more than one failure is kept here,
-and it goes with its session.
+It refers to the failed frames, and so to the arrays of functions that had not returned. IPython keeps the
+same in `sys.last_value` until the next failure. So only one failure is kept here, and it is dropped with
+its session.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _FORGOTTEN: Final = "the last failure was forgotten; %disco debug looks at the n
 
 
 class LastFailure:
-    """What failed last on the workers.
+    """The last failure on the workers.
 
     Attributes:
-        failures: worker -> what failed there, the origin first; empty if there is nothing to look at.
+        failures: worker -> its failure, the origin first; empty if there is none.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class LastFailure:
         self._life: object = None
 
     def note_shown(self, sessions: SessionKeeper) -> None:
-        """Take over what IPython has shown last, if it is new and of workers; called after every cell.
+        """Keep the error that IPython has shown last, if it is new and from workers; called after every cell.
 
-        What a program has caught and dealt with is not kept, and dies with its last reference.
+        Errors that a program has caught and handled are not kept.
         """
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        # Of classes of the user's nothing is asked: their code would run.
+        # Ask nothing of other classes: that could run the user's code.
         if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
             self._note(error, sessions)
 
@@ -63,7 +63,7 @@ class LastFailure:
             self.failures, self._why_none = {}, f"{error}; nothing of it is left to look at"
 
     def settle(self) -> None:
-        """Let go of it if its session was stopped or restarted."""
+        """Drop the failure if its session was stopped or restarted."""
         if not self.failures or self._session is None:
             return
         session = self._session()
@@ -71,8 +71,8 @@ class LastFailure:
             self._drop(f"{self.command} failed in a session that was stopped or restarted; nothing is left")
 
     def forget(self, shell: Shell) -> None:
-        """Let go of it, and let IPython do so."""
-        vars(shell.InteractiveTB).pop("tb", None)  # of what it has shown last
+        """Drop the failure, here and in IPython."""
+        vars(shell.InteractiveTB).pop("tb", None)  # the traceback that it has shown last
         for name in ("last_exc", "last_value"):
             error = getattr(sys, name, None)
             if error is not None and failures_of(error):
@@ -85,27 +85,27 @@ class LastFailure:
 
     @property
     def command(self) -> str:
-        """What failed, in words."""
+        """The command that failed, in words."""
         return next(iter(self.failures.values())).command
 
     @property
     def session(self) -> Session | None:
-        """Whose workers they are; None if that is not known."""
+        """The session of the workers, or None if it is unknown."""
         return None if self._session is None else self._session()
 
     def check(self) -> None:
-        """Raise UsageMistake if there is nothing to look at."""
+        """Raise UsageMistake if there is no failure."""
         if not self.failures:
             raise UsageMistake(self._why_none)
 
     def on(self, worker: int | None) -> Failure:
-        """What failed on `worker`; None: where there is most to be seen, see `most_telling`.
+        """The failure on `worker`; None: the most informative one, see `most_telling`.
 
         Raises:
-            UsageMistake: nothing has; the message says who failed.
+            UsageMistake: this worker did not fail; the message says which did.
         """
         self.check()
-        from disco_magic.core.blame import most_telling  # loading the extension does not bring it
+        from disco_magic.core.blame import most_telling  # not needed by %load_ext
 
         found = most_telling(tuple(self.failures.values())) if worker is None else self.failures.get(worker)
         if found is None:
@@ -117,7 +117,7 @@ class LastFailure:
 
 
 def _has_begun(failure: Failure) -> bool:
-    """Whether there can be anything to look at: what was stopped before it began has failed nowhere."""
+    """Whether the command had begun: one that was skipped has no frames to look at."""
     return interrupted_at(failure.exception) not in (Interrupted.SKIPPED, Interrupted.WITHDRAWN)
 
 
@@ -125,12 +125,12 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
     """Open IPython's debugger where `failure` happened, until the user leaves it.
 
     Args:
-        shell: IPython's.
-        failure: of one worker.
-        commands: what to execute instead of asking, each shown as if it had been typed.
+        shell: IPython's shell.
+        failure: the failure of one worker.
+        commands: commands to execute instead of asking, each shown as if it had been typed.
 
     Raises:
-        UsageMistake: no line of the user's was being executed.
+        UsageMistake: no line of the user's code was being executed.
     """
     from IPython.core.display_trap import DisplayTrap
 
@@ -145,8 +145,8 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
     print(f"{failure.command} on worker {failure.worker}: {failure.summary}")
     debugger, label = _debugger(shell), f"[{failure.worker}] "
     before, debugger.prompt = debugger.prompt, label + debugger.prompt
-    tracing = sys.gettrace()  # `q` ends it, whoever it is that traces
-    if "do_interact" not in vars(type(debugger)):  # that of a terminal opens a shell of IPython's
+    tracing = sys.gettrace()  # `q` turns tracing off, even another tool's
+    if "do_interact" not in vars(type(debugger)):  # a terminal's debugger opens a shell of IPython's
         debugger.do_interact = lambda _: Interact(debugger, lambda prompt: input(label + prompt)).run()
     if commands:
         _say_beforehand(debugger, commands)
@@ -154,7 +154,7 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
         with DisplayTrap(hook=sys.__displayhook__):  # type: ignore[no-untyped-call]  # IPython's
             debugger.reset()
             debugger.botframe = trace.tb_frame
-            # The exception itself, so that `exceptions` knows what it was raised from.
+            # Pass the exception itself, so that the command `exceptions` knows its causes.
             debugger.interaction(None, BaseException.with_traceback(failure.exception, trace))
     finally:
         debugger.prompt = before
@@ -169,18 +169,18 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
 
 
 def _say_beforehand(debugger: Any, commands: Sequence[str]) -> None:
-    """Have `commands` executed, then the session ended; they are printed when their turn comes."""
+    """Queue `commands`, followed by `q`; each is printed when it is executed."""
     begun, understood = debugger.preloop, debugger.precmd
     waiting = [*commands, "q"]
 
     def begin() -> None:
-        # Not before: since Python 3.13 what is queued already comes before pdb says where it is.
+        # Not before: since Python 3.13, queued commands are executed before pdb shows where it is.
         begun()
         debugger.cmdqueue += waiting
         waiting.clear()
 
     def shown(line: str) -> str:
-        if debugger.cmdqueue and not line.startswith("_pdbcmd_"):  # all but the end, and pdb's own
+        if debugger.cmdqueue and not line.startswith("_pdbcmd_"):  # not the final `q`, nor pdb's own
             print(f"{debugger.prompt}{line}")
         text: str = understood(line)
         return text
@@ -189,7 +189,7 @@ def _say_beforehand(debugger: Any, commands: Sequence[str]) -> None:
 
 
 def _debugger(shell: Shell) -> Any:
-    """The one that ``%debug`` uses; each of a terminal's own has a thread and an event loop."""
+    """The debugger of ``%debug``, reused because each one in a terminal has a thread and an event loop."""
     tracebacks = shell.InteractiveTB
     if tracebacks.pdb is None:
         tracebacks.pdb = tracebacks.debugger_cls()

@@ -1,4 +1,4 @@
-"""What is different on a worker while its user is at the prompt of its debugger."""
+"""Changes a worker's output and collectives while the user is at the prompt of its debugger."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @contextmanager
 def at_prompt(worker: WorkerContext) -> Iterator[None]:
-    """Within this the user looks around on `worker`, in its own thread."""
+    """The user is at the prompt of `worker` in this block, which the worker's thread executes."""
     with _aloud(worker.id), _alone(worker):
         yield
 
 
 class _Aloud(Page):
-    """Shows what one worker's debugger writes, at once; what the cell itself writes goes its own way."""
+    """Shows the output of one worker's debugger at once; output of the cell itself is handled as usual."""
 
     def __init__(self, worker: int) -> None:
         super().__init__((worker,), (worker,))
         self.area = None
 
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        """See `Page.lines`; without the empty line below everything that pdb shows."""
+        """See `Page.lines`; without the empty line that pdb adds to everything."""
         text = [*lines]
         while text and not text[-1].strip():
             text.pop()
@@ -41,13 +41,13 @@ class _Aloud(Page):
             super().lines(worker, channel, text)
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:
-        """See `Page.clear`; the output around the prompt is the cell's."""
+        """Do nothing: the output around the prompt belongs to the cell."""
 
 
 @contextmanager
 def _aloud(worker: int) -> Iterator[None]:
     below = current_sink.get()
-    # Without a sink: what the page writes to must not be the stream that asks who is writing.
+    # Without a sink, so that the page does not write to the stream that routes by worker.
     with using_sink(None):
         sink = Sink(worker, _Aloud(worker))
         sink.home = None if below is None else below.home
@@ -59,12 +59,12 @@ def _aloud(worker: int) -> Iterator[None]:
 
 
 class AtPrompt:
-    """Stands for a worker's guard of collectives, which it would never come back from.
+    """Replaces a worker's guard of collectives, to refuse collectives, which would never return.
 
-    Those it would wait for wait for their turn to ask, which comes when this worker has gone on.
+    The other members wait for their turn to ask, which comes only when this worker continues.
 
     Attributes:
-        below: the guard itself, which a successor of this thread goes on to use.
+        below: the original guard, which a successor of this thread uses.
     """
 
     def __init__(self, worker: WorkerContext, below: Guard) -> None:

@@ -1,4 +1,4 @@
-"""How one question of a worker gets to the user: through the kernel, or from a terminal's keyboard."""
+"""Asks one question of a worker: through the kernel, or at a terminal."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Way:
     """One of Python's ways to ask the user.
 
     Args:
-        home: the module where everybody finds the function that asks, under the name of `takes`.
-        takes: a function that takes what that one takes, and gives its prompt.
+        home: the module with the function that asks, under the name of `takes`.
+        takes: a function with the same parameters, which returns the prompt.
         reads: the function of `terminal` that reads from the keyboard for a worker.
     """
 
@@ -36,23 +36,23 @@ class Way:
 
     @property
     def what(self) -> str:
-        """The call that asks, for an error."""
+        """The call that asks, for errors."""
         return f"{self.name}()"
 
     @property
     def below(self) -> Any:
-        """What asks now for those who are no workers: Python's own function, or a kernel's."""
+        """The function that asks for the notebook itself: Python's, or a kernel's."""
         found = getattr(self.home, self.name)
         return found.below if isinstance(found, StandIn) else found
 
     @property
     def kernel(self) -> Any:
-        """Whose function that is, if it is a kernel's."""
+        """The kernel that owns this function; None if it is Python's."""
         return getattr(self.below, "__self__", None)
 
     @contextmanager
     def stood_in_for(self, ask: Callable[[WorkerContext, str, Way], str]) -> Iterator[None]:
-        """Within this `ask` does it for workers, also in modules that a cell calls."""
+        """In the ``with`` block, let `ask` ask for workers, also in modules that cells call."""
         before = getattr(self.home, self.name)
         setattr(self.home, self.name, StandIn(self, self.below, ask))
         try:
@@ -62,7 +62,7 @@ class Way:
                 setattr(self.home, self.name, before)
 
     def read(self, prompt: str) -> str:
-        """What the user answers; no other thread asks meanwhile."""
+        """The user's answer; no other thread asks meanwhile."""
         below = self.below
         own = isinstance(below, BuiltinFunctionType) or getattr(below, "__module__", "") == "getpass"
         if not (own and _has_keyboard()):
@@ -74,11 +74,11 @@ class Way:
 
 
 class StandIn:
-    """Stands for a function that asks while cells run; a module may keep it for longer.
+    """Replaces a function that asks while cells run; a module may keep it for longer.
 
     Args:
-        way: which function.
-        below: what it was before; for everybody who is no worker it still is.
+        way: the function's `Way`.
+        below: the replaced function, which is still called for callers that are not workers.
         ask: asks for a worker.
     """
 
@@ -90,8 +90,8 @@ class StandIn:
         self._ask = ask
 
     def __call__(self, *args: Any, **kwargs: Any) -> str:
-        """See `input` and `getpass.getpass`; of a worker's arguments the prompt is all that counts."""
-        from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
+        """See `input` and `getpass.getpass`; for workers only the prompt matters."""
+        from disco_magic.functions.context import calling_context  # loads NumPy
 
         worker = calling_context()
         if worker is None:
@@ -107,22 +107,22 @@ def _getpass(prompt: object = "Password: ", stream: object = None, *, echo_char:
     return prompt
 
 
-_input.__name__, _getpass.__name__ = "input", "getpass"  # as a TypeError calls them
+_input.__name__, _getpass.__name__ = "input", "getpass"  # the names in a TypeError
 INPUT: Final = Way(builtins, _input, "read_line")
 GETPASS: Final = Way(getpass, _getpass, "read_secret")
 
 
 def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel: Any) -> str:
-    """What ``read()`` gets from the user; who calls this has the turn to ask.
+    """The answer that ``read()`` gets from the user; the caller has the turn to ask.
 
     Args:
-        worker: who asks.
-        what: the call that asks, for an error.
+        worker: the worker that asks.
+        what: the call that asks, for errors.
         read: asks.
-        kernel: who passes the question on to a front end; anything else in a terminal.
+        kernel: the kernel that sends the question to a front end; anything else in a terminal.
 
     Raises:
-        UsageMistake: nobody can answer.
+        UsageMistake: there is no way to get an answer.
     """
     _check_not_stopped(worker)
     _bring_up()
@@ -137,7 +137,7 @@ def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel:
 
 
 def _bring_up() -> None:
-    """Show what was written before the question; a worker's own flush does not get so far."""
+    """Flush the real streams before the question; a worker's own flush does not reach them."""
     for stream in (sys.stdout, sys.stderr):
         screen = unwrapped(stream)
         if screen is not None:
@@ -145,16 +145,16 @@ def _bring_up() -> None:
 
 
 def _guard_of(worker: WorkerContext) -> Any:
-    """What keeps interrupts out of a worker's collectives; at a debugger's prompt another one is over it."""
-    guard: Any = worker._guard  # noqa: SLF001 - the runtime's own, and nobody else asks
+    """The worker's guard of collectives, also at a debugger's prompt, where `AtPrompt` wraps it."""
+    guard: Any = worker._guard  # noqa: SLF001 - the runtime's own, needed only here
     return getattr(guard, "below", guard)
 
 
 def _check_not_stopped(worker: WorkerContext) -> None:
-    """Open no prompt in a command that was interrupted, and whose code goes on in spite of it.
+    """Raise in a command that was interrupted and goes on all the same, instead of opening a prompt.
 
-    Its thread is given up soon. At a prompt, where nothing would be injected any more, it would take the
-    answers to other questions for ever.
+    Its thread is given up soon. At a prompt, where nothing is injected any more, it would steal the answers
+    to other questions for ever.
     """
     lane = _guard_of(worker)._worker.lane  # noqa: SLF001 - as above
     if lane.interrupted is not None and lane.thread_id == threading.get_ident():
@@ -163,10 +163,10 @@ def _check_not_stopped(worker: WorkerContext) -> None:
 
 @contextmanager
 def _whole_messages(worker: WorkerContext, session: Any) -> Iterator[None]:
-    """Within this an interrupt waits until the message that the calling thread sends is sent.
+    """In this block, hold interrupts back while the calling thread sends a message.
 
-    ZeroMQ takes a message part by part. Struck in between, the next question would be sent as the end of this
-    one: front ends refuse it for its signature, and nobody sees it.
+    ZeroMQ takes a message part by part. After an interrupt in between, the next question would be sent as the
+    end of this one, and front ends would drop it because of its signature.
     """
     if session is None or worker.thread != threading.get_ident():
         yield

@@ -1,7 +1,7 @@
-"""A line that the user types in a terminal, read so that an interrupt ends the wait for it.
+"""Reads a line from a terminal in such a way that an interrupt ends the wait.
 
-`input` would sit in C code until the user presses Enter; the thread would be given up, and take the first
-line that is typed at IPython's own prompt.
+`input` would stay in C code until the user presses Enter: the thread would be given up, and would then steal
+the first line typed at IPython's prompt.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _MOST: Final = 1 << 16
 
 
 def read_line(prompt: str) -> str:
-    """The next line, without its end; `prompt` stands before it.
+    """Show `prompt` and read a line; return it without its end.
 
     Raises:
-        EOFError: the user has pressed Ctrl-D instead.
+        EOFError: the user pressed Ctrl-D.
     """
     keyboard = sys.stdin.fileno()
     moves = os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
@@ -33,7 +33,7 @@ def read_line(prompt: str) -> str:
         with FOOTER.aside(_write, prompt if moves else ""):
             while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
                 pass
-            # The terminal hands over whole lines.
+            # The terminal delivers whole lines.
             line = os.read(keyboard, _MOST)
     finally:
         if not line.endswith(b"\n"):
@@ -44,7 +44,7 @@ def read_line(prompt: str) -> str:
 
 
 def read_secret(prompt: str) -> str:
-    """As `read_line`, without showing what is typed."""
+    """Like `read_line`, without showing the typed text."""
     import termios
 
     keyboard = sys.stdin.fileno()

@@ -1,1 +1,1 @@
-"""What the notebook's live views have in common: the inspector's and the timeline's."""
+"""Common parts of the notebook's live views: the inspector and the timeline."""

@@ -1,7 +1,7 @@
-"""A view's comms: all of them, and clicks that arrive while a cell runs.
+"""The comms of a view, and clicks that arrive while a cell runs.
 
-JupyterLab sends them to a subshell of the kernel, whose thread is free. ipykernel 7.4 sends them back to the
-shell that last published on that comm: the one that is busy, so that they would be dealt with after the cell.
+JupyterLab sends clicks to a subshell of the kernel, whose thread is free. ipykernel 7.4 forwards them to the
+shell that last published on that comm: the busy one, which would handle them after the cell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def everything_in(widget: Any) -> list[Any]:
-    """A widget, what is in it, and their layouts and styles: whatever has a comm of its own."""
+    """A widget, its children, and their layouts and styles: everything that has a comm."""
     found = [widget]
     for child in getattr(widget, "children", ()):
         found += everything_in(child)
@@ -25,9 +25,9 @@ def everything_in(widget: Any) -> list[Any]:
 
 
 def answer_while_busy(widgets: Iterable[Any]) -> None:
-    """Leave messages of these widgets to the thread that they were sent to.
+    """Let messages of these widgets be handled by the thread to which they were sent.
 
-    The method is ipykernel's own; without it (7.3 and before, other kernels) there is nothing to undo.
+    Overrides a method of ipykernel. Without it (7.3 and older, other kernels) there is nothing to override.
     """
     for widget in widgets:
         comm = widget.comm

@@ -1,11 +1,11 @@
-"""What a notebook shows of a live view when the kernel is gone: a still, taken when the cell ran.
+"""Stills: what a notebook shows of a live view when the kernel is gone, taken when the cell ran.
 
-Of an output that offers a widget and HTML, JupyterLab shows the widget, and an error in its place when the
-kernel that had it is gone: "model not found". So a still is an output of its own, before the widget's:
+If an output offers a widget and HTML, JupyterLab shows the widget, or, when its kernel is gone, the error
+"model not found". So a still is a separate output before the widget's:
 
-* while the widget is there, a rule inside of it hides the still;
-* where it is not, a rule inside of the still hides the error, and the still is what is left;
-* web pages made of the notebook, and front ends without widgets, show the still.
+* while the widget exists, a CSS rule in it hides the still;
+* otherwise a CSS rule in the still hides the error, and the still remains;
+* web pages made from the notebook, and front ends without widgets, show the still.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Still:
     """The still of one live view.
 
     Attributes:
-        hiding: the rule that hides it, as HTML; belongs into the widget.
+        hiding: the CSS rule that hides it, as HTML to be put into the widget.
     """
 
     def __init__(self) -> None:
@@ -38,16 +38,17 @@ class Still:
         return f'<div class="{self._name}">{self._rule}{content}</div>'
 
     def bundles(self, bundle: Mapping[str, Any], widget: Any | None) -> list[dict[str, Any]]:
-        """The outputs: the still, made of a MIME bundle, and the widget unless that is closed."""
+        """The outputs: the still, made from a MIME bundle, and the widget unless it is closed."""
         still = {**bundle, "text/html": self.html(bundle["text/html"])}
         if widget is None:
             return [still]
-        # Its text names classes of widgets: who shows text has the still's. But nbconvert wants one.
+        # The widget's text lists classes of widgets; front ends that show text have the still's. It is empty
+        # and not absent because nbconvert expects one.
         return [still, {**widget._repr_mimebundle_(), "text/plain": ""}]
 
 
 def publish(bundles: Iterable[Mapping[str, Any]]) -> None:
-    """Display outputs one after the other; what ``_ipython_display_`` does."""
+    """Display outputs one after the other; for ``_ipython_display_``."""
     from IPython.display import publish_display_data
 
     for bundle in bundles:

@@ -1,4 +1,4 @@
-"""The live views of one notebook: opened, replaced, closed."""
+"""Opens, replaces and closes the live views of one notebook."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 MOST_OPEN: Final = 16
-"""With another one the oldest is closed: front ends that name no cells would collect them for ever."""
+"""Beyond this number the oldest view is closed: views would pile up with front ends that send no cell ids."""
 
 
 class View(Protocol):
-    """Widgets that stay up to date."""
+    """A view with widgets that stay up to date."""
 
     def close(self) -> None:
-        """End it: no comm and no thread of it is left. Idempotent."""
+        """Close all its comms and threads. Idempotent."""
 
 
 class LiveViews:
-    """Keeps the views that are open; a front end does not say when it drops one."""
+    """Keeps the open views; a front end does not say when it drops one."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, View]] = []
 
     def open(self, shell: Any, make: Callable[[], V]) -> V:
-        """A new view. Those that the same cell has opened in an earlier run are closed: they are gone.
+        """Make a view, and close those that earlier runs of the same cell opened, which are gone.
 
-        A cell may open several: they have the number of its execution in common.
+        A cell may open several views in one run.
         """
         cell, number = _cell_id(shell), shell.execution_count
         for place, view in list(self._open):
@@ -52,10 +52,10 @@ class LiveViews:
 
 
 def can_show(shell: Any) -> bool:
-    """Whether the front end can show widgets: a kernel's can, a terminal cannot."""
+    """Whether the front end can show widgets: a kernel's front end can, a terminal cannot."""
     return hasattr(shell, "kernel")
 
 
 def _cell_id(shell: Any) -> str:
-    """What the front end calls the cell that runs; empty if it does not say."""
+    """The front end's id of the cell that runs; empty if it sends none."""
     return str(request_of(shell).get("metadata", {}).get("cellId", ""))

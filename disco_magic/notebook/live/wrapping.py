@@ -1,4 +1,4 @@
-"""How controls of live views stand beside each other."""
+"""The layout of controls of live views."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import ipywidgets as widgets
 
 
 def wrapped() -> widgets.Layout:
-    """In as many lines as the window's width asks for."""
+    """A row that wraps to the width of the window."""
     return widgets.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 8px")

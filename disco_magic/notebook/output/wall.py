@@ -37,22 +37,22 @@ class Publish(Protocol):
     def __call__(
         self, workers: Sequence[int], data: Mapping[str, Any], kwargs: Mapping[str, Any], *, labelled: bool
     ) -> None:
-        """Do it."""
+        """Publish `data`."""
 
 
 class Wall:
-    """What hangs, and whether it is to be seen already.
+    """A display with the output of several workers, each replaced in place.
 
     A front end keeps the place of a display, and a saved notebook its last state.
 
     Args:
-        publish: puts it into the cell's output.
-        label: gives the HTML of workers' names.
+        publish: publishes the display in the cell's output.
+        label: returns workers' names as HTML.
 
     Attributes:
-        hung: worker -> its pictures, tables and lines. An empty list takes no room.
-        passed: workers that have written below it: what they show next comes behind that.
-        changed: whether it hangs otherwise than it was shown.
+        hung: worker -> its pictures, tables and lines. An empty list takes no space.
+        passed: workers that have written below the wall; their next output comes below that.
+        changed: whether it has changed since it was last shown.
     """
 
     def __init__(self, publish: Publish, label: Callable[[Sequence[int]], str]) -> None:
@@ -64,43 +64,43 @@ class Wall:
         self._display_id = uuid4().hex
         self._shown_at: float | None = None
         self._shown: dict[str, Any] = {}
-        self._former: Kept = {}  # what stays until its next picture comes, or until:
+        self._former: Kept = {}  # worker -> pictures that stay until the next ones come, or until:
         self._until: dict[int, float] = {}
         self._is_showing = False
 
     def hang(self, worker: int, items: Sequence[Item]) -> None:
-        """Hang `items` behind what the worker has there."""
+        """Hang `items` after what the worker has there."""
         self.hung.setdefault(worker, []).extend(items)
         self.changed = True
 
     def hang_lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        """As `hang`."""
+        """Hang lines after what the worker has there."""
         append_lines(self.hung.setdefault(worker, []), channel, lines)
         self.changed = True
 
     def take_down(self, worker: int) -> None:
-        """Nothing of `worker` hangs here; its place stays its own."""
+        """Remove the output of `worker`; its place remains reserved."""
         self._former.pop(worker, None)
         if self.hung.get(worker):
             self.hung[worker] = []
             self.changed = True
 
     def replace(self, worker: int, now: float) -> None:
-        """As `take_down`, for something else that comes now."""
+        """Like `take_down`, but old pictures stay until new ones come or `HOLD_S` is over."""
         former = self._seen(worker)
         self.take_down(worker)
         if _count(former):
             self._former[worker], self._until[worker] = former, now + HOLD_S
 
     def is_open_to(self, worker: int) -> bool:
-        """Whether what `worker` shows belongs here: others have shown more, and it has not gone on below."""
+        """Whether the next picture of `worker` belongs here: others have more, and it has not `passed`."""
         most = max(map(len, self.hung.values()))
         return worker not in self.passed and len(self.hung.get(worker, ())) < most
 
     def show(self, now: float, *, at_once: bool = False) -> None:
-        """Show it as it hangs, unless that was done a moment ago."""
+        """Update the display, unless that was done a moment ago."""
         rests = self._shown_at is not None and now < self._shown_at + INTERVAL_S
-        # A finalizer that prints may come in here, in the middle: what it changes is for the next time.
+        # A finalizer that prints may call this in the middle; its changes are shown next time.
         if not self.changed or self._is_showing or (rests and not at_once):
             return
         self._is_showing = True
@@ -122,7 +122,7 @@ class Wall:
         self._publish(workers, data, kwargs, labelled=True)
 
     def show_last(self, now: float) -> None:
-        """Show it as it hangs: nothing more will come."""
+        """Show the final state."""
         self._former.clear()
         self.show(now, at_once=True)
 
@@ -132,7 +132,7 @@ class Wall:
                 del self._former[worker]
 
     def _seen(self, worker: int) -> list[Item]:
-        """What hangs, and in the place of each picture that has not come yet its former one."""
+        """The worker's output, with the former picture for each one that has not come yet."""
         hung, former = self.hung.get(worker, []), self._former.get(worker, [])
         drawn = _count(hung)
         return [*(hung if drawn or not former else []), *chain(*_parts(former)[drawn:])]
@@ -144,18 +144,18 @@ class Wall:
         data = tiled(tiles, self._label)
         if len(tiles) > 1 or len(tiles[0][1]) > 1:
             return data
-        # One picture alone: as itself, too, for what shows no HTML (LaTeX, files beside a Markdown text).
+        # A single picture is also published as an image, for converters without HTML (LaTeX, Markdown).
         return {**tiles[0][1][0].data, **data}
 
 
 def fits(items: Sequence[Item]) -> bool:
-    """Whether all that can hang of one worker."""
+    """Whether the output of one worker is within the limits."""
     lines = [line for item in items if is_text(item) for line in item.lines]
     return len(lines) <= LINES and sum(map(len, lines)) <= LENGTH and _count(items) <= PICTURES
 
 
 def _tiles(hung: Kept) -> list[Tile]:
-    """All first pictures, each with the lines around it, then all second ones."""
+    """First the first pictures of all workers, each with the lines around it, then the second ones, ..."""
     columns = ([((worker,), each) for each in _parts(hung[worker])] for worker in sorted(hung))
     return [tile for turn in zip_longest(*columns) for tile in turn if tile is not None]
 

@@ -1,1 +1,1 @@
-"""What workers did and when, as a picture."""
+"""The timeline as a picture: what workers did and when."""

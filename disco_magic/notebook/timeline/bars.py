@@ -1,4 +1,4 @@
-"""What a timeline's picture draws as one bar, and how spans of a kind look."""
+"""The bars of a timeline's picture, and the look of each kind of span."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """How spans of one kind look: colour, what fills them (a pattern's name, or an opacity), in words."""
+    """The look of one kind of span: colour, fill (a pattern's name, or an opacity), and its name."""
 
     colour: str
     fill: str | float
@@ -36,13 +36,13 @@ LOOKS: Final[dict[str, Look]] = {
 
 @dataclass(slots=True)
 class Bar:
-    """What is drawn as one: a span, or neighbours that are too narrow to be told apart.
+    """A span, or several neighbouring spans that are too narrow to draw apart.
 
     Attributes:
-        first: the first of them.
-        start_s, end_s: from the first one's beginning to the last one's end.
-        sum_s: what they took, without the gaps between them.
-        count: how many they are.
+        first: the first span.
+        start_s, end_s: from the start of the first span to the end of the last.
+        sum_s: duration of the spans, without the gaps between them.
+        count: number of spans.
     """
 
     first: Span
@@ -68,7 +68,7 @@ class Bar:
 
 
 def lane_bars(spans: Sequence[Span], narrow_s: float) -> list[Bar]:
-    """Commands first and errors last: what comes later is drawn on top."""
+    """The bars of a lane in drawing order: commands first, errors on top."""
     levels = (
         [span for span in spans if span.kind in COMMANDS],
         [span for span in spans if span.kind == "span"],
@@ -80,7 +80,7 @@ def lane_bars(spans: Sequence[Span], narrow_s: float) -> list[Bar]:
 
 
 def _working(spans: Sequence[Span]) -> Iterator[Span]:
-    """The collectives without the waiting in them, which is at their beginning, or at the end until now."""
+    """The collectives without their waiting time, which is at the start, or, if unfinished, at the end."""
     waiting = {
         (span.end_s if span.unfinished else span.start_s): span for span in spans if span.kind == "waiting"
     }
@@ -96,7 +96,7 @@ def _working(spans: Sequence[Span]) -> Iterator[Span]:
 
 
 def merged(spans: Iterable[Span], narrow_s: float) -> list[Bar]:
-    """A bar per span, but one for neighbours of one kind that are narrower than `narrow_s`, as is the gap."""
+    """One bar per span; neighbours of the same kind are merged if they and the gap are below `narrow_s`."""
     bars: list[Bar] = []
     for span in spans:
         last = bars[-1] if bars else None

@@ -1,7 +1,7 @@
-"""A timeline as a picture: one SVG with a lane per worker, its numbers below. Never talks to workers.
+"""A timeline as an SVG with a lane per worker, and a table below. Never talks to workers.
 
-In each lane commands are above and collectives below. What a bar is can be told from its texture, its height
-and its text, not from its colour alone; what it was, where and how long, from its tooltip.
+In each lane, commands are above and collectives below. Kinds of bars differ in texture, height and text, not
+only in colour; the tooltip says what a bar was, where, and how long it took.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 960
 MOST_BARS: Final = 600
-"""Bars in one picture; each is up to three elements with its tooltip and its text."""
+"""Most bars in one picture; each has up to three elements, with its tooltip and text."""
 _LEFT: Final = 76
 _TOP: Final = 20
 _LANE: Final = 42
 _NAMED: Final = 16
-"""Where there are blocks with names, so much more for these, between commands and collectives."""
+"""Additional height of a lane for named blocks, between commands and collectives."""
 _CHARACTER: Final = 6.2
 _TEXT_FROM: Final = 36
 _LEAST: Final = 3
@@ -48,7 +48,7 @@ _STYLE: Final = table_style(
 _LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
 _COLOURS: Final = ("#7d6fb0", "#b0627d", "#5b8f9c", "#9c8a3f", "#6a8f4f")
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
-# Of a 6 x 6 tile, after a background of the same colour.
+# Foreground of a 6 x 6 tile, over a background of the same colour.
 _PATTERNS: Final = {
     "bars": '<path d="M1 0V6M4 0V6" stroke="{0}" stroke-opacity=".7"/>',
     "dots": '<circle cx="3" cy="3" r="1.4" fill="{0}"/>',
@@ -57,18 +57,18 @@ _PATTERNS: Final = {
 
 
 def timeline_bundle(timeline: Timeline, **_: object) -> dict[str, str]:
-    """MIME bundle of who did what when."""
+    """The MIME bundle of a timeline."""
     return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
 
 
 def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live") -> str:
-    """The picture, its legend and its numbers.
+    """HTML with the picture, its legend and its table.
 
     Args:
         timeline: what to show.
-        width: of the picture in pixels; where there is less room it shrinks by a fifth, then it is scrolled.
-        place: part of the patterns' names. A browser takes the first pattern of a name that the page has, and
-            draws nothing if that one is hidden: a hidden picture of the same timeline needs names of its own.
+        width: width of the picture in pixels; in a narrower window it shrinks by up to a fifth, then scrolls.
+        place: part of the patterns' names. A browser uses the first pattern of a name on the page, and draws
+            nothing if that one is hidden: so a hidden picture of the same timeline needs other names.
     """
     summary = timeline.summary()
     picture, name = _svg(timeline, width, summary.sentence, place)
@@ -81,7 +81,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
     return (
         f'{_STYLE}<div style="font-size:12px;color:var(--jp-ui-font-color1,inherit)">'
         f"<div>Disco session {timeline.session_id}: {took}, {timeline.num_workers} workers</div>"
-        # With a width of its own it would make what is around it as wide as the picture, which is cut off.
+        # A width of its own would make the surrounding element as wide as the picture, which is cut off.
         f'<div style="overflow-x:auto;width:0;min-width:100%">{picture}</div>'
         f'<div style="padding:2px 0 4px {_LEFT}px">{legend}</div>'
         f"{said and f'<div><b>{said}</b></div>'}"
@@ -90,7 +90,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A row per worker; `heads` are HTML."""
+    """A table with one row per worker; `heads` are HTML."""
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
         for row in rows
@@ -100,7 +100,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
-    """How often and how long, each name in the colour of its bars; nothing without such blocks."""
+    """The table of named blocks, each name in the colour of its bars; empty without such blocks."""
     head, *rows = named_rows(blocks, timeline) or [()]
     coloured = [
         f'<span style="border-bottom:3px solid {colour_of(block.label)}">{escape(text)}</span>'
@@ -110,7 +110,7 @@ def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
 
 
 def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:
-    """The picture, and the prefix of its patterns' names: two pictures of a page must not share them."""
+    """The picture, and the prefix of its patterns' names, which differs for two pictures of a page."""
     extra = _NAMED if has_names(timeline) else 0
     lane = _LANE + extra
     height = _TOP + lane * len(timeline.workers) + 2
@@ -136,7 +136,7 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
 
 
 def has_names(timeline: Timeline) -> bool:
-    """Whether there are blocks with names on its lanes."""
+    """Whether there are named blocks in its lanes."""
     return any(span.kind == "span" for worker in timeline.workers for span in timeline.lane(worker))
 
 
@@ -148,11 +148,11 @@ class _Scale(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Per pixel."""
+        """Seconds per pixel."""
         return (self.end_s - self.start_s) / (self.width - _LEFT - 4) or 1e-9
 
     def x(self, time_s: float) -> float:
-        """Where a time is, at the picture's edge if it lies outside."""
+        """The x coordinate of a time; at the edge if it lies outside."""
         inside = min(max(time_s, self.start_s), self.end_s)
         return _LEFT + (inside - self.start_s) / self.seconds
 
@@ -174,7 +174,7 @@ def _axis(scale: _Scale, height: int) -> str:
 
 
 def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
-    """A lane's name and its line; dashed where the oldest spans were dropped."""
+    """A lane's name and line, which is dashed where the oldest spans were dropped."""
     known, end = scale.x(timeline.known_from_s(worker)), scale.width - 4
     middle = top + 21 + scale.extra
     dashed = ""
@@ -190,7 +190,7 @@ def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
 
 
 def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
-    """What is drawn of each worker; narrow neighbours are drawn as one, more of them the more there are."""
+    """Worker -> its bars; neighbours are merged up to the width at which there are few enough bars."""
     pixels = 0.5
     while True:
         narrow = pixels * scale.seconds
@@ -214,7 +214,7 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
     if kind == "span":
         y, height, look = top + 22.0, 14.0, look._replace(colour=colour_of(bar.first.label))
     elif not above and bar.count > 1:
-        # Working from the top, waiting from the bottom, each as high as its share of the time.
+        # Work is drawn from the top and waiting from the bottom, each as high as its share of the time.
         share = max(1.5, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
         y, height = (y if kind == "collective" else y + height - share), share
     width = max(right - left, 0.7)
@@ -236,7 +236,7 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
 
 
 def colour_of(name: str) -> str:
-    """One of a few for a name: F1 and F2 have the same, B1 most likely another."""
+    """One of a few colours for a name, without its digits: F1 and F2 have the same one."""
     kind = name.translate(_NO_DIGITS)
     return _COLOURS[zlib.crc32(kind.encode("utf-8", "surrogatepass")) % len(_COLOURS)]
 

@@ -1,6 +1,6 @@
-"""``%disco timeline`` in a notebook: the picture with a window and workers to choose.
+"""``%disco timeline`` in a notebook: the picture with controls for the time window and the workers.
 
-Only this module of the timeline needs ipywidgets; the picture itself does not.
+Only this module of the timeline needs ipywidgets.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ STEPS: Final = 1000
 
 
 class TimelineView:
-    """A timeline with controls: which time, which workers, look again, save as a trace.
+    """A timeline with controls: time window, workers, refresh, save as a trace.
 
     Args:
-        take: takes a timeline now.
-        choose: the part of it that is shown until the user chooses another; None: all.
+        take: returns the current timeline.
+        choose: returns the part of it that is shown at first; None: all.
 
     Attributes:
         timeline: the whole timeline that was taken last.
-        shown: the part of it that is chosen.
-        box: all widgets.
-        window, workers, refresh, path, save, picture, said: those.
+        shown: the selected part of it.
+        box: the outermost widget.
+        window, workers, refresh, path, save, picture, said: the widgets in it.
 
-    Clicks arrive in threads of the kernel's, also while a cell runs; a lock lets one at a time draw.
+    Clicks arrive in threads of the kernel, even while a cell runs; a lock lets one thread at a time draw.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class TimelineView:
         answer_while_busy(everything_in(self.box))
 
     def _fill(self, chosen: Timeline) -> None:
-        """Offer the whole of a timeline, choose this part of it."""
+        """Set the slider's range to the whole timeline, and its window to `chosen`."""
         end = self.timeline.end_s
         self._filling = True
         try:
-            self.window.max = end  # first: what is chosen has to lie within
+            self.window.max = end  # first, because the selection has to lie within
             self.window.step = max(end / STEPS, 1e-6)
             self.window.value = (chosen.start_s, chosen.end_s)
             self._filled = self.window.value
@@ -103,7 +103,7 @@ class TimelineView:
         chosen = self.workers.value or self.timeline.workers
         try:
             self.shown = self.timeline.of(chosen).between(start, end)
-        except DiscoError as error:  # both ends of the slider at one place
+        except DiscoError as error:  # both ends of the slider are at the same place
             self.said.value = str(error)
             return
         self.said.value = ""
@@ -125,7 +125,7 @@ class TimelineView:
             self._fill(self._again(start, end))
 
     def _again(self, start_s: float, end_s: float) -> Timeline:
-        """Whoever looks at the last cell, at all of it, or at the last seconds, goes on to do so."""
+        """The part of a new timeline to show: the same choice, the whole, or as many of the last seconds."""
         if self._choose is not None and (start_s, end_s) == self._filled:
             return self._choose(self.timeline)
         return self.timeline if start_s <= 0.0 else self.timeline.last(end_s - start_s)
@@ -139,7 +139,7 @@ class TimelineView:
             self.said.value = f"saved in {self.path.value}"
 
     def close(self) -> None:
-        """End it: no comm of it is left. Idempotent."""
+        """Close all its comms. Idempotent."""
         with self._lock:
             self._closed = True
             for widget in reversed(everything_in(self.box)):
@@ -149,5 +149,5 @@ class TimelineView:
         publish(self.bundles())
 
     def bundles(self) -> list[dict[str, Any]]:
-        """What is displayed: a still, and the widgets, which hide it (`stills.py`)."""
+        """The outputs: a still, and the widgets, which hide it (`stills.py`)."""
         return self._still.bundles(timeline_bundle(self.shown), None if self._closed else self.box)

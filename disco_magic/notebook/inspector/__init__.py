@@ -1,1 +1,1 @@
-"""``%disco registers``: a live table of registers, and one of them looked at closely."""
+"""``%disco registers``: a live table of registers, with a closer look at one of them."""

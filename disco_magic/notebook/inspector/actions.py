@@ -1,4 +1,4 @@
-"""The row of buttons below an inspector: what can be done with the register that is looked at."""
+"""The row of buttons below an inspector, for actions on the selected register."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.inspector.watch import Watch
     from disco_magic.session.session import Session
 
-    # What a button says is done to the session's register of that name; gives a sentence.
+    # Performs a button's action on the session's register of that name; returns a sentence.
     Act = Callable[[Session, str], str]
 
 _EVERYBODY: Final = -1
@@ -29,14 +29,14 @@ class ActionBar:
 
     Args:
         front: the notebook's side.
-        perform: carries an act out, shows what it gives or what went wrong, and draws again.
-        watch: which registers are watched.
-        follow: called with the new name of the register that is looked at.
+        perform: performs an act, shows its result or error, and redraws.
+        watch: the watched registers.
+        follow: called with the new name of the selected register.
 
     Attributes:
-        of_register: what is about the register that is looked at.
-        of_workers: what is about the workers.
-        pinned: names that stay on top of the table.
+        of_register: the controls for the selected register.
+        of_workers: the controls for the workers.
+        pinned: names of registers that stay on top of the table.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ActionBar:
         self.offer("", 0)
 
     def offer(self, name: str, num_workers: int, drawn: str = "") -> None:
-        """What is looked at, how many workers there are, and what of it is drawn: that can be watched."""
+        """Set the selected register, the number of workers, and the part that is drawn, to be watched."""
         if num_workers not in (0, self._workers):
             self._workers = num_workers
             each = worker_options(num_workers)
@@ -125,7 +125,7 @@ class ActionBar:
         return None if self._victims.value == _EVERYBODY else (self._victims.value,)
 
     def _on_rename(self, session: Session, name: str) -> str:
-        """What is pinned, watched and looked at stays so under the new name."""
+        """Rename the register, and keep it pinned, watched and selected."""
         new = self._text.value.strip()
         said = self._acts.rename(session, name, new)
         if name in self.pinned:
@@ -135,7 +135,7 @@ class ActionBar:
         return said
 
     def _on_delete(self, session: Session, name: str) -> str:
-        """Only the second click deletes: a register cannot be had back."""
+        """Delete the register at the second click, because it cannot be restored."""
         sure = f"Really delete {name}?"
         if self._delete.description != sure:
             self._delete.description = sure

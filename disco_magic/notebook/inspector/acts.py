@@ -1,7 +1,7 @@
-"""What an inspector does to a register. Nothing here waits for a worker.
+"""Actions of an inspector on a register. Nothing here waits for a worker.
 
-A value is copied by the calling thread, also out of a worker that is busy; what changes registers is sent as
-commands, which take effect when the workers come to them.
+The calling thread copies values, even from a busy worker. Changes of registers are sent as commands, which
+take effect when the workers execute them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER = object()
 
 
 class Acts:
-    """Acts on the registers of one notebook's session; each gives a sentence that says what was done.
+    """Actions on the registers of a notebook's session; each returns a sentence that says what was done.
 
     Args:
         front: the notebook's side.
@@ -39,13 +39,13 @@ class Acts:
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self._bound: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a copy is the notebook's alone
+        self._bound: WeakValueDictionary[str, Any] = WeakValueDictionary()  # only the notebook keeps copies
 
     def to_notebook(self, session: Session, label: str, worker: int, name: str) -> str:
         """Bind the notebook variable `name` to a copy of the value on `worker`.
 
         Raises:
-            UsageMistake: `name` is no variable name, or a variable that was not made here.
+            UsageMistake: `name` is no variable name, or an existing variable that was not made here.
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageMistake(f"{name!r} is not a variable name")
@@ -54,7 +54,7 @@ class Acts:
             raise UsageMistake(f"the notebook has a variable {name!r} already; write another name")
         value = copied(session, label, worker)
         self._front.bind({name: value})
-        with suppress(TypeError):  # numbers and lists cannot be held weakly: the next copy needs another name
+        with suppress(TypeError):  # no weak references to numbers and lists: the next copy needs a new name
             self._bound[name] = value
         return f"notebook variable {name} is a copy of {label} on {ranges((worker,))}"
 
@@ -81,7 +81,7 @@ class Acts:
         return f"{label} becomes a copy of {label} on {ranges((worker,))} everywhere"
 
     def rename(self, session: Session, label: str, name: str) -> str:
-        """Give a register another name; a numbered one gets a name besides its number.
+        """Give a register another name; a numbered one gets a name in addition to its number.
 
         Raises:
             UsageMistake: `name` is no variable name, or a register of that name exists.
@@ -124,13 +124,13 @@ class Acts:
 
 
 def copied(session: Session, label: str, worker: int) -> Any:
-    """A copy of the value of a register on `worker`, made now, also while the worker is busy.
+    """A copy of the value of a register on `worker`, made at once, even while the worker is busy.
 
-    Of an array on a GPU it is one of NumPy, as `DRef.get` gives it.
+    For an array on a GPU it is a NumPy array, as from `DRef.get`.
 
     Raises:
-        UsageMistake: it has none there.
-        NoPicture: it is on a GPU, and the worker computes there still.
+        UsageMistake: the register has no value there.
+        NoPicture: the value is on a GPU, and the worker still computes there.
     """
     (found,) = session.examine(label, _boxed, workers=(worker,))
     if found is None:
@@ -139,12 +139,12 @@ def copied(session: Session, label: str, worker: int) -> Any:
 
 
 def _boxed(value: Any) -> tuple[Any]:
-    """A copy that is not None, also of None: that is what `examine` gives where there is no value."""
+    """A copy in a tuple, to tell a None from the None that `examine` returns where there is no value."""
     if is_gpu_array(type(value)):
         return (elements_of(value)[()],)
     sight = current_sight()
     if sight is not None and type(value) is not np.ndarray and not is_shared(value):
-        sight.check_all()  # there may be such arrays in it
+        sight.check_all()  # there may be arrays on the GPU in it
     return (copy_of(value),)
 
 
@@ -153,7 +153,7 @@ def _is_there(_: Any) -> bool:
 
 
 def _ready(session: Session, label: str) -> None:
-    """Refuse what would wait, or fail on a worker: that would be raised into the user's next cell."""
+    """Refuse actions that would wait, or fail on a worker, which the user's next cell would raise."""
     session.keep_pace(0.0)
     held = session.examine(label, _is_there)
     lacking = tuple(worker for worker, each in enumerate(held) if each is None)
@@ -162,6 +162,6 @@ def _ready(session: Session, label: str) -> None:
 
 
 def _known(session: Session, label: str) -> None:
-    """Asking for a name that only a running cell knows would wait for that cell."""
+    """Refuse names that only a running cell has bound: asking for them would wait for that cell."""
     if label not in session.names():
         raise UsageMistake(f"{label} was bound by a cell that still runs, or is gone; try again after it")

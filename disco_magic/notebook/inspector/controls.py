@@ -1,4 +1,4 @@
-"""What the inspector's controls have in common: how they look, and who has changed them."""
+"""Common parts of the inspector's controls: their look, and whether the user has changed them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLE: Final = {"description_width": "initial"}
 
 
 def dropdown(description: str, options: Sequence[tuple[str, Any]], width: str = "auto") -> widgets.Dropdown:
-    """A list of (label, value), of which the first is chosen: without a value of its own it would be None."""
+    """A dropdown of (label, value) with the first one selected; by default the value would be None."""
     return widgets.Dropdown(
         options=options,
         value=options[0][1],
@@ -26,7 +26,7 @@ def dropdown(description: str, options: Sequence[tuple[str, Any]], width: str = 
 
 
 def named(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Options that are their own labels."""
+    """Options with themselves as labels."""
     return [(name, name) for name in names]
 
 
@@ -36,7 +36,7 @@ def worker_options(num_workers: int) -> list[tuple[str, int]]:
 
 
 class Changes:
-    """Tells the user's changes of controls from our own.
+    """Distinguishes the user's changes of controls from our own.
 
     Args:
         changed: called when the user has changed one.
@@ -44,16 +44,16 @@ class Changes:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._ours = 0  # the thread that changes controls itself; other threads' changes are the user's
+        self._ours = 0  # the thread in `of_ours`; changes by other threads are the user's
 
     @property
     def are_ours(self) -> bool:
-        """Whether the calling thread changes controls itself."""
+        """Whether the calling thread is in `of_ours`."""
         return self._ours == get_ident()
 
     @contextmanager
     def of_ours(self) -> Iterator[None]:
-        """Change controls without a call."""
+        """Change controls in this block without calling `changed`."""
         self._ours = get_ident()
         try:
             yield
@@ -61,6 +61,6 @@ class Changes:
             self._ours = 0
 
     def __call__(self, _: object = None) -> None:
-        """To be observed."""
+        """The observer of the controls."""
         if not self.are_ours:
             self._changed()

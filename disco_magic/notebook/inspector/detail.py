@@ -1,4 +1,4 @@
-"""The lower half of an inspector: one register, looked at closely."""
+"""The lower half of an inspector: a closer look at one register."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 AT_ONCE: Final = 16 << 20
-"""Bytes on a worker whose elements are all read while the user waits, in some 40 ms; more, in a thread."""
+"""Up to so many bytes per worker, all elements are read at once, in about 40 ms; else in a thread."""
 
 _ALL: Final = -1
 _NO_REGISTER: Final = ("choose a register", "")
 _SCALES: Final = {"automatic": None, "min to max": False, "symmetric around 0": True}
-# What each face can be asked; the others' controls are hidden.
+# The controls of each face; others are hidden.
 _ASKS: Final = {
     "Summary": ("exact",),
     "Heat map": ("worker", "scale", "slice"),
@@ -41,7 +41,7 @@ _ASKS: Final = {
 }
 
 
-# By what ``%disco registers --as`` calls them: `options.FACE_OPTIONS`.
+# Names in ``%disco registers --as`` (`options.FACE_OPTIONS`) -> face.
 _BY_OPTION: Final = {
     "summary": "Summary",
     "heatmap": "Heat map",
@@ -52,18 +52,18 @@ _BY_OPTION: Final = {
 
 
 class Detail:
-    """Chooses a register and how it is drawn.
+    """Selects a register and draws it.
 
     Args:
         changed: called when the user has changed something.
-        watch: what was seen of watched registers.
+        watch: the watched registers.
 
     Attributes:
-        box: all of it.
+        box: the outermost widget.
         register: the list of registers.
-        part: the list of arrays in the chosen one.
-        face: how it is drawn.
-        row: what is drawn: the register as it was last looked at, or its part; None: nothing.
+        part: the list of arrays in the selected register.
+        face: the list of ways to draw it.
+        row: the drawn register, or part of it, as last looked at; None: nothing is drawn.
     """
 
     def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
@@ -72,7 +72,7 @@ class Detail:
         self._workers = 0
         self._drawn = self._next = ""
         self.row: Row | None = None
-        self._given = False  # the workers to compare were named with the register
+        self._given = False  # whether the workers to compare were given with the register
         self.register = dropdown("Look at", [_NO_REGISTER], "22em")
         self.part = PartPicker(self._changes)
         self.face = widgets.ToggleButtons(
@@ -127,11 +127,11 @@ class Detail:
 
     @property
     def name(self) -> str:
-        """The chosen register; empty if none is."""
+        """The selected register; empty if none is."""
         return self.register.value or ""
 
     def offer(self, rows: Sequence[Row], num_workers: int) -> None:
-        """Offer these registers and so many workers; what is chosen stays as long as it exists."""
+        """Offer these registers and workers; the selection stays as long as it exists."""
         names = [_NO_REGISTER, *named([row.name for row in rows])]
         with self._changes.of_ours():
             if tuple(names) != tuple(self.register.options):
@@ -150,16 +150,16 @@ class Detail:
                     control.value = value
 
     def follow(self, name: str) -> None:
-        """Look at `name` as soon as there is such a register: the one looked at is to be called so."""
+        """Select `name` as soon as there is such a register: the selected one is being renamed."""
         self._next = name
 
     def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
-        """Look at `name`, one of those offered or a part of it, in that way; see `Inspector.look_at`."""
+        """Select `name`, an offered register or a part of one, and a face; see `Inspector.look_at`."""
         register, written = split(name)
         self.part.follow(written)
         with self._changes.of_ours():
             offered = {value for _, value in self.register.options}
-            self.register.value = register if register in offered else ""  # it may have gone meanwhile
+            self.register.value = register if register in offered else ""  # it may have been dropped since
             self.face.value = _BY_OPTION[face]
             self._given = bool(workers)
             if workers:
@@ -169,12 +169,12 @@ class Detail:
 
     @property
     def drawn(self) -> str:
-        """What is drawn: the register's name, or that of its part."""
+        """The name of the drawn register or part."""
         return self.row.name if self.row is not None else ""
 
     @property
     def html(self) -> str:
-        """What is drawn now."""
+        """The current picture as HTML."""
         return str(self._picture.value)
 
     def clear(self) -> None:
@@ -185,12 +185,12 @@ class Detail:
         self._show("")
 
     def draw(self, session: Session, row: Row | None, *, asked: bool) -> None:
-        """Show the chosen register as it is now.
+        """Show the current state of the selected register.
 
         Args:
-            session: whose register.
-            row: its picture; None if it is gone, or none is chosen.
-            asked: a person wants to see it: only then all elements of large arrays are read again.
+            session: the session of the register.
+            row: the register's row; None if it is gone, or none is selected.
+            asked: whether the user asked for it; only then all elements of large arrays are read again.
         """
         self._arrange()
         if row is None:
@@ -216,7 +216,7 @@ class Detail:
             self._long_key = key
             self._long.start(lambda share: exact(session, row, share))
         elif self.face.value == "Values" and one is not None and one.shape is None:
-            self._long_key = key  # code of the value's own: it may take any time, and is not run unasked
+            self._long_key = key  # it runs the value's own code, of any duration, so only on request
             self._long.start(lambda _: represented(session, row, choice.one))
         elif self.face.value == "Difference" and largest(row) > AT_ONCE:
             self._long_key = key
@@ -225,11 +225,11 @@ class Detail:
             self._show(FACES[self.face.value](session, row, choice, self._watch))
 
     def close(self) -> None:
-        """End what is being read."""
+        """End a look in progress."""
         self._long.stop()
 
     def _on_exact(self, _: widgets.Button) -> None:
-        self._exact_asked = True  # `draw` starts it, which has the inspector's lock
+        self._exact_asked = True  # `draw` starts it, with the inspector's lock
         self._changes()
 
     def _show(self, html: str) -> None:
@@ -246,7 +246,7 @@ class Detail:
         )
 
     def _suggest(self, row: Row) -> None:
-        """Compare a worker that differs from those it should agree with to one of them, or 0 with 1."""
+        """Select the workers to compare: one that differs and one it should agree with; else 0 and 1."""
         self._drawn = row.name
         pair = row.pair() if any(row.odd()) else None
         if self._given:

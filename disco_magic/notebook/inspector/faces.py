@@ -1,4 +1,4 @@
-"""The ways in which an inspector shows one register: each makes HTML from values that it only looks at."""
+"""The faces of an inspector: functions that show one register as HTML, and only read its values."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
 _PLAIN: Final = frozenset(kind.__name__ for kind in PLAIN)
-# Elements of each part of a large register.
+# Sampled elements of each part of a large register.
 _SAMPLE: Final = 2048
 _SMALL: Final = 160
 _LARGE: Final = 320
 _ALONE: Final = 460
 _ROOM: Final = 880
-"""Pixels of a picture at least and at most, of one that is alone, and of all that stand side by side."""
+"""Pixels: least and most of a picture, of a single picture, and of all that are side by side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the controls of the lower half are set to.
+    """The settings of the lower half's controls.
 
     Attributes:
-        worker: the only one to be shown, or None for all of them side by side.
-        one, other: the two workers that are compared; `one` also is the one whose elements are shown.
-        symmetric: the scale reaches as far below 0 as above; None: if the values do so, roughly.
-        measure: what is drawn over the cells, one of `watch.MEASURES`.
-        window: the part of the array.
+        worker: the only worker to show, or None for all side by side.
+        one, other: the two workers that are compared; `one` is also the one whose elements are listed.
+        symmetric: whether the scale reaches as far below 0 as above; None: if the values roughly do.
+        measure: the statistic that is drawn over cells, one of `watch.MEASURES`.
+        window: the visible part of the array.
     """
 
     worker: int | None
@@ -73,16 +73,16 @@ class Choice:
 
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
-    """A line per worker: type, place, statistics on 65,536 elements; of what has parts a line for each."""
+    """A line per worker: type, device, statistics on 65,536 elements; and a line per part, if any."""
     if any(info is not None and info.dtype is None and info.type not in _PLAIN for info in row.cells):
-        with suppress(UnknownName):  # a cell has dropped it meanwhile
+        with suppress(UnknownName):  # a cell may have dropped it since
             few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
             parts = session.look_into(row.name, sample=None if few else _SAMPLE)
             if parts.rows:
                 return parts_html(parts, session.mesh.places() if session.mesh else ())
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
-        infos = session.examine(row.name, describe)  # beside workers that spin every look costs, so only then
+        infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     heads = (
         "worker",
@@ -130,7 +130,7 @@ def _count(count: int | None) -> str:
 
 
 def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
-    """A two-dimensional part as pictures: all workers' side by side in one scale, or one worker's, larger."""
+    """A two-dimensional part as pictures: of all workers side by side, or of one worker, larger."""
     workers = None if choice.worker is None else (choice.worker,)
     pictures = session.examine(row.name, partial(_or_reason, picture_of), choice.window, workers=workers)
     if choice.worker is None:
@@ -156,7 +156,7 @@ def _symmetric(choice: Choice, pictures: Sequence[Picture]) -> bool:
 
 
 def _or_reason(function: Callable[..., Any], *given: Any) -> Any:
-    """What `function` makes of values, or why it cannot."""
+    """The result of `function`, or the reason why there is none, as text."""
     try:
         return function(*given)
     except NoPicture as reason:
@@ -168,13 +168,13 @@ def _present(picture: Any) -> Any:
 
 
 def histogram(session: Session, row: Row, _: Choice, __: Watch) -> str:
-    """How the values are distributed, per worker."""
+    """A histogram of the values per worker."""
     found = session.examine(row.name, partial(_or_reason, histogram_of))
     return histograms_html({worker: _present(each) for worker, each in enumerate(found)}, title=row.name)
 
 
 def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:
-    """The elements of a block, from the corner that the sliders choose."""
+    """The elements of a block, from the corner that the sliders select."""
     (block,) = session.examine(row.name, partial(_or_reason, block_of), choice.window, workers=(choice.one,))
     where = f"{row.name} on {ranges((choice.one,))}"
     if block is None or isinstance(block, str):
@@ -183,7 +183,7 @@ def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:
 
 
 def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Share | None = None) -> str:
-    """Where two workers' values differ, and by how much; reads all elements, and reports how far it is."""
+    """A map of the differences between two workers; reads all elements, and reports progress."""
     labels = f"{row.name} {ranges((choice.one,))}", f"{row.name} {ranges((choice.other,))}"
     if choice.one == choice.other:
         return _sentence("choose two different workers")
@@ -196,12 +196,12 @@ def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Shar
 
 
 def _shares(share: Share, before: int, parts: int) -> Callable[[int, int], bool]:
-    """Elements done of one of several parts, as a share of all of them."""
+    """A progress function for one of several parts that reports the share of all of them."""
     return lambda done, total: share((before + done / max(total, 1)) / parts)
 
 
 def exact(session: Session, row: Row, share: Share) -> str:
-    """A line per worker: statistics of all elements."""
+    """A line per worker with statistics of all elements."""
     heads = ("worker", "min", "mean", "std", "max", "NaN", "Inf", "zeros", "elements")
     count = len(row.cells)
     lines = []
@@ -228,7 +228,7 @@ def _table(caption: str, heads: Sequence[str], body: str) -> str:
 
 
 def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:
-    """Statistics after every cell since the register is watched."""
+    """Statistics after every cell since the register was watched."""
     if row.name not in watch.names:
         return _sentence(f"{row.name} is not watched; Watch, below, notes its statistics after every cell")
     lines = watch.lines(row.name, choice.measure)

@@ -1,4 +1,4 @@
-"""Who keeps a numbered register: the notebook's variables and results that refer to it."""
+"""Finds what keeps a numbered register alive: the notebook's variables and results."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 MOST: Final = 100
-"""Items of a container that are looked at."""
+"""Most items of a container that are looked at."""
 
 _NAMED: Final = 3
 
 
 def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
-    """``"#5"`` -> who keeps it, in words, for every numbered register that a reference keeps.
+    """``"#5"`` -> what keeps it, in words, for every numbered register that a reference keeps.
 
     Args:
-        session: whose registers.
-        names: the notebook's variables, with IPython's ``Out`` and ``_oh`` among them.
+        session: the session of the registers.
+        names: the notebook's variables, including IPython's ``Out`` and ``_oh``.
 
-    Looks at variables, items of lists, tuples and dicts among them, and results; runs no code of theirs.
+    Looks at variables, items of lists, tuples and dicts in them, and results; runs none of their code.
     """
     found: dict[str, list[str]] = {}
     for who, reference in _references(dict(names)):
@@ -74,20 +74,20 @@ def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:
 
 def _inside(who: str, value: Any) -> Iterator[tuple[str, DRef]]:
     for place, each in [("", value), *((f"[{key!r}]", item) for key, item in _items(value) if _plain(key))]:
-        if issubclass(type(each), CellResult):  # isinstance would ask for a __class__ that may be a property
+        if issubclass(type(each), CellResult):  # isinstance would read __class__, which may be a property
             each = each.reference  # noqa: PLW2901 - what the result keeps
         if issubclass(type(each), DRef):
             yield who + place, each
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
-    """The first items of a container; no more, as no thread runs while a long list is gone through."""
+    """The first items of a container; not all, because copying a long one blocks all threads."""
     kind = type(value)
     if kind in (list, tuple):
         return list(enumerate(value[:MOST]))
     try:
         return list(islice(value.items(), MOST)) if kind is dict else []
-    except RuntimeError:  # another thread fills it at this moment
+    except RuntimeError:  # another thread is changing it
         return []
 
 

@@ -1,4 +1,4 @@
-"""A look at all elements of large arrays: in a thread of its own, with a bar, and a button that ends it."""
+"""Looks at all elements of large arrays in a separate thread, with a progress bar and a stop button."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from disco_magic.errors import DiscoError, Stopped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Called with the share that is done, 0 to 1; says whether to go on.
+    # Called with the finished share, 0 to 1; returns whether to go on.
     Share = Callable[[float], bool]
 
 PATIENCE_S: Final = 1.0
-"""A part of an array takes some 10 ms; a value's own ``__repr__`` may never end, and is left to itself."""
+"""How long `stop` waits. A part of an array takes about 10 ms; a value's ``__repr__`` may never end."""
 
 _STEPS: Final = 100
 
 
 class LongLook:
-    """Makes HTML that takes a while, one piece at a time.
+    """Makes HTML that takes a while, one at a time.
 
     Args:
-        show: takes the HTML, and the sentence that stands there meanwhile.
+        show: shows the HTML, and a sentence meanwhile.
 
     Attributes:
-        box: the bar and the button; hidden while nothing is being made.
+        box: the bar and the button; hidden when idle.
 
-    Threads: `start` and `stop` come from any thread, one at a time; `show` is called from the thread
+    Threads: `start` and `stop` may be called from any thread, one at a time; `show` is called from the thread
     that makes the HTML, and from that of `start`.
     """
 
@@ -47,7 +47,7 @@ class LongLook:
         self.box = widgets.HBox([self._bar, button], layout=widgets.Layout(display="none"))
 
     def start(self, make: Callable[[Share], str]) -> None:
-        """Make HTML by ``make(share)``, which reports how far it is; what was being made is given up."""
+        """Start ``make(share)``, which reports its progress by calling `share`; stop an earlier one."""
         self.stop()
         self._ending = ending = threading.Event()
         self._bar.value = 0
@@ -59,7 +59,7 @@ class LongLook:
         self._thread.start()
 
     def stop(self) -> None:
-        """Give up what is being made: nothing of it is shown. Waits a moment, in which a part is read."""
+        """Stop, and show nothing of it. Waits a moment for the current part to be read."""
         thread, self._thread = self._thread, None
         self._ending.set()
         self.box.layout.display = "none"
@@ -68,10 +68,10 @@ class LongLook:
 
     def _run(self, make: Callable[[Share], str], ending: threading.Event) -> None:
         def share(done: float) -> bool:
-            if ending.is_set():  # the bar may be another look's by now
+            if ending.is_set():  # the bar may belong to another look by now
                 return False
             step = int(done * _STEPS)
-            if step != self._bar.value:  # a message for each per cent, not for each part
+            if step != self._bar.value:  # one message per percent, not per part
                 self._bar.value = step
             return not ending.is_set()
 

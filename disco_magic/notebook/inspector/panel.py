@@ -1,4 +1,4 @@
-"""``%disco registers``: the inspector as one widget, kept up to date."""
+"""``%disco registers``: the inspector as one widget that stays up to date."""
 
 from __future__ import annotations
 
@@ -38,30 +38,29 @@ if TYPE_CHECKING:
 
 FEW: Final = 400
 FEW_ITEMS: Final = 10_000
-"""So few values, with so few items in containers, are looked at as a whole, if they had no more than
-`FEW_NBYTES` in all when they were last looked at."""
+"""Up to so many values, with so many items in containers, all elements are read, if the values had at most
+`FEW_NBYTES` in all at the last look."""
 
 LEAST: Final = 512
 MOST: Final = 65_536
 BUDGET: Final = 1 << 20
-"""Elements that one look reads: of each value so many that all together stay within this, but no fewer than
-the least and no more than the most."""
+"""Elements that one look reads in all; it is divided among the values, within the least and the most."""
 
 
 class Inspector:
-    """A table of registers that stays up to date, and one register looked at closely.
+    """A table of registers that stays up to date, and a closer look at one of them.
 
     Args:
         front: the notebook's side; the inspector shows whatever session is the current one.
         refresher: keeps it up to date until `close`.
 
     Attributes:
-        widget: what is displayed.
-        snapshot: the registers as they were last looked at.
+        widget: the outermost widget.
+        snapshot: the registers at the last look.
         live: whether it looks again every second.
 
-    Threads: clicks arrive in the kernel's own, refreshes in the refresher's; a lock lets one at a time change
-    the widgets. Whatever goes wrong is shown in the inspector, never raised into a user's cell.
+    Threads: clicks arrive in the kernel's threads, refreshes in the refresher's; a lock lets one thread at a
+    time change the widgets. Errors are shown in the inspector, never raised into a user's cell.
     Cost of a refresh: 15 us per register and worker, and 6 to 20 ns per element that is read (see `BUDGET`).
     """
 
@@ -78,7 +77,7 @@ class Inspector:
         self._held: dict[str, str] = {}
         self._diagnosis = Diagnosis(0, ())
         self.snapshot = SessionSnapshot(0, 0, ())
-        self._toolbar = Toolbar(lambda: self._redraw(asked=False))  # which rows: nothing is read again for it
+        self._toolbar = Toolbar(lambda: self._redraw(asked=False))  # it selects rows; nothing is read again
         self._detail = Detail(lambda: self._redraw(asked=True), self._watch)
         self._actions = ActionBar(front, self._act, self._watch, self._detail.follow)
         self._head, self._doctor, self._table = widgets.HTML(), widgets.HTML(), widgets.HTML()
@@ -97,7 +96,7 @@ class Inspector:
         refresher.add(self)
 
     def refresh(self) -> None:
-        """Look at the session and show what is there now."""
+        """Look at the session and show its current state."""
         self._refresh(asked=False)
 
     def cell_ended(self) -> None:
@@ -107,23 +106,23 @@ class Inspector:
             if session is None or not self._watch.names:
                 return
             if session.ledger.seq == self._noted:
-                return  # nothing was sent: a plain cell, or a click that IPython takes for one
+                return  # nothing was sent: a plain cell, or a click, which IPython takes for one
             self._noted = session.ledger.seq
             label = f"[{self._front.shell.execution_count - 1}]"
             for name in tuple(self._watch.names):
                 self._watch.note(name, label, _held(session, name))
 
     def look_at(self, name: str | None, face: str, workers: Sequence[int] = ()) -> None:
-        """Choose a register and how it is drawn.
+        """Select a register and a face.
 
         Args:
-            name: a register or a part of one, None: none.
+            name: a register or a part of one; None: none.
             face: as in ``%disco registers --as``.
-            workers: the one that is drawn, or the two that are compared; none: the usual ones.
+            workers: the worker to draw, or the two to compare; none: the default.
         """
         with self._lock:
             if name:
-                self._arrange(self._one, self._all)  # what was asked for is seen without scrolling
+                self._arrange(self._one, self._all)  # the selected register on top, without scrolling
             self._detail.choose(name or "", face, workers)
 
     def set_live(self, live: bool) -> None:  # noqa: FBT001 - what the switch says
@@ -131,7 +130,7 @@ class Inspector:
         self._toolbar.live.value = live
 
     def close(self) -> None:
-        """End it: no comm and no thread of it is left. Idempotent."""
+        """Close all its comms and threads. Idempotent."""
         with self._lock:
             self._closed = True
             self._refresher.remove(self)
@@ -143,7 +142,7 @@ class Inspector:
         publish(self.bundles())
 
     def bundles(self) -> list[dict[str, Any]]:
-        """What is displayed, in two outputs: a still, and the widget, which hides it (`stills.py`)."""
+        """The two outputs: a still, and the widget, which hides it (`stills.py`)."""
         row = self._detail.row
         bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
@@ -154,7 +153,7 @@ class Inspector:
         return f"<Inspector of Disco session {self.snapshot.session_id}: {state}>"
 
     def _arrange(self, *parts: widgets.VBox) -> None:
-        """The table and the register that is looked at closely, from above."""
+        """Set the order of the table and the closer look, from the top."""
         self.widget.children = (self._head, self._doctor, *parts, self._hiding)
 
     # --- drawing ---------------------------------------------------------------------------------------
@@ -167,16 +166,16 @@ class Inspector:
 
     def _look(self) -> None:
         session = self._front.sessions.find()
-        if session is not None:  # else what was there at the last look stays: somebody may still read it
-            self._diagnosis = session.doctor()  # before anything is sent to the workers: that would show
+        if session is not None:  # else keep the last state, which the user may still read
+            self._diagnosis = session.doctor()  # before anything is sent to the workers, which would show
             self._held = holders(session, self._front.shell.user_ns)
             known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
-            values = max(1, known * session.num_workers)  # but for what a running cell has bound since
+            values = max(1, known * session.num_workers)  # without what a running cell has bound since
             few = values <= FEW and sum(self.snapshot.nbytes) <= FEW_NBYTES
             few = few and _items(self.snapshot) <= FEW_ITEMS
             sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
-            # What nothing refers to any more is gone as soon as the workers have come that far.
+            # Without registers that nothing refers to: the workers will drop them soon.
             rows = [row for row in snapshot.rows if row.name in self._held or not row.name.startswith("#")]
             self.snapshot = replace(snapshot, rows=tuple(rows))
 
@@ -208,14 +207,14 @@ class Inspector:
             self._actions.offer(self._detail.name, snapshot.num_workers, self._detail.drawn)
 
     def _redraw(self, *, asked: bool) -> None:
-        """The user has changed a control: draw again, of what was looked at last."""
+        """Draw the last state again, after the user has changed a control."""
         with self._lock, self._complaining():
             if not self._closed:
                 self._draw(asked=asked)
 
     def _act(self, act: Act) -> None:
-        """Carry out what a button says, and look again."""
-        # Without the lock: Stop must not wait for a table that is drawn between workers that spin.
+        """Perform the action of a button, and look again."""
+        # Without the lock, so that Stop does not wait for a table that is drawn beside busy workers.
         try:
             said = act(self._front.sessions.require(), self._detail.name)
         except Exception as error:  # noqa: BLE001 - as in _complaining
@@ -223,7 +222,7 @@ class Inspector:
         with self._lock:
             self._said = said
         self._refresh(asked=False)
-        self._refresher.soon()  # when the workers have come to it
+        self._refresher.soon()  # when the workers have executed it
 
     def _on_live(self, change: dict[str, Any]) -> None:
         self.live = bool(change["new"])
@@ -231,14 +230,14 @@ class Inspector:
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:
-        """Show what goes wrong instead of raising it, until it goes well.
+        """Show errors of this block instead of raising them, until one succeeds.
 
-        Nobody would see a traceback: this runs in a click's thread, or in the refresher's, which must go on.
+        A traceback would not be seen: this runs in a click's thread, or in the refresher's, which must go on.
         """
         complaint = ""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - a bug of ours, too, is shown and ends nothing
+        except Exception as error:  # noqa: BLE001 - even a bug of ours should be shown and end nothing
             complaint = _in_words(error)
         said = [f"<div>{escape(text)}</div>" for text in (self._said, complaint) if text]
         self._message.value = f'<div role="status">{"".join(said)}</div>' if said else ""
@@ -254,7 +253,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _held(session: Session, name: str) -> list[RegisterInfo | None]:
-    """A watched register on every worker; an unbound one is a gap in its own lines only."""
+    """A watched register on every worker; None if it is unbound, which makes a gap in its lines."""
     try:
         return session.examine(name, describe)
     except UnknownName:
@@ -273,7 +272,7 @@ def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str
 
 
 def _doctor(diagnosis: Diagnosis) -> str:
-    """Who is where; nothing if nobody is anywhere."""
+    """The doctor's table as HTML; empty if all workers are idle."""
     if all(position.state == "idle" for position in diagnosis.positions):
         return ""
     return diagnosis_bundle(diagnosis)["text/html"]

@@ -1,4 +1,4 @@
-"""The list of arrays in the register that is looked at: of a model its weights, of a dict what it holds."""
+"""The list of arrays in the selected register, such as the weights of a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHOLE: Final = ("all of it", "")
 
 
 class PartPicker:
-    """A list that is hidden where there is nothing to choose.
+    """A list of parts, hidden if there are none.
 
     Args:
         changes: tells the user's changes from our own.
@@ -34,11 +34,11 @@ class PartPicker:
         self._show()
 
     def follow(self, written: str) -> None:
-        """Choose what is written so of the register that is chosen next; empty: all of it."""
+        """Select this part of the register that is selected next; empty: all of it."""
         self._next = written
 
     def chosen(self, session: Session, row: Row) -> Row:
-        """What is to be drawn of the register in `row`: the part that is chosen, or all of it."""
+        """The row to draw: the selected part of the register in `row`, or the register itself."""
         kept = self.list.value if row.name == self._of else ""
         wanted = kept if self._next is None else self._next
         self._of, self._next = row.name, None
@@ -46,10 +46,10 @@ class PartPicker:
         try:
             options = _parts(session, row)
             part = session.look_at(f"{row.name}{wanted}") if wanted else None
-        except UnknownName:  # a cell has dropped it meanwhile
+        except UnknownName:  # a cell may have dropped it since
             options, wanted = [], ""
         if part is not None and wanted not in [value for _, value in options]:
-            options.append((wanted, wanted))  # no array, or one of those that are too many
+            options.append((wanted, wanted))  # not an array, or beyond the number of listed parts
         with self._changes.of_ours():
             if (_WHOLE, *options) != tuple(self.list.options):
                 self.list.options = [_WHOLE, *options]
@@ -62,8 +62,8 @@ class PartPicker:
 
 
 def _parts(session: Session, row: Row) -> list[tuple[str, str]]:
-    """Labels and what is written behind the register's name, of all workers together."""
+    """Labels and names of the parts, written after the register's name, of all workers together."""
     if all(cell is None or cell.dtype is not None for cell in row.cells):
-        return []  # arrays, and nothing
+        return []  # arrays or missing values, which have no parts
     found = together(session.examine(row.name, arrays_in))
     return [(f"{written} \u00b7 {kind}", written) for written, kind in found]

@@ -1,7 +1,7 @@
-"""When inspectors are refreshed: after each cell, and every second where that was asked for.
+"""Refreshes inspectors: after each cell, and every second if they are live.
 
-One thread for all inspectors of a notebook, there only while one of them is open. A cell that ends only wakes
-it: the next cell need not wait for a table to be drawn.
+There is one thread for all inspectors of a notebook, only while any is open. The end of a cell only wakes it,
+so the next cell does not wait for a table to be drawn.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Final, Protocol
 
 PERIOD_S: Final = 1.0
 PAUSE_S: Final = 0.3
-"""Between two refreshes, so that "Run all" over short cells is not drawn twenty times a second."""
+"""Shortest pause between refreshes, so that "Run all" of short cells does not draw twenty times a second."""
 
 
 class Refreshed(Protocol):
-    """What can be refreshed. No method raises: what fails is shown in the inspector itself."""
+    """An object to refresh. Its methods do not raise: errors are shown in the inspector."""
 
     live: bool
 
     def refresh(self) -> None:
-        """Look at the session and show what is there; called from the refresher's thread."""
+        """Look at the session and show its state; called from the refresher's thread."""
 
     def cell_ended(self) -> None:
-        """A cell has ended; called from the notebook's thread, before the next one begins."""
+        """Called in the notebook's thread when a cell has ended, before the next one begins."""
 
     def close(self) -> None:
-        """It is to be removed."""
+        """Close it for good."""
 
 
 class Refresher:
-    """Refreshes the inspectors that are open; removing the last one ends the thread.
+    """Refreshes the open inspectors; removing the last one ends the thread.
 
-    What callers may rely on: no lock is held while an inspector draws; every method may be called from any
+    Callers may rely on this: no lock is held while an inspector draws; every method may be called from any
     thread, `remove` also by an inspector that is being refreshed.
     """
 
@@ -43,7 +43,7 @@ class Refresher:
         self._thread: threading.Thread | None = None
 
     def add(self, inspector: Refreshed) -> None:
-        """Refresh `inspector` from now on."""
+        """Add `inspector` to those that are refreshed."""
         with self._changed:
             self._open.append(inspector)
             self._changed.notify_all()
@@ -52,14 +52,14 @@ class Refresher:
                 self._thread.start()
 
     def remove(self, inspector: Refreshed) -> None:
-        """Do not refresh `inspector` any more; nothing if it was not added."""
+        """Refresh `inspector` no longer; does nothing if it was not added."""
         with self._changed:
             if inspector in self._open:
                 self._open.remove(inspector)
             self._changed.notify_all()
 
     def inspectors(self) -> list[Refreshed]:
-        """Those that are open."""
+        """The open inspectors."""
         with self._changed:
             return list(self._open)
 
@@ -78,13 +78,13 @@ class Refresher:
         self.soon()
 
     def soon(self) -> None:
-        """Refresh all inspectors as soon as the pause since the last time is over."""
+        """Refresh all inspectors as soon as the pause since the last refresh is over."""
         with self._changed:
             self._due = True
             self._changed.notify_all()
 
     def changed(self) -> None:
-        """An inspector's `live` has changed."""
+        """Note that `live` of an inspector has changed."""
         with self._changed:
             self._changed.notify_all()
 
@@ -96,13 +96,13 @@ class Refresher:
                     self._thread = None
                     return
                 chosen = [inspector for inspector in self._open if due or inspector.live]
-            while chosen:  # nothing is left in this frame, which lives as long as the thread
+            while chosen:  # emptied, because this frame lives as long as the thread
                 chosen.pop(0).refresh()
             with self._changed:
                 self._changed.wait_for(lambda: not self._open, PAUSE_S)
 
     def _sleep(self) -> bool:
-        """Until something is to be done; whether it is everybody's turn, not only that of the live ones."""
+        """Wait until there is something to do; return whether to refresh all, not just live inspectors."""
         while self._open and not self._due:
             live = any(inspector.live for inspector in self._open)
             if not self._changed.wait(PERIOD_S if live else None) and live:

@@ -1,4 +1,4 @@
-"""A value that is no array, by what it says of itself: the one face that runs code of the value's own."""
+"""The face for values that are not arrays: their `repr`. The only face that runs the value's own code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHARACTERS: Final = 4_000
 
 
 class _Told(Repr):
-    """`repr` of 200 items of each container at most, 8 of them deep, and 4,000 characters of others."""
+    """A `repr` limited to 200 items per container, 8 levels, and 4,000 characters of other values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class _Told(Repr):
 
 
 def represented(session: Session, row: Row, worker: int) -> str:
-    """HTML of the `repr` of a register's value on `worker`; called only where a person asked for it."""
+    """HTML of the `repr` of a register's value on `worker`; called only when the user asks for it."""
     (text,) = session.examine(row.name, _Told().repr, workers=(worker,))
     caption = escape(f"{row.name} on {ranges((worker,))}")
     return f'<div>{caption}</div><pre style="{_STYLE}">{escape("no value" if text is None else text)}</pre>'

@@ -1,4 +1,4 @@
-"""Controls that choose a part of an array: which axes, which part of them, and where along all others."""
+"""Controls that select a part of an array: two axes, ranges along them, positions along the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FURTHER: Final = 6
-"""Sliders for axes beyond the two of the picture; those of arrays with more axes stay at 0."""
+"""Number of sliders for axes other than the two of the picture; further axes stay at 0."""
 
 
 class SlicePicker:
@@ -25,10 +25,10 @@ class SlicePicker:
         changed: called when the user has moved one.
 
     Attributes:
-        box: all of it.
-        axes: which axis runs down, which one across.
-        rows, columns: the chosen part of them.
-        further: a slider for each other axis; those that have no use are hidden.
+        box: the outermost widget.
+        axes: the axes that run down and across.
+        rows, columns: the ranges along them.
+        further: a slider for each other axis; unused ones are hidden.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -43,7 +43,7 @@ class SlicePicker:
         self.box = widgets.HBox([self.axes, *self.further, self.rows, self.columns], layout=wrapped())
 
     def fit(self, shape: tuple[int, ...]) -> None:
-        """Offer the axes of `shape`; where the user was stays if the shape is the one before."""
+        """Offer the axes of `shape`; if the shape is unchanged, the positions stay."""
         if shape == self._shape:
             return
         self._shape = shape
@@ -57,7 +57,7 @@ class SlicePicker:
             self._spread()
 
     def window(self) -> Window:
-        """The chosen part; what was not narrowed is left open: it then fits workers of another shape, too."""
+        """The selected part; full ranges are left open, so that they fit arrays of other shapes too."""
         others = self._others()
         fixed = [slider.value for slider in self.further[: len(others)]]
         fixed += [0] * (len(others) - len(fixed))
@@ -77,7 +77,7 @@ class SlicePicker:
         return [axis for axis in range(len(self._shape)) if axis not in self._shown()]
 
     def _spread(self) -> None:
-        """Give the sliders the lengths of the axes that they move along."""
+        """Set the sliders' ranges to the lengths of their axes."""
         shape, shown, others = self._shape, self._shown(), self._others()
         _span(self.rows, shape[shown[0]] if len(shown) > 1 else 1)
         _span(self.columns, shape[shown[-1]] if shown else 1)
@@ -123,7 +123,7 @@ def _slider() -> widgets.IntSlider:
 
 
 def _narrowed(control: widgets.IntRangeSlider) -> tuple[int, int] | None:
-    """The span that the user has chosen; None for all."""
+    """The range that the user has selected; None for all."""
     start, stop = control.value
     if (start, stop) == (control.min, control.max):
         return None
@@ -131,7 +131,7 @@ def _narrowed(control: widgets.IntRangeSlider) -> tuple[int, int] | None:
 
 
 def _span(control: widgets.IntRangeSlider, length: int) -> None:
-    control.value = (0, min(1, length))  # inside of both the old bounds and the new ones
+    control.value = (0, min(1, length))  # within both the old and the new bounds
     control.max = max(length, 1)
     control.value = (0, max(length, 1))
     control.layout.display = None if length > 1 else "none"

@@ -1,6 +1,6 @@
 """The inspector's table: registers x workers, compact enough to be sent every second.
 
-A worker's cell has no tag that it does not need: of 200 registers on 8 workers there are 1,600.
+The cells have as few tags as possible: 200 registers on 8 workers make 1,600 cells.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DOT: Final = " \u00b7 "
 _BINS: Final = 8
 _STYLE: Final = table_style(
     NAME,
-    # Separate borders: collapsed ones scroll away from a head that stays.
+    # Separate borders, because collapsed ones scroll away from the fixed head.
     "{}{border-collapse:separate;border-spacing:0;width:100%}",
     "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:1.35}",
     "{} thead th{position:sticky;top:0;z-index:2;border-top-width:1px}",
@@ -46,9 +46,9 @@ _STYLE: Final = table_style(
     "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
     "{}.many td:not([colspan]){max-width:13em;overflow:hidden;text-overflow:ellipsis}",
 )
-# Beside more workers than these the ends of texts are left out; a closer look has them.
+# With more workers than this, long texts are cut; a closer look shows them in full.
 _FEW: Final = 4
-# With a width of its own it would make what is around it as wide as the table, and be cut off there.
+# With a width of its own, the table would widen the surrounding element, and be cut off there.
 _SCROLL: Final = "max-height:340px;overflow:auto;width:0;min-width:100%"
 
 
@@ -62,16 +62,16 @@ def table_html(
     held: Mapping[str, str] | None = None,
     places: Sequence[str] = (),
 ) -> str:
-    """The table.
+    """The table as HTML.
 
     Args:
-        rows: what to show; of more than 300 the first 300, and how many there are more.
-        num_workers: columns of values.
+        rows: the registers; beyond 300, the number of further ones is shown.
+        num_workers: number of columns with values.
         totals: bytes per worker, of all registers.
-        selected: name of the row that is looked at closely.
+        selected: name of the selected register.
         pinned: names of the rows that stay on top.
-        held: name -> who keeps it, for numbered registers.
-        places: where each worker is in the session's mesh, in words.
+        held: name -> what keeps it, for numbered registers.
+        places: coordinates of each worker in the session's mesh, in words.
     """
     body = "".join(
         _row(
@@ -93,7 +93,7 @@ def table_html(
 
 
 def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
-    """The table of what is in one register, of more than 300 parts the first; `places` as in `table_html`."""
+    """The table of the parts of one register, at most 300; `places` as in `table_html`."""
     count, name = parts.num_workers, parts.row.name
     body = _row(parts.row) + "".join(
         _row(row, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), count)
@@ -107,7 +107,7 @@ def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
 
 
 def _heads(first: str, num_workers: int, places: Sequence[str]) -> str:
-    """The table's head; `first` is what its rows are, `places` as in `table_html`."""
+    """The table's head; `first` is the title of the first column, `places` as in `table_html`."""
     workers = [f"worker {worker}" for worker in range(num_workers)]
     if places:
         workers = [f"{who}<br><i>{escape(place)}</i>" for who, place in zip(workers, places, strict=True)]
@@ -133,8 +133,8 @@ def _framed(label: str, head: str, body: str, foot: str, num_workers: int) -> st
 def _row(
     row: Row, *, is_selected: bool = False, is_pinned: bool = False, held: str | None = None, shown: str = ""
 ) -> str:
-    """A line; `shown` stands for the name, which a pointer on it tells."""
-    # Before the name: of a long one the end is not seen.
+    """A row; `shown` is displayed instead of the name, which becomes a tooltip."""
+    # Before the name, because the end of a long name is cut off.
     signs = MARKED.lstrip() if row.differs else ""
     signs += f'<span title="pinned">{PIN}</span>' if is_pinned else ""
     title = f' title="{escape(row.name)}"' if shown else ""
@@ -193,7 +193,7 @@ def _cell(info: RegisterInfo | None) -> str:
 
 
 def _bad(info: RegisterInfo) -> str:
-    """How many elements are no numbers; the sample's count, where it is one."""
+    """The number of NaN and infinite elements, approximate if sampled; as text."""
     if not info.nans and not info.infs:
         return ""
     about = "\u2248" if info.sampled else ""
@@ -206,14 +206,14 @@ def _short(number: float) -> str:
 
 
 def _coarse(counts: Sequence[int]) -> Sequence[int]:
-    """A histogram in eight bins, for the width of a cell."""
+    """Reduce a histogram to eight bins, which fit into a cell."""
     while len(counts) > _BINS:
         counts = list(map(add, counts[::2], counts[1::2]))
     return counts
 
 
 def status(snapshot: SessionSnapshot, shown: int) -> str:
-    """What stands above the table; `shown` rows of the snapshot's are in it."""
+    """The line above the table, of which `shown` rows of the snapshot are shown."""
     count, differing = len(snapshot.rows), snapshot.differing
     said = f"{count:,} registers on {ranges(range(snapshot.num_workers))}"
     said += f", {shown:,} shown" if shown != len(snapshot.listed) else ""

@@ -1,4 +1,4 @@
-"""The controls above an inspector's table: what to show, in which order, and when to look again."""
+"""The controls above an inspector's table: filters, order, refresh."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Toolbar:
         changed: called when a control was changed by the user.
 
     Attributes:
-        controls: all of them, in order.
-        refresh: the button.
-        live: the switch for looking every second.
-        numbered: whether registers that only references keep are shown.
+        controls: all controls, in order.
+        refresh: the refresh button.
+        live: the switch for a refresh every second.
+        numbered: the switch for registers that only references keep.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -58,7 +58,7 @@ class Toolbar:
         self.controls = (*chosen, self.refresh, self.live)
 
     def view(self, pinned: frozenset[str]) -> View:
-        """What the controls are set to."""
+        """The settings of the controls."""
         return View(
             self._search.value,
             self._kind.value,
@@ -69,7 +69,7 @@ class Toolbar:
         )
 
     def offer(self, dtypes: Sequence[str]) -> None:
-        """Offer these element types; the chosen one stays, also when no register has it any more."""
+        """Offer these element types; the selected one stays, even if no register has it any more."""
         chosen = self._dtype.value or ANY
         options = [("any", ANY), *named(sorted({*dtypes, *([chosen] if chosen else [])}))]
         if tuple(options) != tuple(self._dtype.options):

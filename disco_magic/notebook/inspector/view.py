@@ -1,4 +1,4 @@
-"""Which registers an inspector shows, and in which order: plain data, no widget, no session."""
+"""Filters and sorts the registers of an inspector: plain data, without widgets or a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ANY: Final = ""
 FEW_NBYTES: Final = 32 << 20
-"""Registers, or parts of one, that had no more when they were last looked at are looked at as a whole."""
+"""Registers, or parts of one, with at most so many bytes at the last look are read completely."""
 
 KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
     "variables": lambda row: row.differs or any(info.type not in DEFINITIONS for info in _present(row)),
@@ -43,16 +43,16 @@ ORDERS: Final[Mapping[str, Callable[[Row], tuple[object, ...]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the controls above a table are set to.
+    """The settings of the controls above a table.
 
     Attributes:
-        search: words; a register is shown if every one of them is part of its name, type, dtype or shape, or
-            matches its name as a pattern (``w_*``). Case does not matter.
+        search: words; a register is shown if every word is part of its name, type, dtype or shape, or matches
+            its name as a pattern (``w_*``). Case does not matter.
         kind: a key of `KINDS`.
-        dtype: this element type only, on any worker; `ANY` for all.
+        dtype: show only this element type, on any worker; `ANY` for all.
         size: a key of `SIZES`: bytes on the worker that has most.
-        order: a key of `ORDERS`; equal ones stay in the order they were bound in.
-        pinned: names that are shown first, whatever else is asked for.
+        order: a key of `ORDERS`; equal ones stay in the order in which they were bound.
+        pinned: names that are shown first, regardless of the filters.
     """
 
     search: str = ""
@@ -70,7 +70,7 @@ class View:
         return sorted(pinned, key=order) + sorted(chosen, key=order)
 
     def shows(self, row: Row) -> bool:
-        """Whether `row` fulfils everything that is asked for."""
+        """Whether `row` passes all filters."""
         return (
             KINDS[self.kind](row)
             and largest(row) >= SIZES[self.size]

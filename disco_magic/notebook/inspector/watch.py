@@ -1,4 +1,4 @@
-"""Watched registers: their statistics after every cell, a line per worker."""
+"""Watched registers: statistics after every cell, with a line per worker."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MEASURES: Final = ("mean", "minimum", "maximum", "NaN count")
 
 @dataclass
 class Watch:
-    """What was seen of the watched registers.
+    """The history of the watched registers.
 
     Attributes:
-        names: the registers that are watched.
+        names: the watched registers.
         points: register -> ``(label of the cell, one picture per worker)``, oldest first.
     """
 
@@ -32,26 +32,26 @@ class Watch:
     points: dict[str, deque[tuple[str, tuple[RegisterInfo | None, ...]]]] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
-        """Watch `name` from now on; what was seen of it before is kept."""
+        """Watch `name`; its earlier points are kept."""
         self.names.add(name)
         self.points.setdefault(name, deque(maxlen=KEPT))
 
     def remove(self, name: str) -> None:
-        """Watch `name` no longer, and forget what was seen."""
+        """Watch `name` no longer, and drop its points."""
         self.names.discard(name)
         self.points.pop(name, None)
 
     def rename(self, name: str, new: str) -> None:
-        """Watch `new` instead of `name`, also in the names of parts, with what was seen, if it is watched."""
+        """If `name` or a part of it is watched, watch it under the new name and keep its points."""
         for watched in [each for each in self.names if split(each)[0] == name]:
             called = new + watched.removeprefix(name)
             self.names ^= {watched, called}
             self.points[called] = self.points.pop(watched)
 
     def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:
-        """A picture of `name` after the cell `label`; nothing if it is not watched any more.
+        """Add a point for `name` after the cell `label`; does nothing if it is not watched any more.
 
-        A click is a cell to IPython, too: what has not changed since is no further point.
+        IPython takes clicks for cells too, so an unchanged state adds no point.
         """
         seen, point = self.points.get(name), (label, tuple(cells))
         if seen is not None and (not seen or seen[-1] != point):

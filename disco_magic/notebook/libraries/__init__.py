@@ -1,1 +1,1 @@
-"""Libraries that know one notebook, used by several workers at once; all of it is undone at unload."""
+"""Adapts libraries that expect one notebook to several workers; all of it is undone at unload."""

@@ -1,12 +1,12 @@
 """tqdm's list of bars, one per worker instead of one per process.
 
-tqdm gives every bar of a process a line of its own, below the others'. Workers are threads of one process,
-each with its own lines: worker 3's only bar would be its fourth line, and `tqdm.write` on one worker would
-draw the bars of all others, too.
+tqdm puts each bar of a process into a line below the earlier ones. Workers are threads of one process, each
+with its own lines: the only bar of worker 3 would be in its fourth line, and `tqdm.write` on one worker would
+also draw the bars of all others.
 
-`tqdm.auto`, which chooses how bars look, would choose widgets in a notebook: two rows for each worker, in the
-order in which they come, of which a saved notebook keeps the first state. On workers it makes bars of text,
-which the cell shows under each other; `tqdm.notebook` makes widgets there, too.
+In a notebook, `tqdm.auto` would choose widgets: two rows per worker, in order of arrival, of which a saved
+notebook keeps the first state. On workers it makes text bars, which the cell shows below each other.
+`tqdm.notebook` still makes widgets there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class WorkerBars(WeakSet[Any]):
-    """Stands for `tqdm._instances`: on a worker its own bars, elsewhere those that no worker made."""
+    """Replaces `tqdm._instances`: on a worker it has the worker's bars, elsewhere the notebook's."""
 
     def __init__(self, before: WeakSet[Any]) -> None:
         super().__init__()
@@ -48,11 +48,11 @@ class WorkerBars(WeakSet[Any]):
         self._mine().remove(item)
 
     def may_move(self, sink: Sink) -> bool:
-        """Whether a worker has bars. Those that it made just before this was installed are the notebook's."""
+        """Whether a worker has bars. Bars that it made before this was installed count as the notebook's."""
         return bool(self.before or self._of.get(sink))
 
     def copy(self) -> Any:
-        """Everybody's bars: tqdm's thread asks, which looks after bars that have not moved for long."""
+        """The bars of all, for tqdm's thread, which refreshes bars that have not moved for long."""
         return WeakSet([*self.before, *(bar for bars in [*self._of.values()] for bar in bars)])
 
     def __iter__(self) -> Iterator[Any]:
@@ -66,20 +66,20 @@ class WorkerBars(WeakSet[Any]):
 
 
 class BarKeeper:
-    """Puts `WorkerBars` into tqdm while cells run, and takes it out again."""
+    """Installs `WorkerBars` in tqdm while cells run, and removes it afterwards."""
 
     def __init__(self) -> None:
         self._lock = new_rlock()
         self._cells = 0
 
     def enter(self) -> None:
-        """A cell begins."""
+        """Note that a cell begins."""
         with self._lock:
             self._cells += 1
         self.install()
 
     def install(self) -> None:
-        """Something may be a bar: the cell may have imported tqdm itself."""
+        """Install `WorkerBars` if tqdm is loaded; called when output may be a bar."""
         tqdm = _tqdm()
         if tqdm is not None and not isinstance(tqdm._instances, WorkerBars):  # noqa: SLF001 - there is no other way
             with self._lock:
@@ -87,7 +87,7 @@ class BarKeeper:
                     tqdm._instances = WorkerBars(tqdm._instances)  # noqa: SLF001
 
     def has_any(self, sink: Sink) -> bool:
-        """Whether tqdm draws bars for a worker, between which it moves."""
+        """Whether tqdm draws bars for a worker, and so may move between lines."""
         tqdm = _tqdm()
         if tqdm is None:
             return False
@@ -95,7 +95,7 @@ class BarKeeper:
         return bars.may_move(sink) if isinstance(bars, WorkerBars) else bool(bars)
 
     def leave(self) -> None:
-        """A cell has ended on all its workers."""
+        """Note that a cell has ended on all its workers."""
         with self._lock:
             self._cells -= 1
             tqdm = None if self._cells else _tqdm()
@@ -104,7 +104,7 @@ class BarKeeper:
 
 
 def _tqdm() -> Any:
-    """The class of all bars of tqdm; None if it is not loaded, or is another one than we know."""
+    """The base class of tqdm's bars; None if tqdm is not loaded, or is an unknown version."""
     std = sys.modules.get("tqdm.std")
     tqdm = None if std is None else getattr(std, "tqdm", None)
     return tqdm if isinstance(getattr(tqdm, "_instances", None), WeakSet) else None
@@ -114,10 +114,10 @@ BARS = BarKeeper()
 
 
 def fit_bars(module: ModuleType) -> Callable[[], None]:
-    """Let every worker have bars of its own from the first one, also in the cell that imports tqdm.
+    """Give every worker its own bars from the first one on, also in the cell that imports tqdm.
 
-    And as wide as there is room behind the worker's prefix: a wider one would need two lines of a terminal.
-    The thread that looks after the bars of all is not that of the worker which makes the first one.
+    Bars leave room for the worker's prefix, because a wider one would take two lines of a terminal. tqdm's
+    monitor thread, which serves all bars, must not belong to the worker that makes the first one.
     """
     BARS.install()
     below = module._screen_shape_wrapper  # noqa: SLF001 - there is no other way
@@ -144,7 +144,7 @@ def _start_for_all(thread: threading.Thread) -> None:
 
 
 def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int | None]:
-    """The size of the terminal, or of what a worker's lines can use of it."""
+    """The size of the terminal, reduced on a worker by the width of the prefix."""
     sink = current_sink.get()
     if sink is None or columns is None:
         return columns, lines
@@ -152,16 +152,16 @@ def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int |
 
 
 def fit_auto(module: ModuleType) -> Callable[[], None] | None:
-    """Let `tqdm.auto`, which `module` is, make bars of text on workers."""
+    """Let `tqdm.auto` (`module`) make text bars on workers."""
     widgets, text = module.tqdm, module.asyncio_tqdm
     if widgets is text:
-        return None  # it makes them everywhere
+        return None  # it makes text bars everywhere
     below = widgets.__new__
 
     def new(cls: Any, *args: Any, **options: Any) -> Any:
         if cls is not widgets or current_sink.get() is None:
             return below(cls, *args, **options)
-        options.pop("display", None)  # whether the widget is shown at once
+        options.pop("display", None)  # an option of widgets: whether to show them at once
         return text(*args, **options)
 
     widgets.__new__ = new_on_workers = staticmethod(new)

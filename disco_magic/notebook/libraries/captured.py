@@ -1,10 +1,10 @@
-"""``with out:`` of an ipywidgets `Output` on a worker: what this worker writes goes into it, and no other's.
+"""``with out:`` of an ipywidgets `Output` on a worker: it captures this worker's output only.
 
-ipywidgets asks the front end to put everything into the widget that belongs to the request of the cell. On
-several workers that is also what the others write and display, and what one worker's `interact` clears. So
-on workers a sink of our own fills `Output.outputs`, as `append_stdout` does.
+ipywidgets asks the front end to put all output of the cell's request into the widget. With several workers,
+that would include the output of the others, and `interact` on one worker would clear it. So on workers a sink
+of ours fills `Output.outputs`, as `append_stdout` does.
 
-What a widget's callback does later, when a slider is moved, is done by the kernel's main thread, as ever.
+Callbacks of widgets, such as when a slider is moved, run in the kernel's main thread as usual.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """Where a worker's sink writes within ``with out:``; see `sink.Screen`.
+    """The `sink.Screen` of a worker within ``with out:``.
 
     Args:
         out: the widget.
-        root: where the worker writes outside of all blocks: its cell's sink.
+        root: the cell's sink, to which the worker writes outside of all blocks.
     """
 
     finished: frozenset[int] = frozenset()
@@ -64,7 +64,7 @@ class Capture:
         """See `Screen`."""
         if self.root.is_given_up:
             return
-        if kwargs.get("update"):  # of what stands in the cell; else it were done: see `Sink.display`
+        if kwargs.get("update"):  # of a display in the cell; `Sink.display` handles those in widgets
             publish(data, **kwargs)
         else:
             self.contents.add(as_output(data, kwargs), display_id(kwargs))
@@ -76,7 +76,7 @@ class Capture:
                 self.display(worker, picture.publish, picture.data, picture.kwargs)
 
     def clear(self, _worker: int, _clear: Callable[..., Any], *, wait: bool) -> None:
-        """See `Screen`; the widget is this worker's own."""
+        """See `Screen`; the widget belongs to this worker."""
         if not self.root.is_given_up:
             self.contents.clear(wait=wait)
 
@@ -89,7 +89,7 @@ class Capture:
         self.contents.writers.pop(self.sink, None)
 
     def end(self, error: BaseException | None, *, is_left: bool) -> None:
-        """A block has ended: by `error`, which is shown; `is_left`: and none of the same widget goes on."""
+        """End a block; show `error`, if any. `is_left`: it is not nested in another block of the widget."""
         shown: dict[str, Any] = {}
         if error is not None:
             shorten(error)
@@ -108,18 +108,18 @@ class Capture:
 _APPENDING = ("append_stdout", "append_stderr", "append_display_data")
 
 _open: ContextVar[tuple[Capture, ...]] = ContextVar("disco_magic_captures", default=())
-"""The blocks that the calling worker is in, and those of earlier cells that were left open."""
+"""The blocks that the calling worker is in, and blocks of earlier cells that were never left."""
 
 
 def _opened() -> tuple[Sink | None, tuple[Capture, ...]]:
-    """The sink of the calling worker's cell, and the blocks that it is in."""
+    """The sink of the calling worker's cell, and the blocks that the worker is in."""
     sink = current_sink.get()
     root = next((each.root for each in _open.get() if each.sink is sink), sink)
     return root, tuple(each for each in _open.get() if each.root is root)
 
 
 def fit_output(module: ModuleType) -> Callable[[], None]:
-    """Let `Output`, which `module` has, capture what one worker writes."""
+    """Let `Output` of `module` capture the output of one worker."""
     kind = module.Output
     enter, leave = kind.__enter__, kind.__exit__
 
@@ -128,7 +128,7 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
         root, opened = _opened()
         if root is None or not _has_kernel():
             return enter(self)
-        # A block within one of the same widget goes on with its line.
+        # A nested block of the same widget continues its line.
         capture = next((each for each in opened if each.out is self), None) or Capture(self, root)
         _open.set((*opened, capture))
         use_sink(capture.sink)
@@ -144,8 +144,8 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
         capture, rest = opened[at], opened[:at] + opened[at + 1 :]
         _open.set(rest)
         use_sink(rest[-1].sink if rest else root)
-        # As in a plain cell: it is shown in the widget, and the cell goes on. But not what stops the cell,
-        # and not what others did: the workers would not agree any more, and nobody would know.
+        # As in a plain cell, the error is shown in the widget and the cell goes on. Not errors that stop the
+        # cell, nor those of collectives: the workers would diverge without notice.
         is_shown = isinstance(error, Exception) and not isinstance(error, PlaneError)
         capture.end(error if is_shown else None, is_left=capture not in rest)
         return True if is_shown else None
@@ -158,14 +158,14 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
 
     def undo() -> None:
         for name, method in changed.items():
-            if getattr(kind, name) is method:  # else somebody has changed it since
+            if getattr(kind, name) is method:  # it may have been changed since
                 setattr(kind, name, before[name])
 
     return undo
 
 
 def _after_all(append: Callable[..., None]) -> Callable[..., None]:
-    """`append`, an `Output` method that adds to `outputs`, behind what was written before."""
+    """Wrap `append`, an `Output` method that adds to `outputs`, to show earlier output before."""
 
     @wraps(append)
     def appended(self: Any, *given: Any, **options: Any) -> None:

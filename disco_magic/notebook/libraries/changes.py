@@ -1,7 +1,7 @@
-"""What is changed in libraries while this extension is loaded, so that they may be used on several workers.
+"""The changes of libraries while this extension is loaded, which let several workers use them.
 
-Each is changed when the first cell is sent, or, if it is imported later, when that has happened. `fit`
-functions get the module and return what undoes it; None if it is not what they know.
+A library is changed when the first cell is sent, or after its import if that is later. `fit` functions get
+the module, and return a function that undoes the change; None if the version is unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is in an `Output` widget of ipywidgets: one per widget, whoever writes into it in whichever block.
+"""The contents of an `Output` widget of ipywidgets, shared by all blocks and workers that write into it.
 
-A widget's state is sent as a whole whenever it changes. So what comes quickly waits for more, the longer the
-more there is; a cell that ends lets nothing wait.
+A widget's state is sent as a whole whenever it changes. So frequent output is collected, the longer the more
+there is; at the end of a cell everything is sent.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SHOW_EVERY_S: Final = 0.1
-"""How long output may wait for more: each time all that the widget holds is sent again, and of messages by
-the thousand ZeroMQ drops some, the cell's own among them."""
+"""How long output is collected: each update sends the whole state, and ZeroMQ drops messages when there are
+thousands, even the cell's own."""
 
-_SHARE: Final = 10  # of the time at most a tenth is spent on sending
-_AT_ONCE: Final = 10  # blocks whose ends are shown without waiting, in a second
+_SHARE: Final = 10  # at most a tenth of the time is spent on sending
+_AT_ONCE: Final = 10  # block ends per second that are shown without delay
 
 _CHANNELS: Final = ("stdout", "stderr")
-# One for all: a block of one widget may update what another one displays. Setting a widget's state runs its
-# observers, within it.
+# One lock for all widgets, because a block of one widget may update a display in another. Observers run
+# while it is held.
 _lock: Final = new_rlock()
 
 Output = dict[str, Any]
 
 
 class Writer(Protocol):
-    """Who writes into a widget: a `Sink`."""
+    """A writer into a widget: a `Sink`."""
 
     def shown(self, channels: Sequence[str], /) -> list[str]:
-        """Its lines that go on, as they stand; what has become whole lines is written now."""
+        """Its unfinished lines; lines that have become whole are written now."""
 
 
 class Contents:
-    """The outputs of one widget, and what is still to be shown in it.
+    """The outputs of one widget, and those that are still to be shown in it.
 
-    What others have put into the widget meanwhile (``append_stdout``, ``outputs = ()``) is left there.
+    Changes that others make to the widget (``append_stdout``, ``outputs = ()``) are kept.
 
     Args:
         out: the widget; not kept alive.
 
     Attributes:
         lock: an RLock, held around every call.
-        writers: those whose blocks have not ended.
+        writers: writers whose blocks have not ended.
     """
 
     lock: Final = _lock
@@ -60,18 +60,18 @@ class Contents:
         self.writers: WeakKeyDictionary[Writer, None] = WeakKeyDictionary()
         self._out = ref(out)
         self._clock = clock
-        self._base: list[Output] = []  # what the widget has
-        self._given: object = None  # the tuple that it has it in; another one is somebody else's
-        self._unfinished: list[Output] = []  # of that, the lines that go on
-        self._new: list[Output] = []  # what it has not got yet; text in parts
-        self._displays: dict[object, Output] = {}  # those that can be updated, by their ids
-        self._clears = False  # before the next output
+        self._base: list[Output] = []  # the outputs in the widget
+        self._given: object = None  # the tuple that we set; another one was set by others
+        self._unfinished: list[Output] = []  # the unfinished lines in `_base`
+        self._new: list[Output] = []  # outputs not yet in the widget; text in parts
+        self._displays: dict[object, Output] = {}  # displays that can be updated, by id
+        self._clears = False  # whether to clear before the next output
         self._shown_s: deque[float] = deque(maxlen=_AT_ONCE)
         self._pause_s = SHOW_EVERY_S
         self._later: threading.Timer | None = None
 
     def add_text(self, channel: str, text: str) -> None:
-        """Whole lines of a stream."""
+        """Add whole lines of a stream."""
         self._begin()
         last = self._new[-1] if self._new else {}
         if last.get("output_type") == "stream" and last["name"] == channel:
@@ -81,7 +81,7 @@ class Contents:
         self.show()
 
     def add(self, output: Output, known: object = None) -> None:
-        """A display or an error; `known`: the id by which it can be updated."""
+        """Add a display or an error; `known`: the id by which it can be updated."""
         self._begin()
         self._new.append(output)
         if known is not None:
@@ -90,7 +90,7 @@ class Contents:
         self.show()
 
     def update(self, known: object, output: Output) -> bool:
-        """Whether there is a display of that id, which is `output` now."""
+        """Replace the display with that id by `output`; return whether there is one."""
         self._look()
         old = self._displays.get(known)
         for place in (self._base, self._new):
@@ -102,7 +102,7 @@ class Contents:
         return False
 
     def clear(self, *, wait: bool) -> None:
-        """Forget everything, now or before the next output."""
+        """Clear everything, now or before the next output."""
         self._clears = True
         if not wait:
             self._begin()
@@ -115,7 +115,7 @@ class Contents:
             self._base, self._new, self._displays = [], [], {}
 
     def _look(self) -> None:
-        """Take over what others have made of the widget's state."""
+        """Take over changes that others have made to the widget's state."""
         out = self._out()
         if out is not None and out.outputs is not self._given:
             self._given = out.outputs
@@ -123,7 +123,7 @@ class Contents:
             self._base = [each for each in out.outputs if id(each) not in ours]
 
     def show(self) -> None:
-        """Show what there is, soon."""
+        """Show the outputs soon."""
         if self._later is not None:
             return
         wait_s = self._shown_s[-1] + self._pause_s - self._clock() if self._shown_s else 0
@@ -133,10 +133,10 @@ class Contents:
         self._later = threading.Timer(wait_s, self._put_later)
         self._later.daemon = True
         _waiting.add(self)
-        Context().run(self._later.start)  # it shows what all have written
+        Context().run(self._later.start)  # it belongs to no worker
 
     def show_end(self) -> None:
-        """Show the end of a block: at once, unless many of them follow each other."""
+        """Show the end of a block: at once, unless many blocks end in short succession."""
         many = len(self._shown_s) == _AT_ONCE and self._clock() - self._shown_s[0] < 1
         if many:
             self.show()
@@ -145,11 +145,11 @@ class Contents:
 
     def _put_later(self) -> None:
         with self.lock:
-            if self._later is threading.current_thread():  # else it was shown meanwhile
+            if self._later is threading.current_thread():  # not if it was shown meanwhile
                 self.put()
 
     def put(self) -> None:
-        """Give the widget what there is."""
+        """Put all outputs into the widget."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -158,7 +158,7 @@ class Contents:
         if out is None:
             return
         began = self._clock()
-        self._shown_s.append(began)  # first: writers may write now, which is to wait
+        self._shown_s.append(began)  # first, because writers may write now, which should wait
         rows = [row for writer in list(self.writers) for row in writer.shown(_CHANNELS)]
         self._look()
         new, self._new = self._new, []
@@ -188,7 +188,7 @@ _waiting: WeakSet[Contents] = WeakSet()
 
 
 def contents_of(out: Any) -> Contents:
-    """Those of a widget, always the same."""
+    """The `Contents` of a widget, always the same object."""
     with _lock:
         found = _contents.get(out)
         if found is None:
@@ -197,7 +197,7 @@ def contents_of(out: Any) -> Contents:
 
 
 def show_now(out: Any) -> None:
-    """Let a widget have what waits for more, before somebody else adds to it."""
+    """Put collected output into a widget, before others add to it."""
     with _lock:
         found = _contents.get(out)
         if found is not None:
@@ -205,7 +205,7 @@ def show_now(out: Any) -> None:
 
 
 def as_output(data: dict[str, Any], kwargs: dict[str, Any]) -> Output:
-    """What ``publish(data, **kwargs)`` shows, as a notebook's file has it: images as text."""
+    """The output of ``publish(data, **kwargs)`` in the form of a notebook's file, with images as text."""
     from ipykernel.jsonutil import encode_images, json_clean
 
     as_text: Any = encode_images
@@ -218,7 +218,7 @@ def as_output(data: dict[str, Any], kwargs: dict[str, Any]) -> Output:
 
 
 def updated(data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
-    """Whether ``publish(data, **kwargs)`` updates a display in a widget, which has been done then."""
+    """If ``publish(data, **kwargs)`` updates a display in a widget, do that; return whether it does."""
     known = display_id(kwargs) if kwargs.get("update") else None
     found = None if known is None else _holders.get(str(known))
     if found is None:
@@ -228,7 +228,7 @@ def updated(data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
 
 
 def show_all() -> None:
-    """Let nothing wait any more: the cell has ended."""
+    """Show all collected output, at the end of a cell."""
     for contents in list(_waiting):
         with contents.lock:
             contents.put()

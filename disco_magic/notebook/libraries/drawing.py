@@ -1,8 +1,8 @@
-"""matplotlib on several workers at once: one thread at a time draws a figure or reads a formula.
+"""matplotlib on several workers at once: one thread at a time draws a figure or parses a formula.
 
-matplotlib locks the drawing of a figure itself. Its parser of formulas (``$x^2$``) has no lock, and is used
-outside of drawing, too: unaided, 14 of 20 cells failed in which four workers drew figures with formulas. And
-a thread that was given up in the middle of either would keep everybody from drawing for ever.
+matplotlib has a lock for drawing a figure. Its parser of formulas (``$x^2$``) has none, and is also used
+outside of drawing: 14 of 20 cells failed in which four workers drew figures with formulas. And a thread that
+was given up in the middle of either would block drawing for ever.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class _Turn:
-    """Whose turn it is.
+    """The right to draw.
 
     Attributes:
-        lock: an RLock: formulas are read while figures are drawn. Nothing that is injected strikes between a
-            `with` statement's taking it and the body.
-        holder: whose cell draws; None: the notebook's, or nobody's.
+        lock: an RLock, because formulas are parsed while figures are drawn. No injected exception is raised
+            between taking it in a `with` statement and the body.
+        holder: the sink of the worker that draws; None: the notebook draws, or nothing does.
     """
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class _Turn:
 
 
 class Turns:
-    """Who draws now.
+    """Lets one thread at a time draw.
 
-    A thread that was given up while it draws keeps its turn: all others get a new one, but for those that
-    wait already, who are given up with it.
+    A thread that was given up while it draws keeps its turn; all others get a new one, except those that wait
+    already, which are given up too.
 
     Args:
-        renew: makes anew what the one that was given up may have left half-way.
+        renew: renews state that the thread that was given up may have left half-way.
     """
 
     def __init__(self, renew: Callable[[], object]) -> None:
@@ -52,7 +52,7 @@ class Turns:
         self._change = new_lock()
 
     def in_turn(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, by one thread at a time."""
+        """Wrap `function` so that one thread at a time executes it."""
 
         @functools.wraps(function)
         def called_in_turn(*args: Any, **options: Any) -> Any:
@@ -86,7 +86,7 @@ _turns: Final = Turns(_renew_parser)
 
 
 def fit_parser(module: ModuleType) -> Callable[[], None]:
-    """Let one thread read a formula at a time; `module` is ``matplotlib.mathtext``."""
+    """Let one thread at a time parse a formula; `module` is ``matplotlib.mathtext``."""
     kind = module.MathTextParser
     parse = kind.parse
     kind.parse = in_turn = _turns.in_turn(parse)
@@ -99,7 +99,7 @@ def fit_parser(module: ModuleType) -> Callable[[], None]:
 
 
 def fit_figure(module: ModuleType) -> Callable[[], None]:
-    """Let one thread draw a figure at a time, as matplotlib does it; `module` is ``matplotlib.figure``."""
+    """Let one thread at a time draw a figure, like matplotlib's lock; `module` is ``matplotlib.figure``."""
     kind = module.Figure
     draw, lock = kind.draw, kind._render_lock  # noqa: SLF001 - there is no other way
     kind.draw, kind._render_lock = _turns.in_turn(draw), nullcontext()  # noqa: SLF001

@@ -1,8 +1,8 @@
-"""pyplot on workers: each has figures of its own, which are shown when its cell has ended.
+"""pyplot on workers: each has its own figures, which are shown when its cell has ended.
 
-pyplot keeps the figures of a process in one table, and IPython's inline backend two notes beside it: which
-figures are new, and whether there are any. Workers are threads of one process: unaided, `plt.title` on one
-of them would write on the figure of another, and `plt.show` would show everybody's.
+pyplot keeps the figures of a process in one table, and IPython's inline backend notes which of them are new.
+Workers are threads of one process: `plt.title` on one would change the figure of another, and `plt.show`
+would show the figures of all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _tables: Final[OfWorkers[OrderedDict[Any, Any]]] = OfWorkers(OrderedDict)
 
 
 class WorkerFigures(MutableMapping[Any, Any]):
-    """Stands for `Gcf.figs`: on a worker its own figures by number, elsewhere those of the notebook."""
+    """Replaces `Gcf.figs`: on a worker it has the worker's figures, elsewhere the notebook's."""
 
     def __init__(self, before: OrderedDict[Any, Any]) -> None:
         self.before = before
@@ -68,11 +68,11 @@ class WorkerFigures(MutableMapping[Any, Any]):
 
 
 class _Drawn:
-    """The inline backend's notes of one worker.
+    """The inline backend's state of one worker.
 
     Attributes:
         called: whether there is a new figure.
-        waiting: the new ones.
+        waiting: the new figures.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ _drawn: Final = OfWorkers(_Drawn)
 
 
 class WorkerShow:
-    """Stands for `show` in the inline backend, whose attributes are its notes; a worker has its own."""
+    """Replaces `show` of the inline backend, whose attributes are its state; each worker has its own."""
 
     def __init__(self, show: Any) -> None:
         self._show = show
@@ -124,7 +124,7 @@ class WorkerShow:
 
 
 def fit_table(module: ModuleType) -> Callable[[], None]:
-    """Give every worker figures of its own; `module` is ``matplotlib._pylab_helpers``."""
+    """Give every worker its own figures; `module` is ``matplotlib._pylab_helpers``."""
     table = module.Gcf
     table.figs = figs = WorkerFigures(table.figs)
 
@@ -137,10 +137,10 @@ def fit_table(module: ModuleType) -> Callable[[], None]:
 
 
 def fit_show(module: ModuleType) -> Callable[[], None] | None:
-    """Give every worker notes of its own; `module` is the inline backend."""
+    """Give every worker its own state of the inline backend (`module`)."""
     show = module.show
     if not (hasattr(show, "_draw_called") and hasattr(show, "_to_draw")):
-        return None  # another backend than we know: it shows everybody's figures where it wants
+        return None  # an unknown version: it shows the figures of all as it likes
     module.show = stand_in = WorkerShow(show)  # type: ignore[attr-defined]
 
     def undo() -> None:
@@ -155,10 +155,10 @@ _choices: Final = Turns(lambda: None)
 
 
 def fit_choice(module: ModuleType) -> Callable[[], None]:
-    """Let one thread choose the backend, when the first figure is made; `module` is ``matplotlib.pyplot``.
+    """Let one thread at a time choose the backend for the first figure; `module` is ``matplotlib.pyplot``.
 
-    Of several that import it at once one may find it half imported, and make figures that nobody notes as
-    new: they were shown below the next cell (seen twice on a busy machine).
+    If several import it at once, one may find it half imported and make figures that are not noted as new:
+    they were shown below the next cell (seen twice on a busy machine).
     """
     choose = module._get_backend_mod  # noqa: SLF001 - all ways to a figure lead through it
     module._get_backend_mod = in_turn = _choices.in_turn(choose)  # type: ignore[attr-defined]  # noqa: SLF001
@@ -171,10 +171,10 @@ def fit_choice(module: ModuleType) -> Callable[[], None]:
 
 
 def take_new_figures() -> list[Any]:
-    """The calling worker's figures that the inline backend would show now, in their order.
+    """The calling worker's figures that the inline backend would show now, in order; each only once.
 
-    They are taken out of pyplot's table, unless the user wants to go on with them
-    (``InlineBackend.close_figures = False``), and will not be given again.
+    They are removed from pyplot's table, unless the user wants to continue with them
+    (``InlineBackend.close_figures = False``).
     """
     backend, notes, table = sys.modules.get(INLINE), _drawn.mine(), _tables.mine()
     if backend is None or notes is None or table is None or not notes.called:
@@ -184,16 +184,16 @@ def take_new_figures() -> list[Any]:
     figures = [manager.canvas.figure for manager in managers]
     if not backend.InlineBackend.instance().close_figures:
         return [figure for figure in waiting if figure in figures]
-    table.clear()  # all at once, whatever strikes
+    table.clear()  # all at once, even if an interrupt comes
     for manager in managers:
         backend.Gcf.destroy(manager)
     return figures
 
 
 def draw(shell: Shell, figure: Any) -> Item:
-    """A figure in the forms that the user wants, ``InlineBackend.figure_formats``.
+    """A figure in the formats that the user wants, ``InlineBackend.figure_formats``.
 
-    Raises what drawing it raises, see `formatting`.
+    Raises any error of drawing it, see `formatting`.
     """
     data, metadata = shell.display_formatter.format(figure)
     ask = getattr(sys.modules[INLINE], "_fetch_figure_metadata", None)  # a background for a transparent one

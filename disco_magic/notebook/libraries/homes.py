@@ -1,8 +1,8 @@
-"""Things of a front end of which every worker has its own: its figures, its plot settings.
+"""State of a front end that every worker has for itself: its figures, its plot settings.
 
-They outlive cells, and end with their worker. Whoever runs a worker's code finds them without being told, as
-`callers.current.calling_worker` finds the worker. A thread that was given up keeps what it has, so that it
-cannot reach what its successor makes.
+It outlives cells, and ends with the worker. Code of a worker finds it from the calling thread, as
+`callers.current.calling_worker` finds the worker. A thread that was given up keeps its state, so that it
+cannot change its successor's.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _Thing = TypeVar("_Thing")
 
 
 class Home:
-    """Where one worker's things are.
+    """The state of one worker.
 
     Attributes:
-        things: by what they are for; filled by the worker's own threads.
-        is_lost: the thread that uses it was given up; its successor gets a new one.
+        things: `OfWorkers` -> the worker's object; filled by the worker's own threads.
+        is_lost: whether the thread that uses it was given up; its successor gets a new one.
     """
 
     __slots__ = ("is_lost", "things")
@@ -38,17 +38,17 @@ class Home:
 
 
 _homes: Final[WeakKeyDictionary[CallingWorker, Home]] = WeakKeyDictionary()
-# An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
+# An RLock, because making a home runs Python code, and so finalizers, which may ask for a home too.
 _turn: Final = new_rlock()
 
 
 def home() -> Home | None:
-    """That of the calling worker; None outside of workers."""
+    """The home of the calling worker; None outside of workers."""
     sink = current_sink.get()
     if sink is not None and sink.home is not None:
         return sink.home
     if sink is not None and sink.is_given_up:
-        sink.home = Home()  # it never asked before: what there is may be its successor's
+        sink.home = Home()  # it had none yet, and the existing one may be its successor's
         return sink.home
     me = calling_worker()
     if me is None:
@@ -59,14 +59,14 @@ def home() -> Home | None:
             _homes.pop(me, None)
             found = None
         if found is None:
-            found = _homes.setdefault(me, Home())  # a finalizer may have been here since `get`
+            found = _homes.setdefault(me, Home())  # a finalizer may have made one since `get`
     if sink is not None and not sink.is_finished:
         sink.home = found
     return found
 
 
 class OfWorkers(Generic[_Thing]):
-    """One thing per worker.
+    """An object per worker.
 
     Args:
         make: makes it when a worker first needs it.
@@ -76,7 +76,7 @@ class OfWorkers(Generic[_Thing]):
         self._make = make
 
     def mine(self) -> _Thing | None:
-        """That of the calling worker; None outside of workers. Costs 0.3 us in a cell."""
+        """The calling worker's object; None outside of workers. Takes 0.3 us in a cell."""
         mine = home()
         if mine is None:
             return None
@@ -87,7 +87,7 @@ class OfWorkers(Generic[_Thing]):
         return thing
 
     def forget(self) -> None:
-        """Drop those of all workers."""
+        """Drop the objects of all workers."""
         with _turn:
             homes = list(_homes.values())
         for each in homes:

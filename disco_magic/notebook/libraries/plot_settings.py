@@ -1,7 +1,7 @@
-"""matplotlib's settings, `rcParams`: what a worker sets is its own, on top of those of the notebook.
+"""matplotlib's settings, `rcParams`: each worker has its own changes on top of the notebook's settings.
 
-``with plt.style.context(...)``, `rc_context` and seaborn's styles put back at their end what they found at
-their beginning. In four threads at once one finds what another has set, and the notebook keeps that for ever.
+``with plt.style.context(...)``, `rc_context` and seaborn's styles save the settings and restore them at the
+end. In four threads at once, one would save what another has set, and the notebook would keep that for ever.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 _own: Final[OfWorkers[dict[str, Any]]] = OfWorkers(dict)
 
-# The process has one.
+# Settings that exist once per process.
 _COMMON: Final = frozenset({"backend", "backend_fallback"})
 
 
 def fit_settings(module: ModuleType) -> Callable[[], None] | None:
-    """Give every worker settings of its own; `module` is ``matplotlib``."""
+    """Give every worker its own settings; `module` is ``matplotlib``."""
     settings, kind, common_context = module.rcParams, module.RcParams, module.rc_context
     if type(settings) is not kind or not (hasattr(kind, "_get") and hasattr(kind, "_set")):
-        return None  # another version than we know: there is one set for all
+        return None  # an unknown version: all workers share the settings
     settings.__class__ = _kind_of_workers(kind, settings)
     module.rc_context = context = _context_of_workers(module, common_context)  # type: ignore[attr-defined]
 
@@ -40,11 +40,11 @@ def fit_settings(module: ModuleType) -> Callable[[], None] | None:
 
 
 def _kind_of_workers(kind: Any, settings: Any) -> Any:
-    """The class that `settings` has meanwhile. A copy of it is of that class, too, and has nothing of it."""
+    """The class of `settings` meanwhile. A copy has this class too, but holds its own values."""
 
     class RcParams(kind):  # type: ignore[misc]  # the name is shown
         def __reduce_ex__(self, _: Any) -> Any:
-            return kind, (), None, None, iter(self.items())  # pickled as what it is known as
+            return kind, (), None, None, iter(self.items())  # pickled as the original class
 
         def _get(self, key: str) -> Any:
             own = _own.mine() if self is settings else None
@@ -64,13 +64,13 @@ def _kind_of_workers(kind: Any, settings: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether it is as in the notebook: then it follows the notebook."""
+    """Whether a value equals the notebook's; then it follows the notebook's."""
     return type(one) is type(other) and bool(one == other)
 
 
 def _context_of_workers(module: ModuleType, common: Any) -> Any:
     @contextmanager
-    @functools.wraps(common)  # pyplot looks at its name
+    @functools.wraps(common)  # pyplot checks its name
     def rc_context(rc: Any = None, fname: Any = None) -> Iterator[None]:
         own = _own.mine()
         if own is None:

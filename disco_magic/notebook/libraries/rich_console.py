@@ -1,9 +1,9 @@
-"""rich on workers: each has a console of its own, which writes lines.
+"""rich on workers: each has its own console, which writes lines.
 
-rich has one console for a process, and in a notebook shows each `print` as a display and a progress bar as an
-output widget. Four workers would draw their bars into one widget, which takes in the rest of the cell's
-output. A worker's console writes coloured lines to `sys.stdout` instead, under the worker's label; of a
-progress bar, or of anything else that is live, its last state.
+rich has one console per process. In a notebook it shows each `print` as a display and a progress bar as an
+output widget. Four workers would draw their bars into one widget, which would also capture the rest of the
+cell's output. A worker's console writes coloured lines with the worker's label to `sys.stdout` instead, and
+only the last state of progress bars and other live displays.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def fit_console(module: ModuleType) -> Callable[[], None] | None:
-    """Give every worker a console of its own; `module` is ``rich``.
+    """Give every worker its own console; `module` is ``rich``.
 
-    The function that everybody asks for the console is known by its own name in many modules of rich, so it
-    is changed and not replaced.
+    Many modules of rich have imported the function that returns the console by name, so its code is changed
+    instead of replacing the function.
     """
     ask = module.get_console
     if type(ask) is not FunctionType or ask.__closure__:
-        return None  # somebody has wrapped it: code cannot be put into that
+        return None  # it has been wrapped: such a function cannot take the code
     before = ask.__code__
     ask_elsewhere = FunctionType(before, ask.__globals__, ask.__name__)
     consoles = OfWorkers(_console)
@@ -36,7 +36,7 @@ def fit_console(module: ModuleType) -> Callable[[], None] | None:
         console = consoles.mine()
         return ask_elsewhere() if console is None else console
 
-    # Code without variables of its own around it, as that which it takes the place of.
+    # Without free variables, like the code that it replaces.
     def get_console() -> Any:
         return _disco_console()  # type: ignore[name-defined]  # noqa: F821 - runs in rich
 

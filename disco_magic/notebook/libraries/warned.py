@@ -1,4 +1,4 @@
-"""Warnings of workers: every cell warns anew, deprecations in cells are shown, filters stay as they were."""
+"""Warnings on workers: every cell warns anew, deprecations in cells are shown, filters stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _IN_CELLS: Final = (
 
 
 class Filters:
-    """Keeps the process's filters together while cells run. Only the main thread calls it."""
+    """Protects the process's filters while cells run. Only the main thread calls it."""
 
     def __init__(self) -> None:
         self._before: tuple[list[Any], Any, Any] | None = None
 
     def keep(self) -> None:
-        """A cell is about to run: remember them, unless one runs already; costs 1 us.
+        """Save the filters before a cell runs, unless one runs already; takes 1 us.
 
-        Not where workers have their own: then only the notebook changes these, perhaps while the cell runs.
+        Not if workers have their own: then only the notebook changes these, perhaps while the cell runs.
         """
         if self._before is None and type(warnings) is not WarningsOfWorkers:
             self._before = _present()
@@ -37,9 +37,9 @@ class Filters:
             _show_deprecations()
 
     def restore(self) -> None:
-        """No cell runs any more: put back what they have mixed up, if workers have no filters of their own.
+        """Restore the filters when no cell runs any more, if workers have no filters of their own.
 
-        What a cell has added to the list itself stays: ``warnings.simplefilter("ignore")`` is meant to last.
+        Filters that a cell has added to the list stay: ``warnings.simplefilter("ignore")`` is meant to last.
         """
         before, self._before = self._before, None
         if before is None or warnings.filters is before[0]:
@@ -49,7 +49,7 @@ class Filters:
             warnings.showwarning = show
 
     def remove(self) -> None:
-        """Take out what `keep` has added."""
+        """Remove the filter that `keep` has added."""
         if _IN_CELLS in warnings.filters:
             warnings.filters.remove(_IN_CELLS)  # type: ignore[attr-defined]
 
@@ -60,7 +60,7 @@ def _present() -> tuple[list[Any], Any, Any]:
 
 
 def _show_deprecations() -> None:
-    """Show those of workers' cells where those of ``__main__``, which are plain cells, are shown."""
+    """Show deprecations of workers' cells if those of ``__main__``, plain cells, are shown."""
     for position, (action, _, category, module, _) in enumerate(warnings.filters):
         where = str(getattr(module, "pattern", module))
         if action == "default" and category is DeprecationWarning and where.startswith("__main__"):
@@ -69,7 +69,7 @@ def _show_deprecations() -> None:
 
 
 def forget_warnings() -> None:
-    """The calling worker's cell has ended: the next one warns of the same again, as in IPython."""
+    """Let the calling worker's next cell give the same warnings again, as in IPython."""
     me = calling_worker()
     if me is not None:
         me.namespace.pop(_SEEN, None)

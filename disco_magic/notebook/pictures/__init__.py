@@ -1,1 +1,1 @@
-"""Arrays as pictures: plain data to HTML, SVG and PNG. With numpy alone: no widget, no JavaScript."""
+"""Arrays as pictures: plain data to HTML, SVG and PNG. With NumPy only: no widgets, no JavaScript."""

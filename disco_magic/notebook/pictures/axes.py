@@ -1,4 +1,4 @@
-"""Ticks and the words beside axes: round numbers, and which indices of an array are shown."""
+"""Ticks and labels of axes: round numbers, and which indices of an array are shown."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 _DIGIT: Final = 6.2  # pixels: the width of a digit in the size of the tick labels
 _MANY: Final = 4  # lines per tick
-_SMALLEST: Final = 1e-300  # no ticks between what is closer together: their steps would be subnormal
+_SMALLEST: Final = 1e-300  # no ticks between closer values, because the steps would be subnormal
 
 
 def number(value: float, digits: int = 4) -> str:
-    """``12``, ``0.1235``, ``1.2e-07``: whole numbers below a million in full, others with so many digits."""
+    """``12``, ``0.1235``, ``1.2e-07``: whole numbers below a million in full, others rounded to `digits`."""
     return str(int(value)) if abs(value) < 1e6 and value == int(value) else f"{value:.{digits}g}"
 
 
 def numbers(*values: float) -> list[str]:
-    """Each with four digits, or as many more as tell them apart."""
+    """Each value with four digits, or as many more as distinguish them."""
     texts = [number(value) for value in values]
     for digits in range(5, 18):
         if len(set(texts)) == len(set(values)):
@@ -34,7 +34,7 @@ def numbers(*values: float) -> list[str]:
 
 
 def width_of(labels: Sequence[str]) -> int:
-    """Pixels that the widest of some tick labels takes, about."""
+    """The approximate width of the widest tick label, in pixels."""
     return math.ceil(_DIGIT * max(map(len, labels), default=0))
 
 
@@ -43,7 +43,7 @@ def width_of(labels: Sequence[str]) -> int:
 
 def number_ticks(low: float, high: float, most: int = 5) -> list[tuple[float, str]]:
     """At most `most` round numbers from `low` to `high` with their labels; the ends where there are none."""
-    halves = high / 2 - low / 2  # the distance of two doubles may be more than a double
+    halves = high / 2 - low / 2  # the difference of two doubles may overflow
     if halves > _SMALLEST:
         steps = _round_steps(halves / most)
         step = next(step for step in steps if math.floor(high / step) - math.ceil(low / step) < most)
@@ -63,7 +63,7 @@ def _round_steps(least: float) -> Iterator[float]:
 
 
 def _labels(ticks: Sequence[float], step: float) -> list[str]:
-    """As many digits as tell the ticks apart, with exponents where plain numbers would be long."""
+    """As many digits as distinguish the ticks, with exponents where plain numbers would be long."""
     largest = max(map(abs, ticks))
     power, step_power = math.floor(math.log10(largest)), math.floor(math.log10(step))
     if -4 < power < 5:
@@ -82,9 +82,9 @@ def _exponential(text: str) -> str:
 
 
 def index_ticks(indices: Indices, most: int) -> list[tuple[int, int]]:
-    """Which lines of a picture get a tick: (line, index of the array), evenly spaced, at most `most`.
+    """The lines of a picture that get a tick: (line, index of the array), evenly spaced, at most `most`.
 
-    Round indices (1, 2, 5 times a power of ten, or a power of two) where these are shown, else any.
+    Round indices (1, 2, 5 times a power of ten, or a power of two) if these are shown, else any.
     """
     count = len(indices)
     if count <= most:
@@ -96,7 +96,7 @@ def index_ticks(indices: Indices, most: int) -> list[tuple[int, int]]:
         if max(2, most // 2) < len(wanted) <= most and np.array_equal(indices[lines], wanted):
             return list(zip(lines.tolist(), wanted.tolist(), strict=True))
     lines = np.linspace(0, count - 1, most).round().astype(int)
-    if count < _MANY * most:  # rounded, their distances would differ visibly
+    if count < _MANY * most:  # after rounding, the distances would differ visibly
         lines = np.arange(0, count, -(-count // most))
     return list(zip(lines.tolist(), indices[lines].tolist(), strict=True))
 
@@ -106,7 +106,7 @@ def _decimal_steps(last: int) -> list[int]:
 
 
 def shown(indices: Indices, length: int, noun: str) -> str:
-    """``every 8th row``, ``about every 3rd row``, ``rows 100 to 227``; "" where all of `length` are there."""
+    """``every 8th row``, ``about every 3rd row``, ``rows 100 to 227``; "" if all of `length` are shown."""
     count = len(indices)
     if count in (0, length):
         return ""

@@ -1,4 +1,4 @@
-"""Where the bars of a histogram are on a drawing, the axes around them, and what they say in words."""
+"""The bars of a histogram on a drawing, the axes around them, and their description in words."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from disco_magic.notebook.pictures.frames import plural
 if TYPE_CHECKING:
     from disco_magic.values.pictures import Floats, Histogram, Indices
 
-_MOST: Final = 50  # more bins are drawn in groups: a bar needs a few pixels to be pointed at
-_TOP, _BOTTOM = 8, 18  # pixels: air above the bars, numbers below them
+_MOST: Final = 50  # more bins are drawn in groups, because a bar needs a few pixels to point at
+_TOP, _BOTTOM = 8, 18  # pixels: space above the bars, numbers below them
 
 
 def grouped(histogram: Histogram) -> tuple[Floats, Indices]:
@@ -29,7 +29,7 @@ def grouped(histogram: Histogram) -> tuple[Floats, Indices]:
 
 
 def in_words(histogram: Histogram) -> str:
-    """How many elements there are, whether that is all of them, and how many are in no bar."""
+    """The number of elements, whether that is a sample, and how many are in no bar."""
     return ", ".join(filter(None, (amount(histogram), missing(histogram))))
 
 
@@ -41,14 +41,14 @@ def amount(histogram: Histogram) -> str:
 
 
 def missing(histogram: Histogram) -> str:
-    """``3 NaN, 1 infinite``, with the signs that heat maps have for them; "" if all are finite."""
+    """``3 NaN, 1 infinite``, with their signs in heat maps; "" if all are finite."""
     words = [f"{NAN_SIGN} {histogram.nans:,} NaN"] if histogram.nans else []
     words += [f"{PLUS_SIGN}{MINUS_SIGN} {histogram.infs:,} infinite"] if histogram.infs else []
     return ", ".join(words)
 
 
 class Bars:
-    """The bars of one histogram in `width` x `height` pixels; one of full height has a count of `most`."""
+    """The bars of one histogram in `width` x `height` pixels; a count of `most` has the full height."""
 
     def __init__(self, histogram: Histogram, width: int, height: int, most: int | None) -> None:
         self._edges, self._counts = grouped(histogram)
@@ -60,13 +60,13 @@ class Bars:
         self._ends = [self._x(float(edge)) for edge in self._edges]
 
     def _x(self, value: float) -> float:
-        # Halves: the distance of two doubles may be more than a double.
+        # Halves, because the difference of two doubles may overflow.
         low, high = float(self._edges[0]) / 2, float(self._edges[-1]) / 2
         part = (value / 2 - low) / (high - low) if high > low else 0.5
         return round(self._left + part * self._width, 1)
 
     def _y(self, count: int) -> int:
-        # A pixel at least: one element among a million is seen.
+        # At least one pixel, so that one element among a million is visible.
         return self._bottom - (max(round((self._bottom - _TOP) * count / self._most), 1) if count else 0)
 
     def axes(self) -> str:
@@ -89,7 +89,7 @@ class Bars:
         )
 
     def _values(self) -> list[tuple[float, str]]:
-        """As many round values as there is room for."""
+        """The labels of as many round values as fit."""
         if not len(self._edges):
             return []
         low, high = float(self._edges[0]), float(self._edges[-1])
@@ -108,7 +108,7 @@ class Bars:
         )
 
     def targets(self) -> str:
-        """A line per bar over the full height, so that low ones can be pointed at: its range and count."""
+        """Invisible lines over the full height with the range and count of each bar as tooltip."""
         columns = self._columns()
         width = min((right - left for left, right, _, _ in columns), default=0)
         lines = (
@@ -134,8 +134,8 @@ def _whole_ticks(most: int) -> list[float]:
 
 
 def _bin_text(low: float, high: float) -> str:
-    """``0.25 to 0.5``: with one digit more than tells the ends apart."""
-    halves = high / 2 - low / 2  # the distance of two doubles may be more than a double
+    """``0.25 to 0.5``: with one digit more than distinguishes the ends."""
+    halves = high / 2 - low / 2  # the difference of two doubles may overflow
     if halves <= 0:
         return number(low)
     digits = math.floor(math.log10(max(abs(low), abs(high)))) - math.floor(math.log10(halves)) + 2

@@ -22,11 +22,11 @@ _MORE: Final = "\u2026"
 
 
 def block_html(block: Block, *, title: str = "") -> str:
-    """A table of the elements; rows and columns of dots where the array goes on.
+    """A table of the elements, with rows and columns of dots where the array continues.
 
     Args:
         block: text of the elements at `rows` x `columns` of an array of `shape`.
-        title: in the caption; any text.
+        title: text for the caption.
 
     Cost: about 1 us per element.
     """

@@ -103,7 +103,7 @@ def _content(histogram: Histogram | str) -> Hashable:
 
 # --- lines -----------------------------------------------------------------------------------------
 
-_RATIO: Final = 1000  # numbers that are further apart are logarithmic, unless said otherwise
+_RATIO: Final = 1000  # numbers further apart than this are drawn logarithmically by default
 
 
 def lines_svg(
@@ -147,10 +147,10 @@ _BLOCKS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 def spark(counts: Sequence[float]) -> str:
     """One block character per count, as high as its share of the largest, for tables and terminals.
 
-    The lowest block is for zero only: one element among a million is seen. What is no count is a space.
+    The lowest block is only for zero, so that one element among a million is visible. NaN is a space.
     """
     largest = max([count for count in counts if count > 0], default=0)
-    # In one line: a table has 1,600 of them, and is drawn every second.
+    # Optimised, because a table has 1,600 of them and is drawn every second.
     return "".join(
         [
             _BLOCKS[1 + min(6, int(count / largest * 7))] if count > 0 else _BLOCKS[0] if count == 0 else " "
@@ -160,6 +160,6 @@ def spark(counts: Sequence[float]) -> str:
 
 
 def spark_html(counts: Sequence[float], label: str) -> str:
-    """The same as one HTML element that a screen reader calls `label`, which is also shown on hover."""
+    """A `spark` as an HTML element with `label` as its tooltip and text for screen readers."""
     words = escape(label)
     return f'<span class="disco-spark" role="img" aria-label="{words}" title="{words}">{spark(counts)}</span>'

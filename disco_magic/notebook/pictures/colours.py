@@ -1,7 +1,7 @@
-"""Colour maps: even steps for the eye, from a few anchors of our own, and what stands for NaN and infinities.
+"""Perceptually uniform colour maps made from a few anchors, and the colours of NaN and infinities.
 
-Each map is a Bezier curve through CIELAB (lightness, red-green, blue-yellow; D65), walked at constant speed:
-the distance of two values is the distance of their colours, wherever on the scale they are.
+Each map is a Bezier curve in CIELAB (lightness, red-green, blue-yellow; D65) with constant speed: the
+distance of two colours is proportional to that of their values, everywhere on the scale.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LEVELS: Final = 253  # of a map; the other three entries of a palette are the in
 INK, PAPER, PAINT = 253, 254, 255
 _INKS: Final = np.array([(0, 0, 0), (255, 255, 255), (230, 0, 160)], np.uint8)
 
-# What looks like the pixels of the patterns, for captions.
+# Characters for captions that look like the pixels of the patterns.
 NAN_SIGN, PLUS_SIGN, MINUS_SIGN = "\u259a", "\u2580", "\u2584"
 
-# Series: enough contrast on white and on black. Callers give each a dash pattern as well.
+# Colours of series with enough contrast on white and on black. Callers also give each a dash pattern.
 LINES: Final = ("#2f80c8", "#c8641e", "#2e8b57", "#a95fc4", "#8c7a14", "#d0487a")
 
 
@@ -33,7 +33,7 @@ def css(palette: Bytes, stops: int = 17) -> str:
 
 
 def css_colour(colour: Bytes) -> str:
-    """``#1a2b3c``, or ``#1a2b3c80`` where it has an opacity."""
+    """``#1a2b3c``, or ``#1a2b3c80`` with an opacity."""
     return f"#{colour.tobytes().hex()}"
 
 
@@ -50,7 +50,7 @@ _TO_RGB: Final = np.array(
 
 
 def _srgb(lab: Floats) -> Bytes:
-    """Colours `(n, 3)` of CIELAB ones; what a screen cannot show becomes the nearest that it can."""
+    """Convert CIELAB colours `(n, 3)` to sRGB, clipped to what a screen can show."""
     y = (lab[:, 0] + 16) / 116
     f = np.stack([y + lab[:, 1] / 500, y, y - lab[:, 2] / 200], axis=1)
     xyz = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29)) * _WHITE
@@ -61,7 +61,7 @@ def _srgb(lab: Floats) -> Bytes:
 
 
 def _curve(*anchors: tuple[float, float, float]) -> Floats:
-    """Points of the Bezier curve of these anchors."""
+    """Points of the Bezier curve with these anchors."""
     t = np.linspace(0, 1, 1000)[:, None]
     last = len(anchors) - 1
     weights = [comb(last, i) * (1 - t) ** (last - i) * t**i for i in range(last + 1)]
@@ -70,7 +70,7 @@ def _curve(*anchors: tuple[float, float, float]) -> Floats:
 
 
 def _even(curve: Floats, count: int) -> Floats:
-    """Points of a curve, equally far from each other."""
+    """Equidistant points of a curve."""
     steps = np.linalg.norm(np.diff(curve, axis=0), axis=1)
     gone = np.concatenate([[0], steps.cumsum()])
     wanted = np.linspace(0, gone[-1], count)
@@ -82,20 +82,20 @@ def _palette(points: Floats) -> Bytes:
 
 
 def _difference() -> Bytes:
-    """One colour, from transparent to opaque: a background of either theme shows where nothing differs."""
+    """One colour from transparent to opaque, so that the background shows where nothing differs."""
     alpha = np.linspace(72, 255, LEVELS).round()
-    alpha[0] = 0  # equal; the faintest difference is a visible step away from it
+    alpha[0] = 0  # equal; the smallest difference is a visible step away
     colour = np.repeat(_srgb(np.array([[56.0, 66.0, 46.0]])), LEVELS, axis=0)
     inks = np.concatenate([_INKS, np.full((3, 1), 255, np.uint8)], axis=1)
     return np.concatenate([np.concatenate([colour, alpha.astype(np.uint8)[:, None]], axis=1), inks])
 
 
-# Dark to light, so that it reads in grey: indigo, blue, teal, green, straw.
+# Dark to light, readable in grey: indigo, blue, teal, green, straw.
 SEQUENTIAL: Final = _palette(
     _even(_curve((13, 20, -36), (34, 8, -44), (56, -46, -4), (80, -38, 46), (95, -4, 34)), LEVELS)
 )
 _HALF: Final = LEVELS // 2 + 1
-# Blue below zero, red above, equally dark at equal distances. `LEVELS` is odd: zero has a level of its own.
+# Blue below zero, red above, equally dark at equal distances. `LEVELS` is odd, so zero has its own level.
 DIVERGING: Final = _palette(
     np.concatenate(
         [

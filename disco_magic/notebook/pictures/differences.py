@@ -1,4 +1,4 @@
-"""How far two arrays are apart: where, by how much, in one sentence and as a heat map."""
+"""The differences between two arrays, in one sentence and as a heat map."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def difference_html(
 ) -> str:
     """A figure of the distances between two arrays.
 
-    Equal elements are transparent, the faintest difference is a visible step away from that; a ring is around
-    the largest one. The colours go up to the largest distance of all elements, also of those not shown.
+    Equal elements are transparent, and the smallest difference is a visible step away. A ring marks the
+    largest one. The colours reach to the largest distance of all elements, including those not shown.
 
     Args:
-        difference: what was found out about a and b.
-        a_label: what a is called, ``"[0]"``; any text.
-        b_label: what b is called.
-        title: above the picture; any text.
-        width: pixels the image may take.
+        difference: the result of comparing a and b.
+        a_label: text for a, such as ``"[0]"``.
+        b_label: text for b.
+        title: text above the picture.
+        width: largest width of the image in pixels.
 
     Cost: as `heatmap_html`.
     """
@@ -76,13 +76,13 @@ def _furthest(difference: Difference) -> str:
 
 
 def _place(difference: Difference) -> str:
-    """Where, and what is there."""
+    """The place of the largest difference, and the two values there."""
     where = "" if difference.where is None else f" at {difference.where}"
     return where if difference.values is None else f"{where}: {' vs '.join(difference.values)}"
 
 
 def _largest(difference: Difference, picture: Picture) -> float:
-    """The end of the scale: the largest distance, unless that is infinite."""
+    """The upper end of the scale: the largest distance, unless it is infinite."""
     if difference.max_abs is not None and np.isfinite(difference.max_abs):
         return difference.max_abs
     return (common_limits([picture]) or (0.0, 0.0))[1]
@@ -94,7 +94,7 @@ def _alone(picture: Picture) -> str:
 
 
 def _tiles(picture: Picture) -> str:
-    """What a pixel stands for where there are fewer of them than elements."""
+    """The number of elements per pixel, in words, if there are fewer pixels than elements."""
     height, width = (
         round((lines[-1] - lines[0]) / (len(lines) - 1)) if len(lines) > 1 else 1
         for lines in (picture.rows, picture.columns)

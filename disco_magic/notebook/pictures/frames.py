@@ -1,4 +1,4 @@
-"""What is around a picture: one style for all figures, in light and dark themes; titles, captions, tiles."""
+"""The frame of a picture: style for light and dark themes, titles, captions, tiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Important: JupyterLab sets margins of figures and widths of images by selectors more specific than these.
+# `!important`, because JupyterLab sets margins and widths by more specific selectors.
 _RULES: Final = (
     (
         "{}{display:inline-block;vertical-align:top;margin:0 16px 8px 0!important;"
@@ -38,7 +38,7 @@ _STYLE: Final = f"<style>{''.join(rule.replace('{}', '.disco-picture') for rule 
 
 
 def figure(title: str, body: str, captions: Iterable[str] = ()) -> str:
-    """A figure of HTML `body`, which is trusted; title and captions are escaped, empty ones left out."""
+    """A figure with trusted HTML `body`; title and captions are escaped, empty ones left out."""
     head = f"<div><b>{escape(title)}</b></div>" if title else ""
     lines = "<br/>".join(escape(line) for line in captions if line)
     foot = f'<figcaption class="dim">{lines}</figcaption>' if lines else ""
@@ -46,13 +46,13 @@ def figure(title: str, body: str, captions: Iterable[str] = ()) -> str:
 
 
 def note(text: str, width: int, height: int, top: int = 0) -> str:
-    """A box with words where a picture could have been."""
+    """A box with text in the place of a picture."""
     style = f"width:{width}px;min-height:{height}px;margin-top:{top}px"
     return f'<div class="note dim" style="{style}">{escape(text)}</div>'
 
 
 def dim(text: str) -> str:
-    """A line beside the point; "" stays empty."""
+    """A line in a dim colour; "" stays empty."""
     return f'<div class="dim">{escape(text)}</div>' if text else ""
 
 

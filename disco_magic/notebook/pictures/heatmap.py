@@ -41,11 +41,11 @@ def heatmap_html(
     """A figure of one array.
 
     Args:
-        picture: at most 128 x 128 numbers, and which elements they are.
-        limits: the values at the ends of the colours; None for the smallest and largest finite value shown.
-        symmetric: two colours around zero instead of one map from dark to light.
-        title: above the picture and in its description; any text.
-        width: pixels that the image may take; elements get a whole number of pixels, 24 at most.
+        picture: at most 128 x 128 numbers, with their positions in the array.
+        limits: the values at the ends of the colours; None: smallest and largest finite value shown.
+        symmetric: use two colours around zero instead of one map from dark to light.
+        title: text above the picture and in its description.
+        width: largest width in pixels; elements get a whole number of pixels, at most 24.
 
     Returns:
         HTML, at most 30 kB.
@@ -71,12 +71,12 @@ def multiples_html(
 ) -> str:
     """A figure of one array per worker, all on one scale.
 
-    The most frequent picture is drawn once; workers with an equal one refer to it, those that differ from it
-    are marked. What is compared is what is shown: a thinned picture may hide a difference.
+    The most frequent picture is drawn once; workers with an equal one refer to it, differing ones are marked.
+    Only the shown elements are compared, so a thinned picture may hide a difference.
 
     Args:
         pictures: worker -> its picture, or why there is none; not empty.
-        limits: as for `heatmap_html`; None for the smallest and largest finite value of all pictures.
+        limits: as for `heatmap_html`; None: smallest and largest finite value of all pictures.
         symmetric: as for `heatmap_html`.
         title: as for `heatmap_html`.
         width: pixels of each image at most.
@@ -111,7 +111,7 @@ def multiples_html(
 
 
 def _shared(picture: Picture, scale: Scale, workers: list[int], title: str, width: int) -> str:
-    """One picture for workers that have the same."""
+    """One picture for workers with equal ones."""
     same = f"the same on workers {ranges(workers)}{', as far as shown' if picture.thinned else ''}"
     return figure(title, _with_bar(picture, scale, title, width), [same, *captions(picture, scale)])
 
@@ -122,10 +122,10 @@ def _with_bar(picture: Picture, scale: Scale, name: str, width: int) -> str:
 
 
 def _content(picture: Picture | str) -> Hashable:
-    """Equal for pictures that look the same and are of the same kind of array."""
+    """A key that is equal for pictures that look the same and are of the same kind of array."""
     if isinstance(picture, str):
         return picture
     axes = picture.rows.tobytes(), picture.columns.tobytes()
-    # As numbers: which of its many bit patterns a NaN has and the sign of a zero are not seen.
+    # By value, because different NaNs, and the two zeros, look the same.
     values = np.where(np.isnan(picture.values), np.nan, picture.values) + 0.0
     return picture.shape, picture.what, axes, values.tobytes()

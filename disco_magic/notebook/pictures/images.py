@@ -1,4 +1,4 @@
-"""The parts of a heat map: the image with indices along its sides, the colour bar, what it shows in words."""
+"""The parts of a heat map: the image with indices along its sides, the colour bar, the captions."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from disco_magic.values.pictures import Indices, Picture
 
 _CELL: Final = 24  # pixels: the largest side of an element
-_THIN: Final = 40  # pixels: a picture of few lines is stretched until it is as wide as that
+_THIN: Final = 40  # pixels: a picture of few lines is stretched to this size
 _BAR: Final = 140  # pixels: the least width of a colour bar, for three numbers
 TOP: Final = 16  # pixels above the image: the columns' indices
 
 
 def captions(picture: Picture, scale: Scale) -> list[str]:
-    """What is under a heat map: which array, which part of it, what has no colour."""
+    """The captions of a heat map: the array, the shown part, elements without a colour."""
     return [subject(picture), part(picture), oddities(picture), _clipped(picture, scale)]
 
 
@@ -51,7 +51,7 @@ def part(picture: Picture) -> str:
 
 
 def oddities(picture: Picture) -> str:
-    """``3 NaN, 1 +Inf``, each with the sign that looks like its pixels; "" if all values are finite."""
+    """``3 NaN, 1 +Inf``, each with the sign of its pattern; "" if all values are finite."""
     values = picture.values
     counts = (
         (NAN_SIGN, int(np.isnan(values).sum()), "NaN"),
@@ -90,13 +90,13 @@ def image_html(
     """The image with indices along its sides.
 
     Args:
-        picture: not empty.
+        picture: the picture, not empty.
         scale: the colours.
-        alt: the picture in words; any text.
-        width: pixels the image may take.
-        ring: an element, (row, column) of the whole array, to be marked by a ring. Where lines were left out
-            the one before it stands for it.
-        most: how many indices to write along each side at most.
+        alt: description of the picture.
+        width: largest width of the image in pixels.
+        ring: an element, (row, column) of the whole array, to be marked by a ring; if its line is not shown,
+            the line before it is used.
+        most: largest number of indices along each side.
     """
     across, down = image_size(picture, width)
     left = gutter(picture)
@@ -121,9 +121,9 @@ def image_html(
 
 
 def image_size(picture: Picture, width: int) -> tuple[int, int]:
-    """Pixels of the image to the right and downwards, of at most about `width` each.
+    """Width and height of the image in pixels, at most about `width` each.
 
-    Elements are squares of a whole number of pixels, unless the picture were a thin line then.
+    Elements are squares of a whole number of pixels, unless that would make the picture a thin line.
     """
     rows, columns = picture.values.shape
     side = max(1, min(_CELL, width // max(rows, columns)))
@@ -133,12 +133,12 @@ def image_size(picture: Picture, width: int) -> tuple[int, int]:
 
 
 def gutter(picture: Picture) -> int:
-    """Pixels left of the image: the rows' indices."""
+    """Width of the rows' indices left of the image, in pixels."""
     return width_of([str(picture.rows[-1])]) + 8
 
 
 def _within(indices: Indices, index: int) -> bool:
-    """Whether an index lies between those shown, or behind the last one by less than their distance."""
+    """Whether an index lies between the shown ones, or after the last one by less than their distance."""
     first, last = int(indices[0]), int(indices[-1])
     step = last - int(indices[-2]) if len(indices) > 1 else 1
     return first <= index < last + step
@@ -153,7 +153,7 @@ def _middle_of(line: int, lines: Indices, pixels: int) -> float:
 
 
 def _indices(picture: Picture, left: int, across: int, down: int, most: int) -> str:
-    """Ticks at the left and above."""
+    """Ticks at the left and at the top."""
     marks, texts = "", ""
     for line, index in index_ticks(picture.rows, min(most, max(2, down // 14))):
         y = TOP + _middle_of(line, picture.rows, down)
@@ -175,7 +175,7 @@ def _ring(x: float, y: float) -> str:
 
 
 def colour_bar(scale: Scale, pictures: list[Picture], width: int, *, indent: int = 0) -> str:
-    """The colours from left to right with the values at the ends and in the middle, at least `width` wide."""
+    """The colour bar with values at the ends and in the middle, at least `width` pixels wide."""
     together = np.concatenate([each.values.ravel() for each in pictures])
     finite = together[np.isfinite(together)]
     if not finite.size:
@@ -202,5 +202,5 @@ def colour_bar(scale: Scale, pictures: list[Picture], width: int, *, indent: int
 
 
 def _middle(scale: Scale) -> float:
-    """The middle, but 0 where it is what rounding left of that."""
+    """The middle of the scale; 0 if it differs from 0 only by rounding."""
     return scale.middle if abs(scale.middle) > (scale.high / 2 - scale.low / 2) * 1e-3 else 0.0

@@ -1,4 +1,4 @@
-"""NaN and infinities as patterns over a heat map, so that they are told apart without colours."""
+"""NaN and infinities as patterns over a heat map, which do not depend on colours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MINUS: Final = ((_INK, _INK), (_PAINT, _PAINT))
 
 
 def patterns(values: Floats) -> Bytes | None:
-    """Entries of `PALETTE`, uint8 `(2 r, 2 c)` for `values` `(r, c)`, clear over numbers; None if all are."""
+    """Entries of `PALETTE`, uint8 `(2 r, 2 c)` for `values` `(r, c)`; None if all values are finite."""
     if np.isfinite(values).all():
         return None
     rows, columns = values.shape

@@ -1,4 +1,4 @@
-"""Where the points of lines are on a drawing, and the axes around them."""
+"""Lines on a drawing, and the axes around them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DASHES: Final = ("", "7 3", "2 2", "8 3 2 3", "12 4", "4 2 1 2 1 2")
 _TOP, _BOTTOM = 22, 18  # pixels: the title above, the cells' labels below
 _LINE: Final = 11  # pixels from one name to the next
-_MOST_DOTS: Final = 64  # up to so many cells each point gets a dot, with a text on hover
+_MOST_DOTS: Final = 64  # up to this number of cells, each point gets a dot with a tooltip
 _CROSS, _UP, _DOWN = "\u00d7", "\u25b2", "\u25bc"
 
 
@@ -55,7 +55,7 @@ class Plot:
         self._ends: list[tuple[float, str, str]] = []
 
     def _scaled(self, y: float) -> float:
-        # Halves: the distance of two doubles may be more than a double.
+        # Halves, because the difference of two doubles may overflow.
         return math.log10(y) if self._log else y / 2
 
     def _x(self, place: int) -> float:
@@ -96,7 +96,7 @@ class Plot:
     def line(self, index: int, name: str, points: Mapping[Cell, float | None]) -> str:
         """Line number `index`: its colour and dashes, dots where there is room, signs for NaN and Inf."""
         colour = LINES[index % len(LINES)]
-        # Another round of colours begins with other dashes: 36 lines are told apart.
+        # Another round of colours begins with other dashes, so 36 lines can be distinguished.
         dash = _DASHES[(index + index // len(LINES)) % len(_DASHES)]
         path, marks, joined = "", "", False
         for cell, place in self._cells.items():
@@ -126,7 +126,7 @@ class Plot:
         return f'<circle cx="{x:g}" cy="{y:g}" r="2.2"><title>{escape(said)}</title></circle>'
 
     def _edge(self, place: int, y: float, said: str) -> str:
-        """A sign for what is no number, or has no logarithm, at the edge where it belongs."""
+        """A sign at the upper or lower edge for a value without a place: NaN, infinite, or no logarithm."""
         sign = _CROSS if math.isnan(y) else _UP if y > 0 else _DOWN
         height = _TOP + 4 if sign == _UP else self._bottom - 1
         return (

@@ -1,4 +1,4 @@
-"""From numbers to palette entries: what the ends of a colour bar mean."""
+"""Maps numbers to palette entries: the scale of a colour bar."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def common_limits(pictures: Iterable[Picture], *, symmetric: bool = False) -> Li
     """The smallest and the largest finite value of all pictures; None if there is none.
 
     Args:
-        pictures: those that are to be compared by colour.
-        symmetric: as far below zero as above, for the diverging map.
+        pictures: the pictures that share the scale.
+        symmetric: extend the limits to the same distance below and above zero, for the diverging map.
     """
     finite = [each.values[np.isfinite(each.values)] for each in pictures]
     together = np.concatenate([np.empty(0), *finite])
@@ -47,9 +47,9 @@ def _around_zero(low: float, high: float) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values between `low` and `high` as entries of `palette`, what is beyond them as the ends.
+    """Maps values between `low` and `high` to entries of `palette`, values beyond them to the ends.
 
-    With `zero_apart` the first entry is for exact zeros only: the smallest difference is seen as one.
+    With `zero_apart` the first entry is for exact zeros only, so that the smallest difference is visible.
     """
 
     low: float
@@ -78,14 +78,14 @@ class Scale:
 
     @property
     def middle(self) -> float:
-        """Half-way; never overflows."""
+        """The middle between `low` and `high`, without overflow."""
         return self.low / 2 + self.high / 2
 
     def levels(self, values: Floats) -> Bytes:
-        """Entries of the map, of the shape of `values`; the middle one where all are equal. NaN gives any."""
-        # Halves: the distance of two doubles may be more than a double.
+        """Entries of the map, in the shape of `values`; the middle one if all are equal; any for NaN."""
+        # Halves, because the difference of two doubles may overflow.
         low, span = self.low / 2, self.high / 2 - self.low / 2
-        if not span:  # also of values so small that their halves are equal
+        if not span:  # also for values so small that their halves are equal
             levels = np.full(values.shape, LEVELS // 2, np.uint8)
         else:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -94,12 +94,12 @@ class Scale:
         return np.where(values == 0, 0, np.maximum(levels, 1)).astype(np.uint8) if self.zero_apart else levels
 
     def pixels(self, values: Floats) -> Bytes:
-        """Entries of the palette, of the shape of `values`; one beside the map for what is not finite."""
+        """Entries of the palette, in the shape of `values`; `PAINT` for values that are not finite."""
         pixels = self.levels(values)
         pixels[~np.isfinite(values)] = PAINT
         return pixels
 
     def beyond(self, values: Floats) -> int:
-        """How many finite values are below `low` or above `high`."""
+        """The number of finite values below `low` or above `high`."""
         outside = (values < self.low) | (values > self.high)
         return int(np.count_nonzero(outside & np.isfinite(values)))

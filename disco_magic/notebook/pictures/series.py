@@ -1,4 +1,4 @@
-"""Numbers of several workers over cells, brought onto one axis."""
+"""Numbers of several workers over cells, merged onto one axis."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Point: TypeAlias = tuple[str, float | None]
-# A cell that a worker has several points for (a loop) appears as often: (label, how many times before).
+# A cell with several points (a loop) appears as often: (label, number of earlier appearances).
 Cell: TypeAlias = tuple[str, int]
 Line: TypeAlias = tuple[str, "dict[Cell, float | None]"]
 
 
 def lines_of(series: Mapping[int, Sequence[Point]]) -> list[Line]:
-    """The different lines with the workers they are of, ``[0-2]``."""
+    """The different lines, each with its workers, ``[0-2]``."""
     if not series:
         return []
-    # As text: a NaN is not equal to itself.
+    # Compared as text, because a NaN is not equal to itself.
     alike = likeness({worker: repr(list(points)) for worker, points in series.items()})
     return [(ranges(workers), _by_cell(series[workers[0]])) for workers in alike.groups.values()]
 
@@ -37,7 +37,7 @@ def _by_cell(points: Sequence[Point]) -> dict[Cell, float | None]:
 
 
 def cells_of(lines: Sequence[Line]) -> list[Cell]:
-    """All cells, each behind the one that it follows on the worker that has the most."""
+    """All cells, in the order of the worker with the most cells, with those of the others merged in."""
     merged: list[Cell] = []
     for _, line in sorted(lines, key=lambda each: len(each[1]), reverse=True):
         known, place = set(merged), 0

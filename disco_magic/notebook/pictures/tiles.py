@@ -1,4 +1,4 @@
-"""What several workers have of one register, side by side: equal things once, what differs marked."""
+"""Tiles of several workers side by side: equal contents once, differing ones marked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _Thing = TypeVar("_Thing")
 
-# In the tile itself: of a notebook that is not trusted yet, front ends leave out style elements and SVG tags.
-# For the same reason there is a blank after every text of a drawing, so that numbers do not run into another.
+# Inline, because front ends remove style elements and SVG tags from notebooks that are not trusted yet. That
+# is also why every text of a drawing ends with a blank: numbers would run together.
 _BESIDE: Final = "display:inline-block;vertical-align:top;margin:0 18px 6px 0"
 
 
@@ -35,7 +35,7 @@ class Likeness:
 
     @property
     def marked(self) -> frozenset[int]:
-        """The odd ones, if any two workers agree at all; where each has its own shard, nobody stands out."""
+        """The odd workers, if any two workers agree; if each has its own shard, none stands out."""
         return self.odd if len(self.groups) < sum(map(len, self.groups.values())) else frozenset()
 
 
@@ -53,10 +53,10 @@ def tiles_html(
     size: tuple[int, int],
     top: int = 0,
 ) -> str:
-    """A tile per worker; `draw` gives one's HTML, a text (why there is nothing to draw) is shown in a box.
+    """A tile per worker, with HTML from `draw`; a text, why there is nothing to draw, is shown in a box.
 
-    What most workers have is drawn for the first of them, the others refer to it. Boxes are of `size` (width
-    and height in pixels) and begin `top` pixels below the worker's name.
+    The content that most workers have is drawn for the first of them, and the others refer to it. Boxes have
+    `size` (width and height in pixels) and begin `top` pixels below the worker's name.
     """
     tiles = []
     for worker, thing in things.items():

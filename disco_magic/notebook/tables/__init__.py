@@ -1,1 +1,1 @@
-"""How results, registers, numbers and what was found look. Never talks to workers."""
+"""Results, registers, statistics and findings as tables. Never talks to workers."""

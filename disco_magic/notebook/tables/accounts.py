@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.stats import SessionStats, WorkerStats
 
-# Told apart by texture too, not by colour alone.
+# They also differ in texture, not in colour alone.
 RUNNING: Final = "#2e8b57"
 WAITING: Final = "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"
 _PARTS: Final = (("running", RUNNING), ("waiting", WAITING), ("idle", "transparent"))
@@ -27,7 +27,7 @@ _STYLE: Final = table_style(
 
 
 def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
-    """MIME bundle of a session's numbers."""
+    """The MIME bundle of a session's statistics."""
     heads = head_cells((*HEADER, "time"))
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
@@ -43,14 +43,14 @@ def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
 
 
 def _devices(stats: SessionStats) -> str:
-    """A line per GPU under the table."""
+    """A line per GPU, below the table."""
     width = len(HEADER) + 1
     lines = [f'<tr><td class="dim" colspan="{width}">{escape(str(each))}</td></tr>' for each in stats.devices]
     return f"<tfoot>{''.join(lines)}</tfoot>" if lines else ""
 
 
 def swatch(paint: str) -> str:
-    """What a bar's part looks like, for a legend."""
+    """A sample of a bar's fill, for a legend."""
     style = f"display:inline-block;width:1em;height:.8em;border:1px solid;background:{paint}"
     return f'<span style="{style}"></span>'
 
@@ -61,7 +61,7 @@ def _bar_of(worker: WorkerStats) -> str:
 
 
 def bar(parts: Sequence[tuple[str, str, float]], whole_s: float) -> str:
-    """A bar of parts (name, what fills it, seconds) beside each other; `whole_s` is as long as it can be."""
+    """A bar of parts (name, fill, seconds) side by side; `whole_s` seconds would be its full length."""
     said = ", ".join(f"{name} {human_seconds(seconds)}" for name, _, seconds in parts)
     segments = "".join(
         f'<span style="width:{100 * seconds / (whole_s or 1.0):.1f}%;background:{paint}"></span>'

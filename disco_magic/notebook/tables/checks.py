@@ -1,4 +1,4 @@
-"""What a divergence check found, as a table. Never talks to workers."""
+"""The result of a divergence check as a table. Never talks to workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLE: Final = table_style("disco-check")
 
 
 def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
-    """MIME bundle of a report; what differs is marked, not by colour alone."""
+    """The MIME bundle of a report; differences are marked not only by colour."""
     heads = head_cells(_COLUMNS)
     body = "".join(map(_row_html, report.shown))
     caption = escape(f"{report.title}: {report.summary}")

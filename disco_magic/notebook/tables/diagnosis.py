@@ -1,4 +1,4 @@
-"""`session.doctor()` as a table; who keeps others waiting stands out. Never talks to workers."""
+"""`session.doctor()` as a table; workers that keep others waiting stand out. Never talks to workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER: Final = ' class="number"'
 
 
 def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
-    """MIME bundle of who is where."""
+    """The MIME bundle of a diagnosis."""
     blocking = set(diagnosis.blocking())
     heads = head_cells(diagnosis.header)
     body = []

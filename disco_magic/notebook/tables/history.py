@@ -21,7 +21,7 @@ _STYLE: Final = table_style(
 
 
 def history_bundle(history: History, **_: object) -> dict[str, str]:
-    """MIME bundle of a history."""
+    """The MIME bundle of a history."""
     heads = head_cells(HEADER)
     body = "".join(map(_row_html, history.entries))
     remark = f'<tfoot><tr><td class="dim" colspan="{len(HEADER)}">{escape(history.remark)}</td></tr></tfoot>'

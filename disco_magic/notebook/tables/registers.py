@@ -1,4 +1,4 @@
-"""Registers as HTML tables, in light and dark themes. Waits for workers a moment at most."""
+"""Registers as HTML tables, in light and dark themes. Waits a moment for workers at most."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
 
 
 def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
-    """MIME bundle of one register with all that is in it, what `Session.look_into` returns."""
+    """The MIME bundle of one register with its parts, which `Session.look_into` returns."""
     title, left = f"<caption>{escape(parts_caption(parts))}</caption>", left_out(parts, len(parts.shown))
     foot = f'<tfoot><tr><td colspan="{1 + parts.num_workers}">{left}</td></tr></tfoot>' if left else ""
     return {
@@ -52,23 +52,23 @@ def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
 
 
 def row_bundle(row: Row, **_: object) -> dict[str, str]:
-    """MIME bundle of one register, what `DRef.info` returns."""
+    """The MIME bundle of one register, which `DRef.info` returns."""
     return {"text/plain": repr(row), "text/html": _table_html("", [row], "")}
 
 
 def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
-    """MIME bundle of a reference: what it is, and what is known of its register without asking a worker."""
+    """The MIME bundle of a reference, with what is known of its register without asking a worker."""
     text = repr(dref)
     html = f"<code>{escape(text)}</code>"
     try:
         row = dref.info()
-    except (SessionClosed, UsageMistake):  # it is of the past
+    except (SessionClosed, UsageMistake):  # its session has ended or was restarted
         return {"text/plain": text, "text/html": html}
     return {"text/plain": f"{text}\n{row!r}", "text/html": f"{html}{_table_html('', [row], '')}"}
 
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:
-    """The table of all registers; cells that differ from the others are marked, not by colour alone."""
+    """The table of all registers; differing cells are marked not only by colour."""
     title = f"<caption>{escape(caption(snapshot))}</caption>"
     totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'

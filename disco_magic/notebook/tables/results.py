@@ -1,4 +1,4 @@
-"""How a `CellResult` looks: equal values once, under the workers that have them."""
+"""Formats a `CellResult`: equal values once, below the workers that have them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LABEL = "font-family:monospace;opacity:.7"
 
 
 def show_only(result: CellResult, workers: tuple[int, ...] | None) -> None:
-    """Display only these workers' values of `result` from now on; it still holds all of them."""
+    """Let `result` display only the values of these workers; it still holds all of them."""
     if workers is not None:
         _filters[result] = workers
 
@@ -38,7 +38,7 @@ def is_empty(result: CellResult) -> bool:
 
 
 def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
-    """MIME bundle of a result: text always, HTML if any value has a richer form than text.
+    """The MIME bundle of a result: always text, and HTML if any value has a richer form.
 
     Never talks to workers: values were rendered on them when the cell ended.
     """
@@ -49,20 +49,20 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     if full and all(_is_markdown(data) for _, data in full):
         texts = [f"`{ranges(workers)}`\n\n{data[_MARKDOWN]}" for workers, data in full]
         texts += [f"`{line}`" for line in apart]
-        bundle[_MARKDOWN] = "\n\n".join(texts)  # which the front end typesets
+        bundle[_MARKDOWN] = "\n\n".join(texts)  # typeset by the front end
     elif any(set(data) - _TEXT for _, data in groups):
         bundle["text/html"] = _html(full) + "".join(f"<div>{_faint(line)}</div>" for line in apart)
     return bundle
 
 
 def _is_markdown(data: Mapping[str, Any]) -> bool:
-    """Whether that is its richest form, and can stand before others: no block of code swallows them."""
+    """Whether Markdown is the richest form, and has no open code block that would swallow the next one."""
     text = data.get(_MARKDOWN)
     return text is not None and not _RICHER & set(data) and len(_FENCE.findall(text)) % 2 == 0
 
 
 def _html(groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]) -> str:
-    """Values side by side, as many as there is room for; figures as at the end of a cell."""
+    """Values side by side as space permits; figures as at the end of a cell."""
     if len(groups) > 1 and all(is_picture(data, {}) for _, data in groups):
         pictures = [(workers, Item("picture", data=dict(data))) for workers, data in groups]
         return gallery(pictures, _label)["text/html"]
@@ -75,7 +75,7 @@ def _groups(result: CellResult) -> list[tuple[tuple[int, ...], Mapping[str, Any]
 
 
 def _has_content(data: Mapping[str, Any]) -> bool:
-    """Whether there is something to show; a value that displayed itself left an empty text."""
+    """Whether there is something to show; a value that displayed itself has an empty text."""
     return any(data.values())
 
 
@@ -92,7 +92,7 @@ def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:
 
 
 def _body(data: Mapping[str, Any]) -> str:
-    """The richest form that fits into HTML. LaTeX stays as it is: notebooks typeset it inside HTML."""
+    """The richest form that fits into HTML. LaTeX stays unchanged: notebooks typeset it inside HTML."""
     for mime in ("text/html", "image/svg+xml"):
         if mime in data:
             return str(data[mime])
@@ -109,5 +109,5 @@ def _text(data: Mapping[str, Any]) -> str:
 
 
 def _base64(image: bytes | str) -> str:
-    """IPython's formatters give bytes or, already encoded, text."""
+    """Base64 of an image, which IPython's formatters return as bytes or as encoded text."""
     return base64.b64encode(image).decode() if isinstance(image, bytes) else image.strip()

@@ -1,4 +1,4 @@
-"""How a cell on its way stands, in words: where each worker is in it, for how long; how it ended."""
+"""The state of a cell in words: where each worker is in it and for how long, or how it ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 HEADER: Final = ("cell", "workers", "state", "time")
 _STOPPING: Final = "being stopped with its session"
 MOST: Final = 10
-"""Cells that have ended in one list; of more the last ones."""
+"""Most ended cells in a list; the last ones are shown."""
 
 _STYLE: Final = table_style(
     "disco-cells",
@@ -33,16 +33,15 @@ _STYLE: Final = table_style(
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One cell.
+    """The state of one cell.
 
     Attributes:
         label: ``Cell In[7]``.
-        workers: those that run it.
+        workers: the workers that run it.
         state: ``"queued"``: no worker has begun it; ``"running"``, ``"done"``, ``"failed"``,
             ``"cancelled"``.
-        groups: workers in the same state, and that state in words.
-        seconds: since it was sent; of one that has ended how long the slowest worker took, None if nobody
-            knows.
+        groups: workers in the same state, with that state in words.
+        seconds: time since it was sent; of an ended cell, the time of the slowest worker, None if unknown.
         queued: workers that have not begun it.
     """
 
@@ -55,7 +54,7 @@ class Standing:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no worker is in it any more."""
+        """Whether all workers have ended the cell."""
         return self.state in ("done", "failed", "cancelled")
 
     @property
@@ -79,11 +78,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Standings:
-    """Several cells, the oldest first; shows itself as a table.
+    """The states of several cells, the oldest first; shows itself as a table.
 
     Attributes:
-        title: what they are.
-        cells: how each stands.
+        title: the title of the table.
+        cells: the state of each cell.
     """
 
     title: str
@@ -114,7 +113,7 @@ def _cell_html(cell: Standing) -> str:
 
 
 def standings_of(handles: Iterable[CellHandle]) -> Standings | None:
-    """The cells that run, and those that ended and that nobody has asked about; None if there are none."""
+    """The running cells, and ended ones whose outcome was not asked for; None if there are none."""
     found = [(standing_of(handle), handle.asked) for handle in sorted(handles, key=lambda each: each.sent_s)]
     running = [cell for cell, _ in found if not cell.has_ended]
     ended = [cell for cell, asked in found if cell.has_ended and not asked]
@@ -129,14 +128,14 @@ def standings_of(handles: Iterable[CellHandle]) -> Standings | None:
 
 
 def standing_of(handle: CellHandle) -> Standing:
-    """How one cell stands now. Waits for no worker."""
+    """The current state of one cell. Waits for no worker."""
     if handle.done():
         return _ended(handle)
     pending = handle.pending
     for_s = time.perf_counter() - handle.sent_s
     try:
         positions = () if pending.is_outlived else pending.session.doctor().positions
-    except SessionClosed:  # between the two looks
+    except SessionClosed:  # the session ended just now
         positions = ()
     if not positions:
         return Standing(pending.label, pending.workers, "running", ((pending.workers, _STOPPING),), for_s)
@@ -151,7 +150,7 @@ def _is_behind(handle: CellHandle, position: Position) -> bool:
     """Whether a worker has not begun the cell."""
     if position.worker in handle.finished:
         return False
-    # Not by its label: cells that one cell of the notebook has sent have the same.
+    # Not by its label: all cells that one cell of the notebook sends have the same one.
     return position.state in ("idle", "queued") or position.seq != handle.pending.seq
 
 
@@ -180,7 +179,7 @@ def _ended(handle: CellHandle) -> Standing:
         groups = _alike((worker, told.get(worker, "done")) for worker in pending.workers)
     elif error is not None:
         line = words(error).partition("\n")[0]
-        if isinstance(error, KeyboardInterrupt):  # where all were then is told once, as it is raised
+        if isinstance(error, KeyboardInterrupt):  # its message, with all positions, is shown when raised
             line = line.partition(". ")[0]
         groups = ((pending.workers, f"{class_name(error)}: {line}"),)
     state = "done" if error is None else "cancelled" if cancelled else "failed"
@@ -188,7 +187,7 @@ def _ended(handle: CellHandle) -> Standing:
 
 
 def _failed(text: str) -> str:
-    """What failed, in words; a stop that somebody has wished for is no failure."""
+    """The failure in words; an intended stop is not called a failure."""
     kind, _, why = text.partition(": ")
     if kind != WorkerInterrupt.__name__:
         return f"failed: {text}"
@@ -196,5 +195,5 @@ def _failed(text: str) -> str:
 
 
 def _alike(states: Iterable[tuple[int, str]]) -> tuple[tuple[tuple[int, ...], str], ...]:
-    """Workers in the same state together, in the order of their first one."""
+    """Group workers by state, in the order of their first one."""
     return tuple((tuple(ids), said) for said, ids in who_has(states).items())

@@ -1,7 +1,7 @@
-"""``%%disco --time``: how long a cell took each worker, how much of that was waiting, and who was last.
+"""``%%disco --time``: each worker's time in a cell, how much of it was waiting, and the straggler.
 
-The loads that are compared are the seconds of *computing*: what a worker did while it was not asleep in a
-collective for others. Seconds of all are equal where a collective ends the cell, however uneven the work was.
+The compared load is the *computing* time: the time in which a worker was not asleep in a collective, waiting
+for others. Total times are equal if a collective ends the cell, however uneven the work was.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 HEADER: Final = ("worker", "total", "computing", "waiting")
 NOISE: Final = 0.05
-"""Workers that differ by less, as a part of the longest time, are called equally fast."""
+"""Workers whose times differ by less than this share of the longest are called equally fast."""
 NOISE_S: Final = 5e-3
-"""Nor are fewer seconds than this: four threads begin a cell up to three milliseconds apart."""
+"""Smaller differences in seconds do not count either: four threads begin a cell up to 3 ms apart."""
 _WIDTH: Final = 24
 _LAST: Final = "last"
 _STYLE: Final = table_style(
@@ -41,13 +41,13 @@ _STYLE: Final = table_style(
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """One worker in one cell; seconds.
+    """The times of one worker in one cell, in seconds.
 
     Attributes:
         worker: its id.
-        total_s: from its beginning to its end.
-        waiting_s: of that asleep in collectives and `recv`, for others.
-        came_last: to how many collectives it came as the last one.
+        total_s: from the beginning to the end.
+        waiting_s: of that, asleep in collectives and `recv`, waiting for others.
+        came_last: number of collectives to which it came last.
         others_waited_s: how long the others waited for it there, all together.
     """
 
@@ -59,18 +59,18 @@ class WorkerTime:
 
     @property
     def computing_s(self) -> float:
-        """The rest: everything but waiting, so also reading files, and waiting for the interpreter's lock."""
+        """Everything except waiting for others, so also reading files and waiting for the GIL."""
         return max(0.0, self.total_s - self.waiting_s)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CellTimes:
-    """The times of one cell; shows itself as a line where workers do not differ, else as a table.
+    """The times of one cell; shows itself as a line if workers do not differ, else as a table.
 
     Attributes:
         label: ``Cell In[7]``.
         workers: one per worker that ran it.
-        collectives: to how many collectives all members came.
+        collectives: number of collectives to which all members came.
         remark: what is missing, in words; empty if nothing is.
     """
 
@@ -81,20 +81,20 @@ class CellTimes:
 
     @property
     def imbalance(self) -> float:
-        """The load imbalance: longest / mean computing time - 1. 0 is perfect, 1 twice as long as needed."""
+        """The load imbalance: longest / mean computing time - 1. 0 is perfect, 1 takes twice the mean."""
         mean = self._mean_s
         return max(each.computing_s for each in self.workers) / mean - 1 if mean else 0.0
 
     @property
     def is_even(self) -> bool:
-        """Whether the workers differ by no more than measurements do."""
+        """Whether the workers differ by no more than measurement noise."""
         longest = max(each.total_s for each in self.workers)
         limit = max(NOISE_S, NOISE * longest)
         return all(_spread(times) <= limit for times in self._columns())
 
     @property
     def last(self) -> WorkerTime | None:
-        """The straggler: for whom the others waited longest, or who computed longest; None: nobody is."""
+        """The straggler: the worker that others waited for longest, or that computed longest; or None."""
         waits = [each.others_waited_s for each in self.workers]
         if max(waits) > NOISE_S:
             if not stands_out(waits):
@@ -106,7 +106,7 @@ class CellTimes:
 
     @property
     def sentence(self) -> str:
-        """How uneven the work was, and who was last."""
+        """The load imbalance and the straggler in words."""
         last, imbalance = self.last, f"load imbalance {100 * self.imbalance:.0f} %"
         if last is None:
             return f"{imbalance}; no worker stands out"
@@ -123,7 +123,7 @@ class CellTimes:
         return sum(each.computing_s for each in self.workers) / len(self.workers)
 
     def line(self) -> str:
-        """All workers in one line, for those that do not differ."""
+        """All workers in one line, if they do not differ."""
         total, _, waiting = self._columns()
         text = f"time {ranges([each.worker for each in self.workers])} {_from_to(total)}"
         return text if max(waiting) < NOISE_S else f"{text}, of that {_from_to(waiting)} waiting for others"
@@ -191,10 +191,10 @@ def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, flo
     """The times of one cell that has ended.
 
     Args:
-        timeline: the session's.
-        seq: number of the cell's command.
-        label: what the cell is called.
-        elapsed: worker -> seconds, of those that ran it.
+        timeline: the session's timeline.
+        seq: sequence number of the cell's command.
+        label: the cell's label.
+        elapsed: worker -> seconds, for the workers that ran it.
     """
     cells = {span.worker: span for span in timeline.spans if span.kind == "cell" and span.seq == seq}
     met = tuple(span for span in timeline.spans if span.meeting is not None and span.meeting[1] == seq)
@@ -210,12 +210,12 @@ def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, flo
 
 
 def _waited(cell: Span | None) -> float:
-    """Of a cell; None if its record went with a restart."""
+    """Seconds of waiting in a cell; 0 if its record was lost in a restart."""
     return 0.0 if cell is None or cell.waited_s is None else cell.waited_s
 
 
 def _duration(seconds: float) -> str:
-    """Three digits also of short ones, which `human_seconds` rounds to tenths of a millisecond."""
+    """Three digits even for short times, which `human_seconds` rounds to tenths of a millisecond."""
     if seconds >= 0.9995:
         return human_seconds(seconds)
     return (

@@ -1,4 +1,4 @@
-"""Registers in short: a row per value, with the workers that hold it. Never talks to workers."""
+"""A short list of registers: a row per value, with the workers that hold it. Never talks to workers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 HEADER: Final = ("register", "workers", "type", "value", "size")
 SHOWN: Final = 4
-"""Values of one register that are shown; where there are more, the last row says how many."""
+"""Most values of one register that are shown; the last row says how many more there are."""
 
 _STYLE: Final = table_style("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What some workers hold under one name, equal as far as can be told."""
+    """The value that some workers hold under one name, equal as far as is known."""
 
     workers: tuple[int, ...]
     info: RegisterInfo
@@ -43,13 +43,13 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One register on those workers that were asked about.
+    """One register on the selected workers.
 
     Attributes:
         name: its name.
-        holders: those that have it.
-        holdings: what they hold, equal values once, in the order of their first workers.
-        differs: whether any of them is known to hold another value, or none.
+        holders: the workers that have it.
+        holdings: their values, equal ones once, in the order of their first workers.
+        differs: whether any worker is known to hold another value, or none.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Listing:
     """The registers of some workers by name; shows itself as a table, what ``%disco whos`` prints.
 
     Attributes:
-        title: how many there are, and how many differ; or that there is none.
-        workers: those that were asked about.
-        registers: what they hold.
+        title: how many registers there are, and how many differ; or that there is none.
+        workers: the selected workers.
+        registers: their registers.
     """
 
     title: str
@@ -98,12 +98,12 @@ class Listing:
 
 
 def listing_of(snapshot: SessionSnapshot, workers: Sequence[int], types: Sequence[str] = ()) -> Listing:
-    """What some workers hold, by name.
+    """List the registers of some workers, by name.
 
     Args:
-        snapshot: of all workers.
-        workers: whose registers are listed.
-        types: names of classes or dtypes; only registers that are of one of them on one of these workers.
+        snapshot: the registers of all workers.
+        workers: the workers whose registers are listed.
+        types: names of classes or dtypes; only registers with one of them on one of these workers.
     """
     rows = [row.of(workers) for row in snapshot.rows]
     held = [row for row in rows if any(_is_of(cell, types) for cell in row.cells)]

@@ -20,18 +20,27 @@ that, of a cell that was cancelled or whose time is over, for 10 s.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from queue import Empty
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from disco_magic.functions.stepping import ask
+from disco_magic.errors import SessionClosed, UnknownName
+from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
+from disco_magic.session.halfway import halfway, may_be_sharded
+from disco_magic.session.judging import Judging
+from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
-from disco_magic.session.stop_words import StopWords
+from disco_magic.session.sigint import interrupt
+from disco_magic.session.stop_words import Stopped, between_steps, given_up, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.messages import CellDone
+    from disco_magic.errors import Failure
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.failures import Unheard
 
 _SIGINTS_TO_INSIST = 2
@@ -39,15 +48,97 @@ _SIGINTS_TO_GIVE_UP = 3
 _LOOKS_TO_GIVE_UP = 100
 
 
-class Stopping(StopWords):
+class Stopping(Judging):
     """Mixed into `PendingCell`, which has these attributes."""
 
+    workers: tuple[int, ...]
     _orphan: Callable[[Unheard], None]
 
     def __init__(self) -> None:
         super().__init__()
+        self._was_stopped = False
+        self._unbegun: set[int] = set()  # those who had not begun when it was withdrawn
+        self._replaced: set[int] = set()
+        self._before: list[str] | None = None  # what Ctrl-C has stopped, too
+        self._spared: list[str] = []  # what goes on although it was sent before
+        self._then: Diagnosis | None = None  # where everybody was when it struck
+        self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
         self._sigints = 0
         self._is_patient = True  # with those who clean up
+
+    def ending(self) -> str:
+        """When it will end, if it was asked to end between two steps; else ""."""
+        last = self._last_step
+        return "" if last is None else f"ends after step {last:,} \u00b7 press again to stop at once"
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether it was stopped before any worker had begun it."""
+        return self._stopped().was_withdrawn
+
+    def between_steps(self) -> KeyboardInterrupt:
+        """The error of a cell that has ended so, or by itself before the next step."""
+        stop = self._stopped()
+        if self._ended is not None and not stop.failures:
+            return interrupt(self._as_it_ended())
+        return interrupt(between_steps(stop, done(self.session.id, self.workers, self.seq)))
+
+    def interrupted(self) -> KeyboardInterrupt:
+        """The error of a cell that Ctrl-C has stopped, or was to."""
+        by_itself = self._ended is not None and not self._was_stopped
+        if by_itself and not self._stopped().failures:  # nor by what stopped others
+            return interrupt(self._as_it_ended())
+        return interrupt(self._stopped_sentence())
+
+    def late(self, limit: Limit, then: Diagnosis, failed: Sequence[Failure] = ()) -> BaseException:
+        """The error of a cell that was stopped because time ran out.
+
+        `then` and `failed`: who was where, and what had failed in it, before it was stopped.
+        """
+        if self._struck:
+            return self.interrupted()
+        meanwhile = sentence(failed)
+        if not self._ended:
+            late = f"{self.label} took longer than {limit} and does not end"
+            return tell(self.session.too_late(late, further=meanwhile), failed)
+        stop = self._stopped()
+        if stop.was_withdrawn:
+            late = f"{self.label} did not begin within {limit} and was withdrawn"
+        else:
+            late = f"{self.label} took longer than {limit} and was stopped"
+        further = "\n".join(filter(None, (meanwhile, given_up(stop))))
+        return tell(self.session.too_late(late, then, further), failed)
+
+    def _as_it_ended(self) -> str:
+        return f"{self.label} was interrupted as it ended"
+
+    def _stopped_sentence(self) -> str:
+        if not self._ended:
+            return f"{self.label} was stopped and does not end; {self.session.doctor()}"
+        stop = self._stopped()
+        return told(stop, "" if stop.was_withdrawn else self._halfway())
+
+    def _halfway(self) -> str:
+        """What to say of what it may have left in the midst of something."""
+        if not may_be_sharded() or self.is_outlived:
+            return ""
+        with suppress(SessionClosed, UnknownName):  # meanwhile
+            return halfway(self.session)
+        return ""
+
+    def _stopped(self) -> Stopped:
+        replies = {} if self._ended is None else self._ended.replies
+        failures = (cast("CellDone", reply).failure for reply in replies.values())
+        return Stopped(
+            self.label,
+            self.workers,
+            [each for each in failures if each is not None],
+            frozenset(self._unbegun),
+            frozenset(self._replaced),
+            self._before or [],
+            self._spared,
+            self._then,
+        )
 
     def _ask(self) -> bool:
         """Ask its workers to end after the same step, if it is in loops of steps; whether they will."""

@@ -47,8 +47,8 @@ _PAUSE_S: Final = 0.5e-3
 _OFTEN: Final = 2000
 _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
-# Of the time that a turn lasts, so much is for striking others after the first.
-_OF_A_TURN: Final = 0.5
+# Of the time that a slice lasts, so much is for striking others after the first.
+_OF_A_SLICE: Final = 0.5
 # Threads that contend for a lock let go of the interpreter just where they wait for it. Who looks then finds
 # them nowhere else, unless they have to let go at any instruction.
 _ANYWHERE_S: Final = 1e-6
@@ -143,14 +143,14 @@ def _has_begun_only(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[max(0, frame.f_lasti)]] == "RESUME"
 
 
-class _Turn(threading.local):
-    """The calling thread's turn at the interpreter: for a switch interval nobody asks for its lock."""
+class _Slice(threading.local):
+    """The calling thread's time slice at the interpreter: for a switch interval nobody asks for its lock."""
 
     _began_s = -inf
 
     def take(self) -> None:
         """Begin one, unless that was a moment ago: where others compute each of them has one before."""
-        if perf_counter() - self._began_s >= _OF_A_TURN * sys.getswitchinterval():
+        if perf_counter() - self._began_s >= _OF_A_SLICE * sys.getswitchinterval():
             pause(_A_MOMENT_S)
             self._began_s = perf_counter()
 
@@ -159,7 +159,7 @@ class _Turn(threading.local):
         self._began_s = -inf
 
 
-_turn: Final = _Turn()
+_slice: Final = _Slice()
 
 
 def strike(thread_id: int) -> bool:
@@ -173,7 +173,7 @@ def strike(thread_id: int) -> bool:
     def may_be_struck() -> bool:
         return not is_fragile(frame_of(thread_id))
 
-    _turn.take()
+    _slice.take()
     return may_be_struck() and injection.inject(thread_id, may_be_struck)
 
 
@@ -200,4 +200,4 @@ class Pursuit:
                     pause(_PAUSE_S)
             else:
                 pause(_SELDOM_S)
-            _turn.end()  # who waits for the lock since then asks for it at once
+            _slice.end()  # who waits for the lock since then asks for it at once

@@ -20,13 +20,13 @@ class Switching:
     """The shortest interval that anybody holds; what there was before, when nobody does."""
 
     def __init__(self) -> None:
-        self._turn = new_rlock()
+        self._lock = new_rlock()
         self._held: dict[object, float] = {}
         self._before = 0.0
 
     def hold(self, owner: object, seconds: float) -> None:
         """Let it be `seconds` at the most, until `owner` releases it; what it holds already stays."""
-        with self._turn:
+        with self._lock:
             if not self._held:
                 self._before = sys.getswitchinterval()
             if self._held.setdefault(owner, seconds) <= min(self._held.values()):
@@ -34,7 +34,7 @@ class Switching:
 
     def release(self, owner: object) -> None:
         """Hold it no more. Idempotent."""
-        with self._turn:
+        with self._lock:
             if self._held.pop(owner, None) is not None:
                 sys.setswitchinterval(min(self._held.values(), default=self._before))
 

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.turns import TURNS
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,19 +25,19 @@ _WHAT: Final = "models are made or loaded"
 
 
 def fit_transformers(module: ModuleType) -> Callable[[], None]:
-    """Let workers load models in turn; `module` is ``transformers.modeling_utils``."""
-    return replace_all([_in_turn(module.PreTrainedModel, name) for name in _LOADING])
+    """Let workers load models one after the other; `module` is ``transformers.modeling_utils``."""
+    return replace_all([_one_at_a_time(module.PreTrainedModel, name) for name in _LOADING])
 
 
-def _in_turn(model: type, name: str) -> Replaced:
+def _one_at_a_time(model: type, name: str) -> Replaced:
     @wraps(vars(model)[name].__func__)
     def load(cls: type, *args: Any, **options: Any) -> Any:
         together = any(options.get(each) is not None for each in _TOGETHER)
         if together:
             return replaced.below.__get__(None, cls)(*args, **options)
-        with TURNS.taken(_WHAT):
+        with WORKER_MUTEX.taken(_WHAT):
             made = replaced.below.__get__(None, cls)(*args, **options)
-        TURNS.await_others()  # else what it makes next would be as others load
+        WORKER_MUTEX.await_others()  # else what it makes next would be as others load
         return made
 
     replaced = Replaced(model, name, classmethod(load))
@@ -45,14 +45,14 @@ def _in_turn(model: type, name: str) -> Replaced:
 
 
 def fit_accelerate_models(module: ModuleType) -> Callable[[], None]:
-    """Let workers make empty models in turn; `module` is ``accelerate.big_modeling``."""
+    """Let workers make empty models one after the other; `module` is ``accelerate.big_modeling``."""
 
     @contextmanager
     @wraps(module.init_on_device)
     def init_on_device(*args: Any, **options: Any) -> Iterator[Any]:
-        with TURNS.taken(_WHAT), replaced.below(*args, **options) as given:
+        with WORKER_MUTEX.taken(_WHAT), replaced.below(*args, **options) as given:
             yield given
-        TURNS.await_others()
+        WORKER_MUTEX.await_others()
 
     replaced = Replaced(module, "init_on_device", init_on_device)
     return replace_all([replaced])

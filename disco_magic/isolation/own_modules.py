@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
 from disco_magic.isolation import programs, sources
-from disco_magic.isolation.import_turns import Turn
+from disco_magic.isolation.import_locks import ImportLock
 from disco_magic.isolation.imported import find_beside
 from disco_magic.isolation.standing_modules import (
     LOCK,
@@ -74,7 +74,7 @@ class Importer(Imports):
         self._shared: set[str] = set()  # what of the user's it does not import for itself
         self._met: set[str] = set()  # of these, what programs have imported
         self._is_own: dict[str, bool] = {}  # by the first part of a name
-        self._turns: dict[str, Turn] = {}
+        self._locks: dict[str, ImportLock] = {}
         self._running: set[str] = set()
         self._builtins: dict[str, Any] = {}
         self.is_over = False
@@ -152,8 +152,8 @@ class Importer(Imports):
                 return found
             self.modules.pop(name, None)  # somebody has taken it out, to have it executed again
         with LOCK:
-            turn = self._turns.setdefault(name, Turn(name))
-        with turn:  # else who waits for the others waits for this one
+            lock = self._locks.setdefault(name, ImportLock(name))
+        with lock:  # else who waits for the others waits for this one
             found = self.modules.get(name)
             return self._find(name) if found is None else found
 

@@ -65,10 +65,10 @@ class StateFunction(StandIn):
         return call(*args, **kwargs)
 
 
-class _Turn(RLock):  # type: ignore[misc]  # at run time it may be derived from
+class _LockOfNumpy(RLock):  # type: ignore[misc]  # at run time it may be derived from
     """The lock of NumPy's one state: who has it finds there what it is to draw from.
 
-    A worker's state stays in it until somebody else's turn; what gives the lock back is C code, so that
+    A worker's state stays in it until somebody else takes it; what gives the lock back is C code, so that
     nothing strikes in between. Workers are not struck in ``__enter__``, see `fragile`.
 
     Args:
@@ -82,7 +82,7 @@ class _Turn(RLock):  # type: ignore[misc]  # at run time it may be derived from
     def __init__(self, everyones: Any, whose: Callable[[], Any]) -> None:
         self._everyones, self._whose = everyones, whose
         self._of_process: Any = None
-        self._is_changing = False  # since 2.4 NumPy takes a turn for that, too
+        self._is_changing = False  # since 2.4 NumPy takes it for that, too
         self.tenant: Any = None
 
     def __enter__(self) -> bool:  # type: ignore[override]  # that of `acquire`
@@ -121,7 +121,7 @@ class _OfNumpy(PerWorker[Any]):
         super().__init__(self._begin)
         self._module = module
         self._everyones = everyones = module._rand  # noqa: SLF001 - its methods are the module's functions
-        self._turn = _Turn(everyones, super().mine)
+        self._lock = _LockOfNumpy(everyones, super().mine)
         self._first: Any = module.get_bit_generator()
         self._lent: Any = None
 
@@ -131,16 +131,16 @@ class _OfNumpy(PerWorker[Any]):
     def mine(self) -> Any:
         """That of the calling worker, with what it has drawn by itself."""
         found = super().mine()
-        if found is not None and found is self._turn.tenant:
+        if found is not None and found is self._lock.tenant:
             self.settle()
         return found
 
-    def in_turn(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def locked(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """`call`, as who waits for those who are drawing."""
 
         def waiting(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            with self._turn:
+            with self._lock:
                 return call(*args, **kwargs)
 
         return waiting
@@ -150,13 +150,13 @@ class _OfNumpy(PerWorker[Any]):
         _as_nobody(self._wait)
 
     def _wait(self) -> None:
-        with self._turn:
+        with self._lock:
             pass
 
     def lend(self) -> None:
         """From here on it draws from that of whoever has it draw."""
         self._first = self._module.get_bit_generator()
-        self._lent = _with_lock(type(self._first), self._turn)
+        self._lent = _with_lock(type(self._first), self._lock)
         _as_nobody(self._initialize, self._lent)
 
     def end(self) -> None:
@@ -176,7 +176,7 @@ def _as_nobody(act: Callable[..., None], *args: Any) -> None:
     Context().run(act, *args)
 
 
-def _with_lock(kind: Any, lock: _Turn) -> Any:
+def _with_lock(kind: Any, lock: _LockOfNumpy) -> Any:
     """A bit generator of that kind with another lock."""
 
     def reduce(self: Any) -> Any:
@@ -249,7 +249,7 @@ def fit_numpy(module: Any) -> Callable[[], None]:
     for name in module.__all__:
         method, first = _NO_METHODS.get(name, name), getattr(module, name)
         if hasattr(module.RandomState, method):
-            others = states.in_turn(first) if name in _HASTY else None
+            others = states.locked(first) if name in _HASTY else None
             ours.append(standing(StateFunction, first, "numpy.random", method, states, others))
     functions = [Replaced(place, each.name, each) for place in (module, module.mtrand) for each in ours]
     states.lend()

@@ -19,7 +19,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import spec_of
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.isolation import sources
-from disco_magic.isolation.turns import TURNS
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
     import types
@@ -42,7 +42,7 @@ class _Reloaded(NamedTuple):
     taken: dict[int, int]
 
 
-# Whoever has the turn uses it.
+# Whoever has the mutex uses it.
 _reloaded: Final[WeakKeyDictionary[types.ModuleType, _Reloaded]] = WeakKeyDictionary()
 
 
@@ -51,10 +51,10 @@ def fit_reload(module: types.ModuleType) -> Callable[[], None]:
 
     @wraps(importlib.reload)
     def reload(module: types.ModuleType) -> types.ModuleType:
-        if _is_importing():  # it holds an import's lock, for which who has the turn may wait
+        if _is_importing():  # it holds an import's lock, for which who has the mutex may wait
             return replaced.below(module)  # type: ignore[no-any-return]
-        with TURNS.taken("modules are reloaded"):
-            return _in_turn(replaced.below, module)
+        with WORKER_MUTEX.taken("modules are reloaded"):
+            return _reloaded_once(replaced.below, module)
 
     replaced = Replaced(module, "reload", reload)
     return replace_all([replaced])
@@ -71,7 +71,7 @@ def _is_importing() -> bool:
     return False
 
 
-def _in_turn(
+def _reloaded_once(
     below: Callable[[types.ModuleType], types.ModuleType], module: types.ModuleType
 ) -> types.ModuleType:
     me, spec = calling_worker(), spec_of(module)

@@ -163,25 +163,25 @@ class ThreadLauncher(Onlooker):
         A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
         In a restart some are not there yet: they have nothing to execute.
         """
-        chosen = self._in_turn(workers)
+        chosen = self._own_last(workers)
         for number in chosen:
             self.workers[number].claim(through)
         return [number for number in chosen if self.workers[number].strike()]
 
     def skip(self, through: int, workers: Sequence[int]) -> None:
         """See `Launcher.skip`."""
-        for number in self._in_turn(workers):
+        for number in self._own_last(workers):
             self.workers[number].skip(through)
 
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
         """End cell `seq` on `workers`, or let it not begin; who had not begun it. As `interrupt`."""
-        chosen = {number: self.workers[number].claim_cell(seq) for number in self._in_turn(workers)}
+        chosen = {number: self.workers[number].claim_cell(seq) for number in self._own_last(workers)}
         for number, (_, claimed) in chosen.items():
             if claimed:
                 self.workers[number].strike()
         return [number for number, (unbegun, _) in chosen.items() if unbegun]
 
-    def _in_turn(self, workers: Sequence[int]) -> list[int]:
+    def _own_last(self, workers: Sequence[int]) -> list[int]:
         """Those of `workers` that are there, the calling thread's own last."""
         me, there = threading.get_ident(), dict(enumerate(self.workers))
         return sorted(there.keys() & workers, key=lambda number: (there[number].lane.thread_id == me, number))

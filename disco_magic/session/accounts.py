@@ -41,7 +41,7 @@ class Accounts(Dispatch):
             to_all = self.ledger.seq - self._partial
             return launcher.backlog(), [to_all + others for others in self._partial_to]
 
-        backlog, sent = self._turn(act)
+        backlog, sent = self._locked(act)
         outstanding = list(map(min, sent, backlog))
         return SessionStats(
             self.id,

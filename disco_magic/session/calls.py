@@ -113,11 +113,11 @@ class Calls(Syncing):
         """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
         if self.ledger.seq >= self._pace_at:
             self.keep_pace()
-        turn = self._turn
-        with turn.lock:
-            if turn.taken:
-                turn.refuse()
-            turn.taken = True
+        locked = self._locked
+        with locked.lock:
+            if locked.taken:
+                locked.refuse()
+            locked.taken = True
             try:
                 if self.closed or life is not self.life:
                     self._refuse()
@@ -154,7 +154,7 @@ class Calls(Syncing):
                         break
                     raise
             finally:
-                turn.taken = False
+                locked.taken = False
         return dref
 
     def _places(self) -> list[Device]:

@@ -236,11 +236,11 @@ class Cells(Failures):
 
         if inbox is not None:
             attended = inbox
-            return self._turn(lambda: act(attended))
+            return self._locked(lambda: act(attended))
         sent: list[PendingCell] = []
         try:
             with attentive() as attended:
-                sent.append(self._turn(lambda: act(attended)))
+                sent.append(self._locked(lambda: act(attended)))
             if not take_sigint(attended):
                 return sent[0]
         except KeyboardInterrupt:  # between the handler's end and the caller's hands

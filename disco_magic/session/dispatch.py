@@ -48,7 +48,7 @@ class Dispatch(Queues):
         """Send ``make(seq, kills)`` to `workers`, None: to all."""
         chosen = workers or self._everybody
         self.keep_pace()
-        self._turn(lambda: self._send(make(*self._ordinal(chosen, life)), chosen))
+        self._locked(lambda: self._send(make(*self._ordinal(chosen, life)), chosen))
 
     def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None, life: Life | None = None) -> DRef:
         """Send ``make(seq, new register, kills)`` to `workers`; the new register's reference."""
@@ -61,7 +61,7 @@ class Dispatch(Queues):
             return dref
 
         self.keep_pace()
-        return self._turn(act)
+        return self._locked(act)
 
     def ask(
         self,
@@ -88,28 +88,28 @@ class Dispatch(Queues):
             self.keep_pace(limit, verb, workers)
         inbox: Inbox = SimpleQueue()
         asked: tuple[Pump, int] | None = None  # a restart begins another life, with equal numbers
-        turn = self._turn
+        locked = self._locked
         try:
-            # `Turn.__call__` written out: workers that a call has woken stand at the interpreter's lock until
-            # this thread waits, and each us of it costs a call + sync several.
-            with turn.lock:
-                if turn.taken:
-                    turn.refuse()
-                turn.taken = True
+            # `RefusingLock.__call__` written out: workers that a call has woken stand at the interpreter's
+            # lock until this thread waits, and each us of it costs a call + sync several.
+            with locked.lock:
+                if locked.taken:
+                    locked.refuse()
+                locked.taken = True
                 try:
                     seq, kills = self._ordinal(workers, life)
                     asked = self._pump, seq
                     self._pump.expect(seq, workers, inbox)
                     self._send(make(seq, kills), workers)
                 finally:
-                    turn.taken = False
+                    locked.taken = False
             item = take(inbox, limit.left(), on_look)
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
             if asked is not None:
                 # All may have replied meanwhile.
-                workers = self._turn(partial(asked[0].forget, asked[1])) or workers
+                workers = self._locked(partial(asked[0].forget, asked[1])) or workers
             if isinstance(error, Empty):
                 raise self._no_answer(verb, workers, limit) from None
             if asked is not None and type(error) is KeyboardInterrupt and not error.args:
@@ -146,7 +146,7 @@ class Dispatch(Queues):
             UsageMistake, SessionClosed: as `own`.
         """
 
-        def act() -> D:  # in a turn: no restart comes between the look and the new reference
+        def act() -> D:  # under the lock: no restart comes between the look and the new reference
             register = self.own(dref)
             if self.closed:
                 self._refuse()
@@ -155,7 +155,7 @@ class Dispatch(Queues):
             dref.life = GIVEN_UP
             return heir
 
-        return self._turn(act)
+        return self._locked(act)
 
     def keep_pace(
         self,
@@ -163,7 +163,7 @@ class Dispatch(Queues):
         verb: str = "a call",
         workers: Sequence[int] | None = None,
     ) -> None:
-        """Wait if one of `workers` is `max_outstanding` commands behind; call it before sending, in no turn.
+        """Wait if one of `workers` is `max_outstanding` commands behind; call it before sending, unlocked.
 
         Looks at the queues only after as many commands as the fullest one had room for then: a controller
         that is not far ahead pays one comparison. Whoever is behind is waited for until it has done all that
@@ -187,7 +187,7 @@ class Dispatch(Queues):
         asked = self._everybody if workers is None else workers
         behind = tuple(worker for worker in asked if backlog[worker] >= self.max_outstanding)
         if behind:
-            marks = self._turn(lambda: [self._mark_of(worker) for worker in behind])
+            marks = self._locked(lambda: [self._mark_of(worker) for worker in behind])
             for mark in marks:
                 item = mark.wait(limit)
                 late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
@@ -203,7 +203,7 @@ class Dispatch(Queues):
         self._pace_at = sent + max(1, self.max_outstanding - max(backlog))
 
     def _mark_of(self, worker: int) -> Mark:
-        """What those wait for who are too far ahead of `worker`; in a turn.
+        """What those wait for who are too far ahead of `worker`; under the lock.
 
         One for all: who gives up and asks again, again and again, would else go further ahead.
         """

@@ -1,7 +1,7 @@
 """References: the controller's handles of registers.
 
 Dropping the last reference frees the register on every worker: the finalizer does one `SimpleQueue.put` and
-nothing else, because it may run at any bytecode of any thread, also while that thread has the session's turn.
+nothing else, because it may run at any bytecode of any thread, also while that thread has the session's lock.
 The next command takes the ids along.
 
 The finalizer is a weak reference's callback that is C code itself, and no `__del__`: a Ctrl-C that strikes in
@@ -73,7 +73,7 @@ class DRef:
         self.session = session
         self.register = register
         self.life = life = session.life
-        self.seq = session.ledger.seq  # references are made in a turn, when their command has its number
+        self.seq = session.ledger.seq  # references are made under the lock, when their command has its number
         drop = Drop(self, life)
         drop.register = register
         session.drops[register] = drop  # a reference that had the register before has given it up with this

@@ -90,9 +90,9 @@ class Ear:
             loop = tasks[0].get_loop()
             main = _waited_for(loop)
             for task in tasks if main is None else (main,):
-                self._asked.append(loop.call_soon_threadsafe(self._turn, task))
+                self._asked.append(loop.call_soon_threadsafe(self._cancel, task))
 
-    def _turn(self, task: Task[Any]) -> None:
+    def _cancel(self, task: Task[Any]) -> None:
         self._asked.clear()
         task.cancel()
 

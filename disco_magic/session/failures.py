@@ -56,12 +56,12 @@ class Failures(Resting):
         """Failures not raised yet, and `further` ones: see `Ledger.take_failures`."""
         if not self._orphans.empty():
             with sigint_held_back():  # it would forget what failed
-                self._turn(self._adopt_all)
-        return self._turn(lambda: self.ledger.take_failures(further))
+                self._locked(self._adopt_all)
+        return self._locked(lambda: self.ledger.take_failures(further))
 
     def give_back(self, failures: Iterable[Failure]) -> None:
         """See `Ledger.give_back`."""
-        self._turn(lambda: self.ledger.give_back(failures))
+        self._locked(lambda: self.ledger.give_back(failures))
 
     def _adopt_all(self) -> None:
         while not self._orphans.empty():
@@ -123,7 +123,7 @@ class Failures(Resting):
 
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
-        # Outside of a turn: whoever answered has told its failures before.
+        # Without the lock: whoever answered has told its failures before.
         if not further and self._orphans.empty() and not self.ledger.has_failures:
             return
         failures, others = self.take_failures(further)

@@ -221,12 +221,12 @@ class Parameters(Calls):
             self._send(Sync(seq, kills, everybody), everybody)
             return pump, seq
 
-        pump, seq = self._turn(act)
+        pump, seq = self._locked(act)
         try:
             while not self._ended(inbox, watch):
                 watch.look()
         finally:
-            self._turn(lambda: pump.forget(seq))
+            self._locked(lambda: pump.forget(seq))
         watch.look()
         self.raise_failures()
 

@@ -59,7 +59,7 @@ class PendingCell(Stopping, HasResult):
         self.workers = workers
         self.label = cell.label
         self.session = session
-        self._life = session.life  # made in the turn that sends it
+        self._life = session.life  # it is sent, and this is made, under the lock
         self._inbox = inbox
         self._values: DRef | None = values
         self._scope = scope

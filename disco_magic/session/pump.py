@@ -2,12 +2,13 @@
 
 ::
 
-    worker thread --deliver(event)--> [turn: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
+    worker thread --deliver(event)--> [lock: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
                                            |--all replies but two: SOON------------> the same queue
     signal handler ------------------------------------------------ INTERRUPT -----> the same queue
 
-The ledger decides in a turn (`turn.py`); the queue is written after it. A waiter blocks in
-``SimpleQueue.get``, which signals and other threads can end, and looks up now and then (`take` says why).
+The ledger decides under the session's lock (`refusing_lock.py`); the queue is written after it. A waiter
+blocks in ``SimpleQueue.get``, which signals and other threads can end, and looks up now and then (`take` says
+why).
 
 A thread that sleeps takes about as long to wake as two idle workers to answer. So the waiter is woken when
 all but two have answered, and wakes while those do: call + sync of four workers 55 us instead of 70, of three
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
     from disco_magic.session.arguments import Limit
-    from disco_magic.session.turn import Turn
+    from disco_magic.session.refusing_lock import RefusingLock
 
 
 class Signal:
@@ -86,31 +87,31 @@ class Pump:
     """Feeds the ledger and wakes waiters; `deliver` may be called from any thread.
 
     Args:
-        ledger: fed in a `turn`.
-        turn: the session's.
+        ledger: fed under `lock`.
+        lock: the session's.
     """
 
-    def __init__(self, ledger: Ledger, turn: Turn) -> None:
+    def __init__(self, ledger: Ledger, lock: RefusingLock) -> None:
         self._ledger = ledger
-        self._turn = turn
+        self._locked = lock
         self._inboxes: dict[int, Inbox | Mark] = {}
 
     def expect(self, seq: int, workers: tuple[int, ...], inbox: Inbox | Mark) -> None:
-        """Put the replies to command `seq` into `inbox`. Call it in a turn, before sending."""
+        """Put the replies to command `seq` into `inbox`. Call it under the lock, before sending."""
         self._ledger.expect(seq, workers)
         self._inboxes[seq] = inbox
         if self._ledger.lost is not None:
             inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
 
     def forget(self, seq: int) -> tuple[int, ...]:
-        """Nobody waits for `seq` any more; returns who had not replied. Call it in a turn."""
+        """Nobody waits for `seq` any more; returns who had not replied. Call it under the lock."""
         missing = self._ledger.forget(seq)
         self._inboxes.pop(seq, None)
         return missing
 
     def excuse(self, replies: Sequence[CellDone]) -> None:
         """Wait no longer for workers that will reply so, late, to a cell."""
-        for inbox, done in self._turn(partial(self._excuse, replies)):
+        for inbox, done in self._locked(partial(self._excuse, replies)):
             inbox.put(done)
 
     def _excuse(self, replies: Sequence[CellDone]) -> Sequence[tuple[Inbox | Mark, Expectation]]:
@@ -119,7 +120,7 @@ class Pump:
 
     def deliver(self, event: Event) -> None:
         """Take an event from a worker."""
-        for inbox, item in self._turn(partial(self._feed, event)):
+        for inbox, item in self._locked(partial(self._feed, event)):
             inbox.put(item)
 
     def _feed(self, event: Event) -> Sequence[tuple[Inbox | Mark, Expectation | Lost | Signal]]:

@@ -1,7 +1,8 @@
 """Numbers commands and puts them on the workers' queues: what all of a session's methods stand on.
 
-Ids, sequence numbers and the order on all queues are decided under one lock (`turn.py`), so that every method
-may be called from several threads and sends to all named workers or to none. It is never held while waiting.
+Ids, sequence numbers and the order on all queues are decided under one lock (`refusing_lock.py`), so that
+every method may be called from several threads and sends to all named workers or to none. It is never held
+while waiting.
 
 To all or to none, also when Ctrl-C strikes half-way: CPython looks for signals after a call and at a jump
 back, so that in ``for send in rest: send(command)`` nothing strikes between taking a `send` and having
@@ -24,7 +25,7 @@ from disco_magic.core.numbers import whole_number
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.session.arguments import Arguments
 from disco_magic.session.pump import Pump
-from disco_magic.session.turn import Turn
+from disco_magic.session.refusing_lock import RefusingLock
 
 # Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
 MAX_OUTSTANDING: Final = 10_000
@@ -66,7 +67,7 @@ class Queues(Arguments):
         self.end = "it was shut down"
         self.forsaken = False  # the workers are not in this process: it was forked
         self._taken_down = True
-        self._turn = Turn()
+        self._locked = RefusingLock()
 
     def open(self, launcher: Launcher) -> None:
         """Begin a life: a fresh ledger, and workers brought up by `launcher`."""
@@ -74,7 +75,7 @@ class Queues(Arguments):
         # A queue per life of the session: a reference of the life before cannot free a register of this one.
         self._dead: SimpleQueue[Drop] = SimpleQueue()
         self.life = self._dead.put
-        self._pump = Pump(self.ledger, self._turn)  # after `life`: see `Session.withdraw`
+        self._pump = Pump(self.ledger, self._locked)  # after `life`: see `Session.withdraw`
         self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
         self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
         self._dying: list[int] = []  # taken from there, on no queue yet
@@ -103,9 +104,9 @@ class Queues(Arguments):
             if not self.closed and (self._dying or not self._dead.empty()):
                 self._flush()
 
-        self._turn(act)
+        self._locked(act)
 
-    # --- called in a turn --------------------------------------------------------------------------------
+    # --- called under the lock ---------------------------------------------------------------------------
 
     def _send(self, command: Command, workers: tuple[int, ...]) -> None:
         sends = self._sends

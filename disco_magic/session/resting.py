@@ -26,7 +26,8 @@ class Resting(Dispatch):
         No, if somebody has to be asked: the last command went to others only, registers are to be dropped, a
         worker is gone, the session is closed. `timeout` is only looked at: there is nothing to wait for.
         """
-        return self._seem_at_rest(workers, timeout, "sync") and self._turn(lambda: self._are_at_rest(workers))
+        seem = self._seem_at_rest(workers, timeout, "sync")
+        return seem and self._locked(lambda: self._are_at_rest(workers))
 
     def _glance(
         self, register: int, workers: Sequence[int], timeout: float | Limit | None, life: Life
@@ -36,16 +37,16 @@ class Resting(Dispatch):
         None if that is not so. `life`: the register's; otherwise as `_have_rested`.
         """
 
-        def act() -> dict[int, Any] | None:  # in a turn: nobody sends what would change it
+        def act() -> dict[int, Any] | None:  # under the lock: nobody sends what would change it
             if life is not self.life or not self._are_at_rest(workers):
                 return None
             values = {worker: self._launcher.glance(worker, register) for worker in workers}
             return None if any(value is ABSENT for value in values.values()) else values
 
-        return self._turn(act) if self._seem_at_rest(workers, timeout, "get") else None
+        return self._locked(act) if self._seem_at_rest(workers, timeout, "get") else None
 
     def _seem_at_rest(self, workers: Sequence[int], timeout: float | Limit | None, verb: str) -> bool:
-        """Whether it is worth a turn, by one worker: those who were just called wait for this thread.
+        """Whether the lock is worth it, by one worker: those who were just called wait for this thread.
 
         Refuses what `Dispatch.ask` would refuse.
         """

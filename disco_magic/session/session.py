@@ -26,7 +26,7 @@ from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
 from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.recording import Recording
-from disco_magic.session.turn import Turn
+from disco_magic.session.refusing_lock import RefusingLock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,8 @@ class Session(
         self.plane_name = preset.carrier
         self.own_modules = preset.own_modules
         self._preset = preset
-        self._restarting = Turn()  # two threads that restart at once would start workers that nobody holds
+        # Two threads that restart at once would start workers that nobody holds.
+        self._restarting = RefusingLock()
         self.id = current.enroll(self)
         self._begin()
 
@@ -145,7 +146,7 @@ class Session(
             if (cell := handle()) is not None:
                 cell.session_ends()
         with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
-            launcher, through = self._turn(self._close)
+            launcher, through = self._locked(self._close)
         if launcher is None:
             return ()
         try:
@@ -154,9 +155,9 @@ class Session(
             unfinished = launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
         except KeyboardInterrupt:
             launcher.stop(0.0, through)
-            self._turn(partial(self._note_end, launcher))
+            self._locked(partial(self._note_end, launcher))
             raise
-        self._turn(partial(self._note_end, launcher))
+        self._locked(partial(self._note_end, launcher))
         return unfinished
 
     def _note_end(self, launcher: Launcher) -> None:
@@ -179,7 +180,7 @@ class Session(
         self.end = why
         self.closed = self._taken_down = self.forsaken = True
         # Threads that are not there either may hold the former ones.
-        self._turn, self._restarting = Turn(), Turn()
+        self._locked, self._restarting = RefusingLock(), RefusingLock()
         self._launcher.forsake(f"this is a forked process, and of session {self.id} {why}")
 
     def restart(self) -> None:

@@ -232,7 +232,7 @@ def test_a_look_that_is_refused_in_the_middle_of_a_turn_loses_nothing(stage):
         with pytest.raises(UsageMistake, match="struck while the same thread"):
             pending.done()
 
-    session._turn(look)
+    session._locked(look)
     assert pending.wait().reference is not None
 
 

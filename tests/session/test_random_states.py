@@ -243,16 +243,16 @@ def test_ctrl_c_while_a_state_is_put_there_leaves_the_other_and_no_lock(failing)
     everyones, own = Numbers("the process's", [failing]), Numbers("the worker's")
     whose = [own]
 
-    turn = random_states._Turn(everyones, lambda: whose[0])
+    lock = random_states._LockOfNumpy(everyones, lambda: whose[0])
     steps = []
     for each in (own, None, own, None):
         whose[0] = each
         try:
-            with turn:
+            with lock:
                 steps.append(everyones.state)
         except KeyboardInterrupt:
             steps.append("interrupted")
-        assert not turn._is_owned()
+        assert not lock._is_owned()
     expected = ["the worker's", "the process's"] * 2
     expected[expected.index(failing)] = "interrupted"
     assert steps == expected

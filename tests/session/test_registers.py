@@ -86,7 +86,7 @@ def test_a_reference_may_be_dropped_in_the_middle_of_a_turn(session, background)
     refs = [s.call_packed(who)]
 
     def drop():
-        s._turn(refs.clear)
+        s._locked(refs.clear)
 
     background(drop)()
     assert held(s) == [[], []]

@@ -207,12 +207,12 @@ def test_a_call_that_strikes_in_a_turn_is_refused_asked_or_not(four):
     at_rest(four)
     for wait in (four.sync_all, ref.get_all):
         with pytest.raises(UsageMistake, match="finalizer or a signal handler"):
-            four._turn(wait)
+            four._locked(wait)
     four.set_register(ref, 0, [1])
     for wait in (four.sync_all, ref.get_all):
         with pytest.raises(UsageMistake, match="finalizer or a signal handler"):
-            four._turn(wait)
-    assert not four._turn.taken
+            four._locked(wait)
+    assert not four._locked.taken
     assert ref.get(0) == [1]
 
 

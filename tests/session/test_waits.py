@@ -12,7 +12,7 @@ from disco_magic.core.ledger import Ledger
 from disco_magic.core.messages import CellDone, Reached
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake
 from disco_magic.session.pump import Pump, take
-from disco_magic.session.turn import Turn
+from disco_magic.session.refusing_lock import RefusingLock
 from tests.session.conftest import until
 
 
@@ -28,7 +28,7 @@ def give(*args, **kwargs):
 
 
 def test_who_waits_is_woken_when_all_but_two_have_answered_and_waits_on():
-    pump = Pump(Ledger(4), Turn())
+    pump = Pump(Ledger(4), RefusingLock())
     inbox = SimpleQueue()
     pump.expect(1, range(4), inbox)
     pump.deliver(Reached(0, 1))
@@ -44,7 +44,7 @@ def test_who_waits_is_woken_when_all_but_two_have_answered_and_waits_on():
 
 
 def test_who_waits_for_a_cell_is_woken_at_its_end_only():
-    pump = Pump(Ledger(4), Turn())
+    pump = Pump(Ledger(4), RefusingLock())
     inbox = SimpleQueue()
     pump.expect(1, range(4), inbox)
     for worker in range(3):

@@ -43,7 +43,7 @@ class Waiting(Controlling):
             session._send(command(seq, kills), order.workers)
 
         inbox = SimpleQueue()
-        self._send(lambda: session._turn(begin), order)
+        self._send(lambda: session._locked(begin), order)
         self.life.book.expect(order)
         self.life.waits.append(SimpleNamespace(order=order, inbox=inbox, pending=None, early=False))
 
@@ -122,7 +122,7 @@ class Waiting(Controlling):
     def _end_ask(self, wait, item):
         session, book = self.session, self.life.book
         if isinstance(item, Lost):
-            session._turn(lambda: session._pump.forget(wait.order.seq))
+            session._locked(lambda: session._pump.forget(wait.order.seq))
             book.forget(wait.order.seq)
             return
         failures = [r.failure for r in item.replies.values() if getattr(r, "failure", None) is not None]
@@ -167,7 +167,7 @@ class Waiting(Controlling):
         wait = self.rng.choice(late)
         self.note("forget", "controller", wait.order)
         self.life.waits.remove(wait)
-        self.session._turn(lambda: self.session._pump.forget(wait.order.seq))
+        self.session._locked(lambda: self.session._pump.forget(wait.order.seq))
         self.life.book.forget(wait.order.seq)
         return None
 

@@ -254,45 +254,45 @@ def test_nothing_strikes_what_ends_the_process_if_it_raises():
 
 
 @pytest.fixture
-def turns(monkeypatch):
+def slices(monkeypatch):
     """How often a thread that strikes waits for the interpreter's lock; `clock` is what it goes by."""
     clock, taken = [0.0], []
     monkeypatch.setattr(
         fragile, "pause", lambda seconds: seconds == fragile._A_MOMENT_S and taken.append(clock[0])
     )
     monkeypatch.setattr(fragile, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(fragile, "_turn", fragile._Turn())
+    monkeypatch.setattr(fragile, "_slice", fragile._Slice())
     return SimpleNamespace(clock=clock, taken=taken)
 
 
-def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_turn(turns, monkeypatch):
+def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_slice(slices, monkeypatch):
     struck = []
     monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
     interval = sys.getswitchinterval()
     for after in (0, 0.1, 0.3, 0.2, 1):
-        turns.clock[0] += after * interval
+        slices.clock[0] += after * interval
         assert fragile.strike(threading.get_ident())
     assert len(struck) == 5
-    assert turns.taken == pytest.approx([0, 0.6 * interval, 1.6 * interval])
+    assert slices.taken == pytest.approx([0, 0.6 * interval, 1.6 * interval])
 
 
-def test_a_pursuit_begins_a_turn_with_every_attempt(turns, monkeypatch):
+def test_a_pursuit_begins_a_slice_with_every_attempt(slices, monkeypatch):
     looks, struck = iter([True, True, True, False]), []
     monkeypatch.setattr(fragile, "is_fragile", lambda _: next(looks))
     monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
     me = threading.get_ident()
     Pursuit(me, lambda: fragile.strike(me))
     until(lambda: struck)
-    assert len(turns.taken) == 4
+    assert len(slices.taken) == 4
 
 
-def test_each_thread_that_strikes_takes_turns_of_its_own(turns, monkeypatch):
+def test_each_thread_that_strikes_takes_slices_of_its_own(slices, monkeypatch):
     monkeypatch.setattr(fragile.injection, "inject", lambda *_: True)
     fragile.strike(threading.get_ident())
     other = threading.Thread(target=fragile.strike, args=(threading.get_ident(),))
     other.start()
     other.join()
-    assert turns.taken == [0, 0]
+    assert slices.taken == [0, 0]
 
 
 class Between:

@@ -231,11 +231,11 @@ class Await:
         if self.requests:
             task.cancel()
         try:
-            self._values.append(await self._in_turn())
+            self._values.append(await self._one_after_the_other())
         except BaseException as error:  # noqa: BLE001 - out of a task, some would stop the loop
             self._errors.append(error)
 
-    async def _in_turn(self) -> Any:
+    async def _one_after_the_other(self) -> Any:
         value = None
         for code in self._codes:
             # Of a coroutine's code this only makes the coroutine.

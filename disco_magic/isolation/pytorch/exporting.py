@@ -12,13 +12,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.turns import TURNS
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from disco_magic.isolation.turns import Entry
+    from disco_magic.isolation.worker_mutex import Entry
 
 _ENTRIES: Final = ("_export", "_export_for_training")  # all others call one of these
 _TABLE: Final = "_mode_stack_state_for_pre_dispatch"
@@ -41,13 +41,13 @@ _underway: Final[list[_Export]] = []  # an export within another one is the same
 
 def fit_exporting(module: ModuleType) -> Callable[[], None]:
     """Let one worker at a time export; `module` is ``torch.export._trace``."""
-    return replace_all([_in_turn(module, name) for name in _ENTRIES if name in vars(module)])
+    return replace_all([_one_at_a_time(module, name) for name in _ENTRIES if name in vars(module)])
 
 
-def _in_turn(module: ModuleType, name: str) -> Replaced:
+def _one_at_a_time(module: ModuleType, name: str) -> Replaced:
     @wraps(vars(module)[name])
     def export(*args: Any, **options: Any) -> Any:
-        with TURNS.taken("programs are exported") as entry:
+        with WORKER_MUTEX.taken("programs are exported") as entry:
             _forget_gone()
             mine = _Export(entry, _contents(_table()))
             _underway.append(mine)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.current import is_given_up
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.turns import TURNS
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from disco_magic.isolation.turns import Entry
+    from disco_magic.isolation.worker_mutex import Entry
 
 _WHAT: Final = "forward-mode gradients are computed"
 
@@ -30,14 +30,14 @@ class _Level(NamedTuple):
 
     Attributes:
         entry: of who has entered it.
-        turn: what it holds.
+        mutex: gives that back.
     """
 
     entry: Entry
-    turn: ExitStack
+    mutex: ExitStack
 
 
-# Of whoever has the turn; those that are gone were left behind by a stop.
+# Of whoever has the mutex; those that are gone were left behind by a stop.
 _entered: Final[list[_Level]] = []
 _forgetting: Final[list[Callable[[], None]]] = []
 
@@ -76,29 +76,29 @@ def _fit(pair: list[Replaced], forget: Callable[[], None]) -> Callable[[], None]
 
 
 def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
-    """What enters and leaves one, for who has the turn."""
+    """What enters and leaves one, for who has the mutex."""
 
     @wraps(vars(module)[entering])
     def enter() -> Any:
-        _take_turn()
+        _take_mutex()
         try:
             return pair[0].below()
         except BaseException:
-            _leave_turn()
+            _leave_mutex()
             raise
 
     @wraps(vars(module)[leaving])
     def leave(**options: Any) -> None:
         if is_given_up() and not _is_in_one():
-            return  # whoever has the turn now has forgotten it
+            return  # whoever has the mutex now has forgotten it
         try:
             pair[1].below(**options)
         except RuntimeError:  # refused: it is not the last one
             raise
         except BaseException:
-            _leave_turn()
+            _leave_mutex()
             raise
-        _leave_turn()
+        _leave_mutex()
 
     pair = [Replaced(module, entering, enter), Replaced(module, leaving, leave)]
     return pair
@@ -110,21 +110,21 @@ def _is_in_one() -> bool:
     return any(each.entry.thread is here for each in _entered)
 
 
-def _take_turn() -> None:
-    turn = ExitStack()
-    entry = turn.enter_context(TURNS.taken(_WHAT))
+def _take_mutex() -> None:
+    mutex = ExitStack()
+    entry = mutex.enter_context(WORKER_MUTEX.taken(_WHAT))
     _entered[:] = [each for each in _entered if not each.entry.is_gone]
     _forget_the_rest()
-    _entered.append(_Level(entry, turn))
+    _entered.append(_Level(entry, mutex))
 
 
-def _leave_turn() -> None:
+def _leave_mutex() -> None:
     """The calling thread has left the last one that it has entered; or it was struck as it did."""
     here = threading.current_thread()
     for level in [each for each in _entered if each.entry.thread is here][-1:]:
         _entered[:] = [each for each in _entered if each is not level]
         _forget_the_rest()
-        level.turn.close()
+        level.mutex.close()
 
 
 def _forget_the_rest() -> None:

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.turns import TURNS
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class _Tracing:
         return self.goes_on and threading.get_ident() == self.thread
 
 
-_now: Final[list[_Tracing]] = []  # the outer ones first; one thread's, by its turn
+_now: Final[list[_Tracing]] = []  # the outer ones first; one thread's, which has the mutex
 
 
 def fit_tracing(module: ModuleType) -> Callable[[], None]:
@@ -55,7 +55,7 @@ def fit_tracing(module: ModuleType) -> Callable[[], None]:
 
     @wraps(tracer.trace)
     def trace(self: Any, *args: Any, **options: Any) -> Any:
-        with TURNS.taken("models are traced"):
+        with WORKER_MUTEX.taken("models are traced"):
             if _now and not _now[-1].is_here:
                 _end_all()  # of one that a stop has ended
             _now.append(_Tracing())

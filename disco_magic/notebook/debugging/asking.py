@@ -3,10 +3,10 @@
 ::
 
     worker 2: input("name? ") --+
-    worker 0: debugger's prompt -+-> turns, first come first served --> "[2] name? " -> the front end's input
+    worker 0: debugger's prompt -+-> ASKERS, first come first served --> "[2] name? " -> the front end's input
 
-A debugger keeps its turn from where it stops until its worker continues; then the others get theirs. So all
-workers get to a collective that the user steps over on each of them.
+A debugger stays first in the queue from where it stops until its worker continues; then the others follow. So
+all workers get to a collective that the user steps over on each of them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ attended: Final[ContextVar[bool]] = ContextVar("disco_attended", default=True)
 """False in a cell that is not waited for: IPython's prompt may have the keyboard when it asks."""
 
 
-class _Turn:
-    """A thread's turn to ask, or its place in the queue."""
+class _Asker:
+    """A thread that asks, or waits in the queue to ask."""
 
     __slots__ = ("_owner", "asked", "comes", "thread")
 
@@ -57,7 +57,7 @@ class _Turn:
         return self._owner is not None and self._owner.thread != self.thread
 
 
-class Turns:
+class Askers:
     """The queue of threads that ask: first come, first served.
 
     An injected interrupt may be raised anywhere in here. So the queue is changed only by single calls of C
@@ -65,37 +65,37 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._queue: deque[_Turn] = deque()
+        self._queue: deque[_Asker] = deque()
 
     def take(self, worker: WorkerContext, act: Callable[[], T]) -> T:
-        """Return ``act()`` when it is this worker's turn; at once if it is already."""
+        """Return ``act()`` when this worker is the first; at once if it is already."""
         if self.has(threading.get_ident()):
             return act()
-        turn = _Turn(worker)
+        asker = _Asker(worker)
         try:
-            self._queue.append(turn)
-            while not self._has_come(turn):
-                turn.comes.acquire(timeout=_LOOK_UP_S)
-            with FOOTER.aside() as turn.asked:
+            self._queue.append(asker)
+            while not self._is_first(asker):
+                asker.comes.acquire(timeout=_LOOK_UP_S)
+            with FOOTER.aside() as asker.asked:
                 return act()
         finally:
-            if turn in self._queue:  # not if an interrupt was faster, or the thread was given up
-                self._queue.remove(turn)
+            if asker in self._queue:  # not if an interrupt was faster, or the thread was given up
+                self._queue.remove(asker)
             self._tell_next()
 
     def has(self, thread: int) -> bool:
-        """Whether it is that thread's turn."""
+        """Whether that thread is the first."""
         first = self._first()
         return first is not None and first.thread == thread
 
-    def _first(self) -> _Turn | None:
+    def _first(self) -> _Asker | None:
         try:
             return self._queue[0]
         except IndexError:
             return None
 
-    def _has_come(self, turn: _Turn) -> bool:
-        if turn.is_void:
+    def _is_first(self, asker: _Asker) -> bool:
+        if asker.is_void:
             raise WorkerInterrupt("this thread was given up while it waited to ask")
         first = self._first()
         if first is not None and first.is_void:  # its thread may be stuck for ever
@@ -103,7 +103,7 @@ class Turns:
                 self._queue.remove(first)
             if first.asked is not None:
                 FOOTER.withdraw(first.asked)
-        return first is turn
+        return first is asker
 
     def _tell_next(self) -> None:
         first = self._first()
@@ -112,7 +112,7 @@ class Turns:
                 first.comes.release()
 
 
-TURNS: Final = Turns()
+ASKERS: Final = Askers()
 
 
 def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None = None) -> str:
@@ -129,7 +129,7 @@ def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None =
     """
     what = what or way.what
     check_attended(what)
-    return TURNS.take(
+    return ASKERS.take(
         worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), way.kernel)
     )
 
@@ -169,19 +169,19 @@ def answered(*, waited_for: bool) -> Iterator[None]:
 
 
 def _guard(kernel: Any) -> None:
-    """Let workers take turns at the kernel's own functions too, as long as it lives.
+    """Let one worker at a time call the kernel's own functions too, as long as it lives.
 
     A module that a plain cell imported may have kept one of them (``from getpass import getpass``). All of
     them call one method, and two threads in it end the process, because they share a socket.
     """
     request = getattr(kernel, "_input_request", None)
-    if request is None or isinstance(request, _InTurns):
+    if request is None or isinstance(request, _OneAtATime):
         return
-    kernel._input_request = _InTurns(kernel, request)  # noqa: SLF001 - there is no other place that all pass
+    kernel._input_request = _OneAtATime(kernel, request)  # noqa: SLF001 - there is no other place that all pass
 
 
-class _InTurns:
-    """Wraps the kernel's method that sends a question: workers take turns."""
+class _OneAtATime:
+    """Wraps the kernel's method that sends a question: one worker at a time."""
 
     def __init__(self, kernel: Any, request: Callable[..., str]) -> None:
         self._kernel, self._request = kernel, request
@@ -190,11 +190,11 @@ class _InTurns:
         from disco_magic.functions.context import calling_context  # loads NumPy
 
         worker = calling_context()
-        if worker is None or TURNS.has(threading.get_ident()):
+        if worker is None or ASKERS.has(threading.get_ident()):
             return self._request(prompt, *args, **kwargs)
         check_attended("a question")
         said = f"[{worker.id}] {prompt}"
-        return TURNS.take(
+        return ASKERS.take(
             worker,
             lambda: answer_to(worker, "a cell", lambda: self._request(said, *args, **kwargs), self._kernel),
         )

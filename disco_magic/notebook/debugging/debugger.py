@@ -1,10 +1,10 @@
-"""IPython's debugger on a worker: the prompt shows the worker's number, and workers take turns.
+"""IPython's debugger on a worker: the prompt shows the worker's number, and one worker asks at a time.
 
 Callers may rely on this:
 
 * The debugger sees only the user's code. It neither shows nor stops in frames of the runtime or of asyncio,
   so no prompt is ever open inside a collective, under one of its locks, or where interrupts are held back.
-* It holds the worker's turn to ask (`asking.TURNS`) from where it stops until it continues, and no longer.
+* It is the one that asks (`asking.ASKERS`) from where it stops until it continues, and no longer.
 * Its output is shown at once, with the worker's prefix, whatever the cell does with its own output.
 * When the cell ends on the worker, however it ends, tracing ends too.
 """
@@ -24,7 +24,7 @@ from IPython.core.debugger import Pdb
 from disco_magic.callers.sites import Site, runtime_file
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.running import CellRunner
-from disco_magic.notebook.debugging.asking import TURNS, ask
+from disco_magic.notebook.debugging.asking import ASKERS, ask
 from disco_magic.notebook.debugging.bindings import bound_in_frame
 from disco_magic.notebook.debugging.interact import NOTES, Interact
 from disco_magic.notebook.debugging.prompting import at_prompt
@@ -199,7 +199,7 @@ class WorkerDebugger(Pdb):
     def interaction(self, frame: FrameType | None, tb_or_exc: TracebackType | BaseException | None) -> None:
         """See `pdb.Pdb`."""
         try:
-            TURNS.take(self._worker, partial(self._interact, frame, tb_or_exc))
+            ASKERS.take(self._worker, partial(self._interact, frame, tb_or_exc))
         except BaseException as error:  # noqa: BLE001 - as above
             self._let_go()
             raise error.with_traceback(None) from None

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.sink import Sink
 
 
-class _Turn:
-    """The right to draw.
+class _Held:
+    """A lock and its holder.
 
     Attributes:
         lock: an RLock, because formulas are parsed while figures are drawn. No injected exception is raised
@@ -36,11 +36,11 @@ class _Turn:
         self.holder: Sink | None = None
 
 
-class Turns:
+class RenewedLock:
     """Lets one thread at a time draw.
 
-    A thread that was given up while it draws keeps its turn; all others get a new one, except those that wait
-    already, which are given up too.
+    A thread that was given up keeps its lock; all others get a new one, except those that wait already, which
+    are given up too.
 
     Args:
         renew: renews state that the thread that was given up may have left half-way.
@@ -48,32 +48,32 @@ class Turns:
 
     def __init__(self, renew: Callable[[], object]) -> None:
         self._renew = renew
-        self._turn = _Turn()
+        self._held = _Held()
         self._change = new_lock()
 
-    def in_turn(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap `function` so that one thread at a time executes it."""
+    def guarding(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, by one thread at a time."""
 
         @functools.wraps(function)
-        def called_in_turn(*args: Any, **options: Any) -> Any:
-            turn = self._present()
-            with turn.lock:
-                before, turn.holder = turn.holder, current_sink.get()
+        def guarded(*args: Any, **options: Any) -> Any:
+            held = self._present()
+            with held.lock:
+                before, held.holder = held.holder, current_sink.get()
                 try:
                     return function(*args, **options)
                 finally:
-                    turn.holder = before
+                    held.holder = before
 
-        return called_in_turn
+        return guarded
 
-    def _present(self) -> _Turn:
-        """The turn to wait for."""
+    def _present(self) -> _Held:
+        """The one to wait for."""
         with self._change:
-            holder = self._turn.holder
+            holder = self._held.holder
             if holder is not None and holder.is_given_up:
-                self._turn = _Turn()
+                self._held = _Held()
                 self._renew()
-            return self._turn
+            return self._held
 
 
 def _renew_parser() -> None:
@@ -82,17 +82,17 @@ def _renew_parser() -> None:
         mathtext.MathTextParser._parser = None  # noqa: SLF001 - it is made when the next formula is read
 
 
-_turns: Final = Turns(_renew_parser)
+_drawing: Final = RenewedLock(_renew_parser)
 
 
 def fit_parser(module: ModuleType) -> Callable[[], None]:
     """Let one thread at a time parse a formula; `module` is ``matplotlib.mathtext``."""
     kind = module.MathTextParser
     parse = kind.parse
-    kind.parse = in_turn = _turns.in_turn(parse)
+    kind.parse = guarded = _drawing.guarding(parse)
 
     def undo() -> None:
-        if kind.parse is in_turn:
+        if kind.parse is guarded:
             kind.parse = parse
 
     return undo
@@ -102,11 +102,11 @@ def fit_figure(module: ModuleType) -> Callable[[], None]:
     """Let one thread at a time draw a figure, like matplotlib's lock; `module` is ``matplotlib.figure``."""
     kind = module.Figure
     draw, lock = kind.draw, kind._render_lock  # noqa: SLF001 - there is no other way
-    kind.draw, kind._render_lock = _turns.in_turn(draw), nullcontext()  # noqa: SLF001
-    in_turn = kind.draw
+    kind.draw, kind._render_lock = _drawing.guarding(draw), nullcontext()  # noqa: SLF001
+    guarded = kind.draw
 
     def undo() -> None:
-        if kind.draw is in_turn:
+        if kind.draw is guarded:
             kind.draw, kind._render_lock = draw, lock  # noqa: SLF001
 
     return undo

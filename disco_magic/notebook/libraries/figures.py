@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.notebook.libraries.drawing import Turns
+from disco_magic.notebook.libraries.drawing import RenewedLock
 from disco_magic.notebook.libraries.homes import OfWorkers
 from disco_magic.notebook.output.arrange import Item
 
@@ -151,7 +151,7 @@ def fit_show(module: ModuleType) -> Callable[[], None] | None:
     return undo
 
 
-_choices: Final = Turns(lambda: None)
+_choices: Final = RenewedLock(lambda: None)
 
 
 def fit_choice(module: ModuleType) -> Callable[[], None]:
@@ -161,10 +161,10 @@ def fit_choice(module: ModuleType) -> Callable[[], None]:
     they were shown below the next cell (seen twice on a busy machine).
     """
     choose = module._get_backend_mod  # noqa: SLF001 - all ways to a figure lead through it
-    module._get_backend_mod = in_turn = _choices.in_turn(choose)  # type: ignore[attr-defined]  # noqa: SLF001
+    module._get_backend_mod = guarded = _choices.guarding(choose)  # type: ignore[attr-defined]  # noqa: SLF001
 
     def undo() -> None:
-        if module._get_backend_mod is in_turn:  # noqa: SLF001
+        if module._get_backend_mod is guarded:  # noqa: SLF001
             module._get_backend_mod = choose  # type: ignore[attr-defined]  # noqa: SLF001
 
     return undo

@@ -38,8 +38,8 @@ class Home:
 
 
 _homes: Final[WeakKeyDictionary[CallingWorker, Home]] = WeakKeyDictionary()
-# An RLock, because making a home runs Python code, and so finalizers, which may ask for a home too.
-_turn: Final = new_rlock()
+# An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
+_lock: Final = new_rlock()
 
 
 def home() -> Home | None:
@@ -53,7 +53,7 @@ def home() -> Home | None:
     me = calling_worker()
     if me is None:
         return None
-    with _turn:
+    with _lock:
         found = _homes.get(me)
         if found is not None and found.is_lost:
             _homes.pop(me, None)
@@ -87,8 +87,8 @@ class OfWorkers(Generic[_Thing]):
         return thing
 
     def forget(self) -> None:
-        """Drop the objects of all workers."""
-        with _turn:
+        """Drop those of all workers."""
+        with _lock:
             homes = list(_homes.values())
         for each in homes:
             each.things.pop(self, None)

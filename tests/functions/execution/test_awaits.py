@@ -22,7 +22,7 @@ from disco_magic.functions.execution import awaits
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.functions.execution.running import CellRunner
 from disco_magic.worker import Worker
-from tests.session.test_turns import LOOKS, instructions
+from tests.session.test_refusing_lock import LOOKS, instructions
 from tests.worker.conftest import Plane, noted
 
 OURS = awaits.__file__

@@ -14,7 +14,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
-from disco_magic.notebook.debugging.asking import Turns, answered
+from disco_magic.notebook.debugging.asking import Askers, answered
 from disco_magic.notebook.debugging.questions import StandIn
 from disco_magic.notebook.output.footer import FOOTER
 
@@ -148,12 +148,12 @@ def test_one_that_came_meanwhile_strikes_when_the_message_is_sent(crew, front_en
     assert [kind for kind, _ in Messages.sent] == ["[0] ? "]
 
 
-# --- turns -----------------------------------------------------------------------------------------------
+# --- askers ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def turns():
-    made = Turns()
+def askers():
+    made = Askers()
     yield made
     assert not made._queue
     assert not FOOTER._asking
@@ -164,9 +164,9 @@ def worker_here():
     return SimpleNamespace(thread=threading.get_ident())
 
 
-def test_who_has_the_turn_has_it_at_once_again(turns):
+def test_who_has_the_turn_has_it_at_once_again(askers):
     worker = worker_here()
-    assert turns.take(worker, lambda: turns.take(worker, lambda: 7)) == 7
+    assert askers.take(worker, lambda: askers.take(worker, lambda: 7)) == 7
 
 
 def until(condition):
@@ -175,41 +175,41 @@ def until(condition):
         pass
 
 
-def test_first_come_first_served(turns, gate, background):
+def test_first_come_first_served(askers, gate, background):
     order = []
-    waits = [background(turns.take, SimpleNamespace(thread=0), gate)]
+    waits = [background(askers.take, SimpleNamespace(thread=0), gate)]
     gate.arrived()
     for name in "abc":
-        waits.append(background(turns.take, SimpleNamespace(thread=0), partial(order.append, name)))
-        until(lambda: len(turns._queue) == len(waits))
+        waits.append(background(askers.take, SimpleNamespace(thread=0), partial(order.append, name)))
+        until(lambda: len(askers._queue) == len(waits))
     gate.open()
     for wait in waits:
         wait()
     assert order == ["a", "b", "c"]
 
 
-def held_by(turns, worker, gate):
+def held_by(askers, worker, gate):
     """Take the turn and stay at the gate."""
     worker.thread = threading.get_ident()
-    turns.take(worker, gate)
+    askers.take(worker, gate)
 
 
-def test_a_thread_that_was_given_up_loses_its_turn_and_its_question(turns, gate, background):
+def test_a_thread_that_was_given_up_loses_its_turn_and_its_question(askers, gate, background):
     stuck = SimpleNamespace(thread=0)
-    holding = background(held_by, turns, stuck, gate)
+    holding = background(held_by, askers, stuck, gate)
     gate.arrived()
     stuck.thread = 0  # its successor's
-    assert turns.take(worker_here(), lambda: len(FOOTER._asking)) == 1
+    assert askers.take(worker_here(), lambda: len(FOOTER._asking)) == 1
     gate.open()
     holding()
 
 
-def test_a_thread_that_was_given_up_while_it_waited_gets_no_turn(turns, gate, background):
+def test_a_thread_that_was_given_up_while_it_waited_gets_no_turn(askers, gate, background):
     lost = SimpleNamespace(thread=0)
-    holding = background(turns.take, SimpleNamespace(thread=0), gate)
+    holding = background(askers.take, SimpleNamespace(thread=0), gate)
     gate.arrived()
-    waiting = background(held_by, turns, lost, gate)
-    until(lambda: len(turns._queue) == 2)
+    waiting = background(held_by, askers, lost, gate)
+    until(lambda: len(askers._queue) == 2)
     lost.thread = 0
     with pytest.raises(WorkerInterrupt, match="given up"):
         waiting()
@@ -217,10 +217,10 @@ def test_a_thread_that_was_given_up_while_it_waited_gets_no_turn(turns, gate, ba
     holding()
 
 
-def test_what_the_user_is_asked_for_may_fail(turns):
+def test_what_the_user_is_asked_for_may_fail(askers):
     with pytest.raises(ZeroDivisionError):
-        turns.take(worker_here(), lambda: 1 / 0)
+        askers.take(worker_here(), lambda: 1 / 0)
 
 
-def test_a_thread_that_a_cell_has_started_may_ask(turns):
-    assert turns.take(SimpleNamespace(thread=0), lambda: 1) == 1
+def test_a_thread_that_a_cell_has_started_may_ask(askers):
+    assert askers.take(SimpleNamespace(thread=0), lambda: 1) == 1

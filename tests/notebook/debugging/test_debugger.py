@@ -51,7 +51,7 @@ def here(scripted):
     debugger.script, debugger.lane = script, lane
     yield debugger
     debugger._let_go()
-    assert asking.TURNS._queue == asking.deque()
+    assert asking.ASKERS._queue == asking.deque()
 
 
 def frame_of(source, filename="<a cell>"):

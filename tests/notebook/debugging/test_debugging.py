@@ -12,9 +12,9 @@ ASKING = "def f(): return input('? ')"
 # On a busy machine one may be asked twice before another has come to its breakpoint.
 ALL_WAIT = """
 import threading
-from disco_magic.notebook.debugging.asking import TURNS
+from disco_magic.notebook.debugging.asking import ASKERS
 def all_wait():
-    while len(TURNS._queue) < 4:
+    while len(ASKERS._queue) < 4:
         threading.Event().wait(0.001)
 """
 WAYS = {

@@ -6,7 +6,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
-from disco_magic.notebook.libraries.drawing import Turns, fit_figure, fit_parser
+from disco_magic.notebook.libraries.drawing import RenewedLock, fit_figure, fit_parser
 from disco_magic.testing.doubles import Gate
 from tests.notebook.acting import as_worker, new_worker
 
@@ -52,7 +52,7 @@ def test_drawing_is_done_by_one_thread_at_a_time_and_may_draw_in_it():
 
 def test_who_was_given_up_while_drawing_keeps_nobody_from_drawing(texts, live):
     renewed, gate = [], Gate()
-    draw = Turns(lambda: renewed.append(True)).in_turn(lambda action: action())
+    draw = RenewedLock(lambda: renewed.append(True)).guarding(lambda action: action())
     _, (stuck, other) = live(texts)
     thread = threading.Thread(target=as_worker, args=(new_worker(), stuck, draw, gate))
     thread.start()

@@ -1,4 +1,4 @@
-"""Whose turn it is to execute a module that several threads import. See `own_modules`."""
+"""A lock per module that several threads import. See `own_modules`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 _SYSTEM: Final[Any] = _bootstrap
 
 
-class Turn:
-    """A thread's turn to execute one module, as the import system has it: reentrant.
+class ImportLock:
+    """Held by the thread that executes one module, as the import system has it: reentrant.
 
     Threads that wait for each other's modules get them half-made. Workers are not struck as it begins or
     ends.

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Turn:
-    """A thread's turn to change what the session knows.
+class RefusingLock:
+    """Called with a function, it runs that while nobody else runs one.
 
     Attributes:
         lock: C code, so that no KeyboardInterrupt strikes between taking it and the `with` statement's body;
             a context manager in Python would be left locked. Reentrant, so that its holder gets to `taken`.
-        taken: whether somebody's turn is under way; only the holder of `lock` looks or writes.
+        taken: whether a function is running; only the holder of `lock` looks or writes.
     """
 
     __slots__ = ("lock", "taken")
@@ -37,10 +37,10 @@ class Turn:
         self.taken = False
 
     def __call__(self, act: Callable[[], T]) -> T:
-        """``act()``, while nobody else has a turn.
+        """``act()``, while nobody else has the lock.
 
         Raises:
-            UsageMistake: the calling thread is in the middle of its turn.
+            UsageMistake: the calling thread has it already.
         """
         with self.lock:
             if self.taken:
@@ -52,7 +52,7 @@ class Turn:
                 self.taken = False
 
     def refuse(self) -> None:
-        """Say that the calling thread is in the middle of its turn."""
+        """Say that the calling thread has it already."""
         raise UsageMistake(
             "the session was called by a finalizer or a signal handler that struck while the same thread was "
             "sending a command; nothing was sent. Let it note what is to be done in a queue.SimpleQueue, and "

@@ -16,7 +16,7 @@ import disco_magic as disco
 from disco_magic.core.messages import Call, Kill, Sync
 from disco_magic.errors import SyncTimeout, UsageMistake
 from disco_magic.session.dref import DRef
-from disco_magic.session.turn import Turn
+from disco_magic.session.refusing_lock import RefusingLock
 from disco_magic.testing.doubles import scripted_session
 from tests.conftest import until
 
@@ -158,7 +158,7 @@ def test_a_finalizer_that_calls_the_session_in_the_middle_of_a_call_gets_an_erro
     s = session(2)
     said = []
     Calls(s, said)
-    s._turn(gc.collect)
+    s._locked(gc.collect)
     assert said[0].startswith("the session was called by a finalizer or a signal handler that struck while")
     assert "nothing was sent" in said[0]
     s.sync_all()
@@ -204,7 +204,7 @@ def test_a_signal_handler_that_calls_the_session_in_the_middle_of_a_call_gets_an
     before = signal.signal(signal.SIGUSR1, lambda *_: s.call_packed(int))
     try:
         with pytest.raises(UsageMistake, match="by a finalizer or a signal handler"):
-            s._turn(lambda: signal.raise_signal(signal.SIGUSR1))
+            s._locked(lambda: signal.raise_signal(signal.SIGUSR1))
         signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -212,10 +212,10 @@ def test_a_signal_handler_that_calls_the_session_in_the_middle_of_a_call_gets_an
 
 
 def test_a_turn_that_raises_is_over():
-    turn = Turn()
+    lock = RefusingLock()
     with pytest.raises(ZeroDivisionError):
-        turn(lambda: 1 / 0)
-    assert turn(lambda: 5) == 5
+        lock(lambda: 1 / 0)
+    assert lock(lambda: 5) == 5
 
 
 # --- Ctrl-C at every moment ------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_ctrl_c_at_any_moment_leaves_a_session_that_works(session, act):
     while reached:
         number += 1
         reached = struck_at(number, lambda: ACTS[act](s))
-        until(lambda: not s._turn.taken)  # a worker may be telling of its end
+        until(lambda: not s._locked.taken)  # a worker may be telling of its end
         assert s.run("allreduce(worker_id + 1)", timeout=60).values == [3, 3]
         to_all = [
             [c[0] for c in commands if len(getattr(c, "workers", None) or (0, 1)) == 2] for commands in got

@@ -1,7 +1,7 @@
-"""Turns at what one worker of a process can do at a time, as it changes things for all meanwhile.
+"""What one worker of a process can do at a time, as it changes things for all meanwhile.
 
-Turns belong to workers: threads that a worker has started have that of their worker, as in a process of its
-own. Other threads are by themselves. Whoever has waited longest has the next one.
+It belongs to workers: threads that a worker has started have it with their worker, as in a process of its
+own. Other threads are by themselves. Whoever has waited longest has it next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SESSION: Final = os.path.join(OURS, "session", "")
 
 
 class Entry(NamedTuple):
-    """A thread that has a turn, or waits for one.
+    """A thread that has the mutex, or waits for it.
 
     Attributes:
         thread: it.
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
     @property
     def who(self) -> object:
-        """Whose turn it is."""
+        """Who has it by this, or waits: the worker; a thread that is no worker's."""
         return self.thread if self.worker is None else self.worker
 
     @property
@@ -58,8 +58,8 @@ class Entry(NamedTuple):
         return not self.thread.is_alive()
 
 
-class Turns:
-    """One worker at a time; who has the turn can take it again."""
+class WorkerMutex:
+    """One worker at a time; who has it can take it again."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -68,7 +68,7 @@ class Turns:
 
     @contextmanager
     def taken(self, what: str) -> Iterator[Entry]:
-        """Within this the calling worker has the turn. Waits for it; an interrupt ends the wait.
+        """Within this the calling worker has it. Waits for it; an interrupt ends the wait.
 
         Args:
             what: is done, in words: ``"models are loaded"``.
@@ -94,9 +94,9 @@ class Turns:
             self._leave(entry)
 
     def await_others(self) -> None:
-        """Wait until no other worker has a turn, or waits for one: all that come together go on together.
+        """Wait until no other worker has it, or waits for it: all that come together go on together.
 
-        Not for one that waits for the calling worker, nor if that has a turn. An interrupt ends the wait.
+        Not for one that waits for the calling worker, nor if that has it. An interrupt ends the wait.
         """
         me = calling_worker()
         while True:
@@ -137,7 +137,7 @@ class Turns:
                 )
 
     def _see_stuck(self, entry: Entry, what: str) -> None:
-        """Refuse to wait where the worker's own thread keeps that of the one waiting which has the turn."""
+        """Refuse to wait where the worker's own thread keeps that of the one waiting which has it."""
         me = entry.worker
         if me is None or entry.command is None:
             return
@@ -169,5 +169,5 @@ def _is_awaited(other: CallingWorker | None, me: CallingWorker | None) -> bool:
     return me.waits_for_me(other.id) is None
 
 
-TURNS: Final = Turns()
+WORKER_MUTEX: Final = WorkerMutex()
 """Of all that is done so: two of them, taken in another order, would wait for each other."""

@@ -21,6 +21,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.functions.context import BEHIND, VERBS
+from tests.file_list import PAGE, render
 from tests.notebook.conftest import bare  # noqa: F401 - the fixture
 
 ROOT = Path(__file__).parents[1]
@@ -232,6 +233,10 @@ def test_the_site_reads_every_page_and_notebook():
         for path in ROOT.glob(pattern.replace("**.", "**/*."))
     }
     assert {name(page) for page in {*PAGES, *NOTEBOOKS} - read} == set()
+
+
+def test_the_page_of_files_is_made_of_what_they_say():
+    assert text_of(PAGE) == render(), "write it: python -m tests.file_list --write"
 
 
 # --- the reference ---------------------------------------------------------------------------------

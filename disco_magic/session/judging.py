@@ -7,6 +7,8 @@ What somebody has been given stays; until then who stops the cell may say more o
 
 from __future__ import annotations
 
+from contextlib import suppress
+from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
@@ -23,83 +25,106 @@ from disco_magic.errors import (
     is_told,
 )
 from disco_magic.locks import new_rlock
-from disco_magic.offers import Offers
-from disco_magic.session.pump import GIVEN_UP, take_sigint
+from disco_magic.session.pump import GIVEN_UP, INTERRUPT, sigint_held_back, take_sigint
 from disco_magic.session.recording import timeline_of
 from disco_magic.session.results import CellResult
+from disco_magic.session.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from disco_magic.errors import Failure
     from disco_magic.functions.execution.running import CellScope
-    from disco_magic.session.arguments import Life
     from disco_magic.session.dref import DRef
-    from disco_magic.session.failures import Unheard
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
+    from disco_magic.session.stop import SentCell
 
 __tracebackhide__ = is_told
 
 
-class Judging(Offers):
-    """Mixed into `PendingCell`, which has these attributes."""
+class Verdict:
+    """What came of one cell.
 
-    _not_offered = frozenset(
-        {"between_steps", "ending", "failures", "heard", "interrupted", "is_ended_by_session", "is_outlived"}
-        | {"late", "note_late_sigint", "session_ends", "spares", "stop_soon", "was_withdrawn"}
-    )
-    session: Session
-    seq: int
-    label: str
-    _life: Life
-    _inbox: Inbox
-    _values: DRef | None
-    _scope: CellScope | None
-    _unheard: dict[int, Unheard]
+    Args:
+        cell: which.
+        inbox: where its answers come.
+        values: the register of its values.
+        scope: what keeps its text; None: nothing does.
 
-    def __init__(self) -> None:
-        self._ended: Expectation | None = None  # the answers
-        self._outcome: CellResult | BaseException | None = None
+    Attributes:
+        cell, inbox: these.
+        stop: its stop, as far as it has come.
+        ended: the answers; None before all have answered.
+        outcome: what `PendingCell.wait` gives or raises; None before that is decided.
+        is_before_end: it had ended when its session did.
+    """
+
+    def __init__(self, cell: SentCell, inbox: Inbox, values: DRef, scope: CellScope | None) -> None:
+        self.cell = cell
+        self.inbox = inbox
+        self.stop = Stop(cell)
+        self.ended: Expectation | None = None
+        self.outcome: CellResult | BaseException | None = None
+        self.is_before_end = False
+        self._values: DRef | None = values
+        self._scope = scope
         self._is_of_stop = False  # the outcome
         self._is_handed = False
-        self._is_before_end = False  # it had ended when its session did
-        self._cancelled = False
-        self._last_step: int | None = None  # after which its workers were asked to end
-        # Of a wait that stops it, or will. Not bound to this: a cycle would keep it.
-        self._why: Callable[[Any], BaseException] | None = None
         # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
         self._settling = new_rlock()
         self._is_settling = False
 
     @property
-    def is_outlived(self) -> bool:
-        """Whether its session was shut down or restarted since the cell was sent."""
-        return self.session.closed or self.session.life is not self._life
-
-    @property
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether there is nothing to wait for: all have answered, or the cell was given up."""
-        return self._ended is not None or self._outcome is not None
+        return self.ended is not None or self.outcome is not None
 
-    def _accept(self, item: object) -> None:
+    def accept(self, item: object) -> None:
         """Take what the pump delivers, or another waiter puts back."""
         if isinstance(item, Lost):
             with self._settling:
-                if self._outcome is None:
-                    why = self._why
-                    self._end(WorkerLost(item.worker, item.reason) if why is None else why(self))
-                self._ended = Expectation(self.seq, set())
+                if self.outcome is None:
+                    self._end(self.stop.error(self.ended) or WorkerLost(item.worker, item.reason))
+                self.ended = Expectation(self.cell.seq, set())
         elif isinstance(item, Expectation):
-            self._ended = item
+            self.ended = item
         elif item is not GIVEN_UP:
             return
-        self._inbox.put(item)  # whoever waits in another thread needs it too
+        self.inbox.put(item)  # whoever waits in another thread needs it too
 
-    def _settle(self) -> None:
+    def look(self) -> bool:
+        """Take what is in the inbox, if anything; whether there is an outcome now."""
+        with self._settling:
+            try:
+                item = self.inbox.get_nowait()
+            except Empty:
+                return False
+            if item is INTERRUPT:
+                self.inbox.put(item)  # it is meant for the one who waits
+                return False
+            self.accept(item)
+            self.settle()
+            return self.outcome is not None
+
+    def failures(self) -> list[Failure] | None:
+        """See `PendingCell.failures`."""
+        if isinstance(self.outcome, WorkerError):
+            return [each for each in self.outcome.told if each.seq == self.cell.seq]
+        if self.outcome is not None:
+            return []
+        with sigint_held_back(), self._settling, suppress(Empty):
+            item = self.inbox.get_nowait()
+            self.inbox.put(item)
+            if isinstance(item, Expectation):
+                replies = [cast("CellDone", reply) for reply in item.replies.values()]
+                return [reply.failure for reply in replies if reply.failure is not None]
+        return None
+
+    def settle(self) -> None:
         """Decide what came of it, if it has ended and nobody has."""
         with self._settling:
-            if self._outcome is not None or self._ended is None or self._is_settling:
+            if self.outcome is not None or self.ended is None or self._is_settling:
                 return
             self._is_settling = True
             try:
@@ -109,37 +134,38 @@ class Judging(Offers):
 
     def _judge(self) -> None:
         result = self._result()
-        failures, others = self.session.take_failures(result.errors.values())
+        failures, others = self.cell.session.take_failures(result.errors.values())
         outcome: CellResult | BaseException = result
         if failures:
-            cancelled = self._cancelled and all(map(is_of_interrupt, failures.values()))
+            cancelled = self.stop.was_cancelled and all(map(is_of_interrupt, failures.values()))
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             outcome.result = result  # type: ignore[attr-defined]
-        why = self._why
         has_failed = not all(map(is_of_interrupt, failures.values()))
-        if why is None or (self._last_step is not None and has_failed):
+        goes_first = self.stop.last_step is not None and has_failed
+        error = None if goes_first else self.stop.error(self.ended)
+        if error is None:
             self._end(outcome)
         else:
-            self._end(self._in_place_of(outcome, why(self)))
+            self._end(self._in_place_of(outcome, error))
             self._is_of_stop = True
 
     def _result(self) -> CellResult:
-        ended = cast("Expectation", self._ended)
+        ended = cast("Expectation", self.ended)
         replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
-        result = CellResult(self.label, replies, self._values, self.session.num_workers)
+        result = CellResult(self.cell.label, replies, self._values, self.cell.session.num_workers)
         if self._scope is not None:
             result.stdout.update(self._scope.stdout)
         return result
 
     def _end(self, outcome: CellResult | BaseException) -> None:
-        self._outcome = outcome
-        self._is_before_end |= not self.is_outlived
-        self._values = self._why = None
-        self._unheard.pop(self.seq, None)
-        if self._ended is None:
-            self._inbox.put(GIVEN_UP)  # nobody else would wake those who wait for it, too
+        self.outcome = outcome
+        self.is_before_end |= not self.cell.is_outlived
+        self._values = self.stop.why = None
+        self.cell.unheard.pop(self.cell.seq, None)
+        if self.ended is None:
+            self.inbox.put(GIVEN_UP)  # nobody else would wake those who wait for it, too
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Make the error of a stop the outcome, unless the cell came to another one before.
 
         Raises:
@@ -147,50 +173,52 @@ class Judging(Offers):
         """
         with self._settling:
             pressed = isinstance(error, KeyboardInterrupt)
-            if not self._is_handed and (self._outcome is None or self._is_of_stop or pressed):
-                self._end(self._in_place_of(self._outcome, error))
+            if not self._is_handed and (self.outcome is None or self._is_of_stop or pressed):
+                self._end(self._in_place_of(self.outcome, error))
                 self._is_of_stop = True
             elif pressed:
-                raise _with_result_of(self._outcome, error)
+                raise _with_result_of(self.outcome, error)
 
     def _in_place_of(
         self, previous: CellResult | BaseException | None, error: BaseException
     ) -> BaseException:
         """`error`, which has the result of an outcome that nobody was given."""
-        if isinstance(previous, WorkerError) and self.session.life is self._life:
-            self.session.give_back([each for each in previous.told if each.seq != self.seq])  # not the cell's
+        session, cell = self.cell.session, self.cell
+        if isinstance(previous, WorkerError) and session.life is cell.life:
+            session.give_back([each for each in previous.told if each.seq != cell.seq])  # not the cell's
         return _with_result_of(previous, error)
 
-    def _hand_over(self) -> CellResult | BaseException:
+    def hand_over(self) -> CellResult | BaseException:
         """The outcome, which stays from now on."""
         with self._settling:
-            if self._outcome is None:  # what strikes while it is decided finds none
+            if self.outcome is None:  # what strikes while it is decided finds none
                 raise UsageMistake(
-                    f"{self.label} was waited for by a finalizer or a signal handler that struck while the "
-                    "same thread found out how it ended"
+                    f"{self.cell.label} was waited for by a finalizer or a signal handler that struck while "
+                    "the same thread found out how it ended"
                 )
             self._is_handed = True
-            return self._outcome
+            return self.outcome
 
-    def _tell_parting(self, error: BaseException) -> None:
-        """Note below the error of calls that did not fit where workers had gone apart before."""
-        if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
-            return
-        found = [each.exception for each in error.failures.values() if each.seq == self.seq]
-        if any(
-            type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
-        ):
-            said = parting(timeline_of(self.session, self.seq).spans, self.seq)
-            if said:
-                error.add_note(said)
-
-    def _take_sigint(self, hear: Callable[[], object] | None = None) -> bool:
+    def take_sigint(self, hear: Callable[[], object] | None = None) -> bool:
         """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""
         with self._settling:
-            return take_sigint(self._inbox, hear)
+            return take_sigint(self.inbox, hear)
 
 
 def _with_result_of(previous: CellResult | BaseException | None, error: BaseException) -> BaseException:
     result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
     error.result = result  # type: ignore[attr-defined]
     return error
+
+
+def tell_parting(session: Session, seq: int, error: BaseException) -> None:
+    """Note below the error of calls that did not fit where workers had gone apart before."""
+    if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
+        return
+    found = [each.exception for each in error.failures.values() if each.seq == seq]
+    if any(
+        type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
+    ):
+        said = parting(timeline_of(session, seq).spans, seq)
+        if said:
+            error.add_note(said)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import refuse_in_worker
-from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, is_told
+from disco_magic.offers import Offers
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
+from disco_magic.session.judging import Verdict, tell_parting
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult, HasResult
 from disco_magic.session.sigint import interrupt, sigint_to
+from disco_magic.session.stop import SentCell, Stop
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from disco_magic.core.messages import CellDone
+    from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.ledger import Expectation
     from disco_magic.errors import Failure
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.functions.execution.running import CellScope
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-class PendingCell(Stopping, HasResult):
+class PendingCell(HasResult, Offers):
     """Handle of a running cell: wait for it, await it, cancel it.
 
     Attributes:
@@ -43,6 +45,12 @@ class PendingCell(Stopping, HasResult):
         label: ``Cell In[7]``.
         session: whose workers.
     """
+
+    # What came of it (`Verdict`) and what stops it (`Stopping`) do not know this: a cycle would keep it.
+    _not_offered = frozenset(
+        {"ending", "failures", "heard", "is_ended_by_session", "is_outlived", "note_late_sigint"}
+        | {"session_ends", "spares", "stop_soon", "was_withdrawn"}
+    )
 
     def __init__(
         self,
@@ -59,63 +67,70 @@ class PendingCell(Stopping, HasResult):
         self.workers = workers
         self.label = cell.label
         self.session = session
-        self._life = session.life  # it is sent, and this is made, under the lock
-        self._inbox = inbox
-        self._values: DRef | None = values
-        self._scope = scope
-        # Of this life, too.
-        self._orphan, self._unheard, self._unraised = session.orphan, session.unheard, session.unraised
-        note = Unheard(self, self._orphan)
+        # It is sent, and this is made, under the lock: all of this is of one life.
+        sent = SentCell(session, seq, self.label, workers, session.life, session.unheard, session.orphan)
+        self._verdict = Verdict(sent, inbox, values, scope)
+        self._stopping = Stopping(self._verdict)
+        self._unraised = session.unraised
+        note = Unheard(self, sent.orphan)
         note.seq, note.inbox = seq, inbox
-        self._unheard[seq] = note
+        sent.unheard[seq] = note
         self._unraised[seq] = weakref.ref(self, partial(self._unraised.pop, seq))
-        super().__init__()
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
-        if getattr(self._outcome, "cancelled", False):
+        if getattr(self.outcome, "cancelled", False):
             state = "cancelled"
         return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
-        if self._outcome is not None or self._inbox.empty():
-            return self._outcome is not None
+        if self.outcome is not None or self._verdict.inbox.empty():
+            return self.outcome is not None
         with sigint_held_back():  # between taking an answer and noting it, it would lose that
-            return self._take()
+            return self._verdict.look()
 
     @property
     def outcome(self) -> CellResult | BaseException | None:
         """What `wait` gives or raises; None before the cell has ended, as far as `done` or `wait` saw."""
-        return self._outcome
+        return self._verdict.outcome
 
     def failures(self) -> list[Failure] | None:
         """What failed in the cell itself; None if it has not ended. Nothing is taken from who waits."""
-        if isinstance(self._outcome, WorkerError):
-            return [each for each in self._outcome.told if each.seq == self.seq]
-        if self._outcome is not None:
-            return []
-        with sigint_held_back(), self._settling, suppress(Empty):
-            item = self._inbox.get_nowait()
-            self._inbox.put(item)
-            if isinstance(item, Expectation):
-                replies = [cast("CellDone", reply) for reply in item.replies.values()]
-                return [reply.failure for reply in replies if reply.failure is not None]
-        return None
+        return self._verdict.failures()
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its session was shut down or restarted since the cell was sent."""
+        return self._verdict.cell.is_outlived
 
     @property
     def is_ended_by_session(self) -> bool:
         """Whether it had not ended when its session was shut down or restarted."""
-        return self.is_outlived and not self._is_before_end
+        return self.is_outlived and not self._verdict.is_before_end
 
     def session_ends(self) -> None:
         """Note whether it has ended by itself: from now on it is not seen."""
-        self._is_before_end |= self.failures() is not None
+        self._verdict.is_before_end |= self.failures() is not None
+
+    def ending(self) -> str:
+        """When it will end, if it was asked to end between two steps; else ""."""
+        last = self._verdict.stop.last_step
+        return "" if last is None else f"ends after step {last:,} \u00b7 press again to stop at once"
+
+    def spares(self, diagnosis: Diagnosis) -> list[str]:
+        """See `Stopping.spares`."""
+        return self._stopping.spares(diagnosis)
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether it was stopped before any worker had begun it."""
+        return self._verdict.stop.was_withdrawn
 
     def stop_soon(self) -> None:
         """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""
-        self._why = Stopping.interrupted  # also of one that another stop ends before that has begun
-        self._inbox.put(INTERRUPT)
+        self._verdict.stop.why = Stop.interrupted  # also of one that another stop ends before that has begun
+        self._verdict.inbox.put(INTERRUPT)
 
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
@@ -132,20 +147,22 @@ class PendingCell(Stopping, HasResult):
         self._unraised.pop(self.seq, None)  # who cancels it knows
         # In this thread: the inbox says the same of another one's Ctrl-C, and of an await that was cancelled.
         pressed: list[bool] = []
+        verdict, stop = self._verdict, self._verdict.stop
 
         def hear() -> None:
             pressed.append(True)
-            self._inbox.put(INTERRUPT)
+            verdict.inbox.put(INTERRUPT)
 
-        self._cancelled = True
+        stop.was_cancelled = True
         with sigint_to(hear):
-            self._stop(self._withdraw)
-            self._struck |= self._take_sigint(lambda: pressed.append(True))
-            if not self._ended:
+            self._stopping.until_ended(self._stopping.withdraw)
+            stop.struck |= verdict.take_sigint(lambda: pressed.append(True))
+            if not verdict.ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
-                self._fail((KeyboardInterrupt if self._struck else SyncTimeout)(self._stopped_sentence()))
+                kind = KeyboardInterrupt if stop.struck else SyncTimeout
+                verdict.fail(kind(stop.sentence(verdict.ended)))
         if pressed:
-            raise interrupt(self._stopped_sentence())
+            raise interrupt(stop.sentence(verdict.ended))
 
     def heard(self) -> None:
         """It was told how it ended: nothing else has to raise that, or log it."""
@@ -177,14 +194,14 @@ class PendingCell(Stopping, HasResult):
             KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and calls that
                 were sent before it. Cells that were go on, if they have a handle.
         """
-        if self._outcome is None:
+        if self.outcome is None:
             refuse_in_worker(self.session.id, "wait")
             if not self.done():
                 self.session.check_present()
             limit = self.session.patience(timeout)
             self._wait_attentively(limit, on_look, stop=stop)
             self.note_late_sigint()
-        outcome = self._hand_over()
+        outcome = self._verdict.hand_over()
         self._unraised.pop(self.seq, None)
         if not isinstance(outcome, BaseException):
             try:
@@ -193,7 +210,7 @@ class PendingCell(Stopping, HasResult):
                 struck.result = outcome  # type: ignore[attr-defined]  # as all errors of a cell have it
                 raise
             return outcome
-        self._tell_parting(outcome)
+        tell_parting(self.session, self.seq, outcome)
         try:
             raise outcome.with_traceback(None)  # else it grows with every wait
         finally:
@@ -225,9 +242,9 @@ class PendingCell(Stopping, HasResult):
                 late = self._wait(limit, on_look, stop=stop)
             if late is None:
                 return
-            if not self._take_sigint():
+            if not self._verdict.take_sigint():
                 break
-            self._inbox.put(INTERRUPT)  # it came after the last look, and nobody might look again
+            self._verdict.inbox.put(INTERRUPT)  # it came after the last look, and nobody might look again
         try:
             raise late
         finally:
@@ -235,35 +252,38 @@ class PendingCell(Stopping, HasResult):
 
     def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> SyncTimeout | None:
         """Wait until there is an outcome; where time runs out and it is not to be stopped, what says so."""
-        while not self._is_over:
+        verdict, asked = self._verdict, self._verdict.stop
+        while not verdict.is_over:
             try:
-                item = take(self._inbox, limit.left(), on_look)
+                item = take(verdict.inbox, limit.left(), on_look)
             except Empty:
-                then, failed = self.session.diagnosis(), self._failed_so_far()
+                then = self.session.diagnosis()
+                failed = [] if self.is_outlived else self.session.ledger.failed_in(self.seq)
                 if self.done():  # meanwhile, or who looked had the answer in hand
                     break
                 if not stop:
                     late = f"{self.label} takes longer than {limit} and goes on - .cancel() stops it"
                     return tell(self.session.too_late(late, then, sentence(failed)), failed)
-                self._stop_for(partial(Stopping.late, limit=limit, then=then, failed=failed), self._withdraw)
+                why = partial(Stop.late, limit=limit, then=then, failed=failed)
+                self._stop_for(why, self._stopping.withdraw)
                 return None
             if item is INTERRUPT:
-                if self._ask():
+                if self._stopping.ask():
                     continue
-                self._struck, self._last_step, self._why = True, None, None
-                self._stop_for(Stopping.interrupted, self._press)
+                asked.struck, asked.last_step, asked.why = True, None, None
+                self._stop_for(Stop.interrupted, self._stopping.press)
                 return None
-            self._accept(item)
-        self._settle()
+            verdict.accept(item)
+        verdict.settle()
         return None
 
-    def _failed_so_far(self) -> list[Failure]:
-        return [] if self.is_outlived else self.session.ledger.failed_in(self.seq)
-
-    def _stop_for(self, why: Callable[[Stopping], BaseException], strike: Callable[[], None]) -> None:
-        self._why = self._why or why
-        self._stop(strike)
-        self._fail(why(self))  # which may know more by now
+    def _stop_for(
+        self, why: Callable[[Stop, Expectation | None], BaseException], strike: Callable[[], None]
+    ) -> None:
+        verdict = self._verdict
+        verdict.stop.why = verdict.stop.why or why
+        self._stopping.until_ended(strike)
+        verdict.fail(why(verdict.stop, verdict.ended))  # which may know more by now
 
     def note_late_sigint(self) -> None:
         """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more.
@@ -272,20 +292,8 @@ class PendingCell(Stopping, HasResult):
             KeyboardInterrupt: that, where another thread has been given the outcome already.
         """
         # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
-        if (self._struck or self._take_sigint()) and isinstance(
-            self._outcome, CellResult | WorkerError | SyncTimeout
+        verdict = self._verdict
+        if (verdict.stop.struck or verdict.take_sigint()) and isinstance(
+            verdict.outcome, CellResult | WorkerError | SyncTimeout
         ):
-            self._fail(interrupt(self._as_it_ended()))
-
-    def _take(self) -> bool:
-        with self._settling:
-            try:
-                item = self._inbox.get_nowait()
-            except Empty:
-                return False
-            if item is INTERRUPT:
-                self._inbox.put(item)  # it is meant for the one who waits
-                return False
-            self._accept(item)
-            self._settle()
-            return self._outcome is not None
+            verdict.fail(verdict.stop.as_it_ended())

@@ -15,6 +15,7 @@ import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.session import sigint
 from disco_magic.session.failures import Failures
+from disco_magic.session.judging import Verdict
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.pump import INTERRUPT, attentive, sigint_held_back, take_sigint
 from disco_magic.session.sigint import sigint_to
@@ -262,14 +263,14 @@ def test_run_raises_a_sigint_that_comes_after_the_last_look_with_the_result(sess
 
 def test_run_raises_a_sigint_that_comes_as_the_time_is_up(session, monkeypatch):
     s = session(2)
-    hand_over = PendingCell._hand_over
+    hand_over = Verdict.hand_over
 
-    def struck(pending):
+    def struck(verdict):
         monkeypatch.undo()
         strike()
-        return hand_over(pending)
+        return hand_over(verdict)
 
-    monkeypatch.setattr(PendingCell, "_hand_over", struck)
+    monkeypatch.setattr(Verdict, "hand_over", struck)
     with pytest.raises(KeyboardInterrupt):
         s.run("while True: pass", timeout=0.05)
     assert s.run("worker_id").values == [0, 1]
@@ -277,28 +278,28 @@ def test_run_raises_a_sigint_that_comes_as_the_time_is_up(session, monkeypatch):
 
 def test_cancel_raises_a_sigint_that_comes_while_it_looks_for_one(session):
     pending = session(1).run_nowait("while True: pass")
-    inbox = pending._inbox
+    verdict, inbox = pending._verdict, pending._verdict.inbox
 
     class Struck:
         """Its inbox; a SIGINT comes once somebody takes something out of it, and all have answered."""
 
         def get_nowait(self):
-            if pending.done_by_now:
-                pending._inbox = inbox
+            if verdict.done_by_now:
+                verdict.inbox = inbox
                 strike()
             return inbox.get_nowait()
 
         def __getattr__(self, name):
             return getattr(inbox, name)
 
-    settle = pending._settle
-    pending.done_by_now = False
+    settle = verdict.settle
+    verdict.done_by_now = False
 
     def settled():
         settle()
-        pending.done_by_now = True
+        verdict.done_by_now = True
 
-    pending._settle, pending._inbox = settled, Struck()
+    verdict.settle, verdict.inbox = settled, Struck()
     with pytest.raises(KeyboardInterrupt, match="was stopped"):
         pending.cancel()
 

@@ -221,7 +221,7 @@ def test_ctrl_c_is_raised_in_the_main_thread_whichever_thread_took_it_out_of_the
     s = session(2)
     pending = s.run_nowait("n = 0\nwhile True:\n    n += 1")
     other = background(pending.wait)
-    pending._inbox.put(pump.INTERRUPT)
+    pending._verdict.inbox.put(pump.INTERRUPT)
     with pytest.raises(KeyboardInterrupt):
         other()
     with pytest.raises(KeyboardInterrupt):

@@ -32,8 +32,8 @@ def instead(monkeypatch, owner, name, first):
 def test_who_waits_beside_one_that_gives_up_is_woken(stage, fast, background):
     session, launcher, pending = stage
     waits = background(pending.wait)
-    until(pending._inbox.empty)
-    launcher.on_replace = lambda workers: [pending._inbox.put(INTERRUPT) for _ in range(8)] and []
+    until(pending._verdict.inbox.empty)
+    launcher.on_replace = lambda workers: [pending._verdict.inbox.put(INTERRUPT) for _ in range(8)] and []
     with pytest.raises((SyncTimeout, KeyboardInterrupt), match="does not end"):
         pending.wait(0, stop=True)
     session.raise_failures()  # forgets that anybody waited for it
@@ -60,7 +60,7 @@ def test_one_that_another_thread_has_stopped_and_whose_outcome_was_given_stays(s
 
     def on_interrupt(through, workers):
         launcher.cell_done()
-        pending._why = None  # as if the other had found it ended before the stop began
+        pending._verdict.stop.why = None  # as if the other had found it ended before the stop began
         given.append(pending.wait())
 
     launcher.on_interrupt = on_interrupt
@@ -74,7 +74,7 @@ def test_one_that_was_found_ended_before_the_stop_began_has_ended(stage, fast):
 
     def on_interrupt(through, workers):
         launcher.cell_done()
-        pending._why = None  # as above
+        pending._verdict.stop.why = None  # as above
         assert pending.done()
 
     launcher.on_interrupt = on_interrupt
@@ -85,7 +85,7 @@ def test_a_worker_that_is_lost_later_changes_nothing(stage):
     _, launcher, pending = stage
     launcher.cell_done()
     result = pending.wait()
-    pending._accept(Lost(0, 9, "killed"))
+    pending._verdict.accept(Lost(0, 9, "killed"))
     assert pending.wait() is result
 
 
@@ -186,7 +186,7 @@ def test_a_lost_worker_is_no_result_for_who_comes_in_between(stage, monkeypatch,
     _, launcher, pending = stage
     launcher.lose(0, "killed")
     others = []
-    instead(monkeypatch, pending, "_end", lambda: others.append(background(pending.wait)))
+    instead(monkeypatch, pending._verdict, "_end", lambda: others.append(background(pending.wait)))
     with pytest.raises(WorkerLost):
         pending.wait()
     with pytest.raises(WorkerLost):
@@ -238,7 +238,7 @@ def test_a_look_that_is_refused_in_the_middle_of_a_turn_loses_nothing(stage):
 
 def test_who_was_replaced_is_told_to_all_who_stop_it(stage, fast):
     _, launcher, pending = stage
-    pending._replaced.add(0)  # by another wait that stops it
+    pending._verdict.stop.replaced.add(0)  # by another wait that stops it
 
     def replace(workers):
         launcher.cell_done(interrupted())

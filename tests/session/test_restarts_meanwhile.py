@@ -92,8 +92,8 @@ def test_stopping_a_cell_of_the_old_life_asks_nothing_of_the_new_launcher(sessio
     s.restart()
     asked = []
     s._launcher.interrupt = s._launcher.replace_stuck = lambda *args: asked.append(args) or []
-    s.interrupt_through(pending.seq, (0,), pending._life)
-    assert s.replace_stuck((0,), pending._life) == []
+    s.interrupt_through(pending.seq, (0,), pending._verdict.cell.life)
+    assert s.replace_stuck((0,), pending._verdict.cell.life) == []
     assert asked == []
     del s._launcher.interrupt, s._launcher.replace_stuck
 

@@ -225,7 +225,7 @@ def test_a_restart_begins_with_nothing_withdrawn(behind, gate):
     gate.open()
     s.restart()
     assert second.done()
-    assert s.withdraw(1, (0, 1, 2), "Cell 1", first._life) == ()
+    assert s.withdraw(1, (0, 1, 2), "Cell 1", first._verdict.cell.life) == ()
     assert [s.run("worker_id").values for _ in range(4)] == [[0, 1, 2]] * 4
     assert settled(s)
 

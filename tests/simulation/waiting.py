@@ -74,7 +74,7 @@ class Waiting(Controlling):
         pending = self._send(lambda: self.session.run_nowait(text.cell, workers=workers), order)
         self.life.book.expect(order)
         self.life.waits.append(
-            SimpleNamespace(order=order, inbox=pending._inbox, pending=pending, early=False)
+            SimpleNamespace(order=order, inbox=pending._verdict.inbox, pending=pending, early=False)
         )
         return None
 
@@ -139,7 +139,7 @@ class Waiting(Controlling):
         lost = isinstance(item, Lost)
         mine = [] if lost else [reply.failure for _, reply in sorted(item.replies.items()) if reply.failure]
         should = [] if lost else book.raised([key_of(failure) for failure in mine])
-        self.life.refs.append(pending._values)
+        self.life.refs.append(pending._verdict._values)
         raised, kind = [], None
         try:
             pending.wait()

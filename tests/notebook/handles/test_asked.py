@@ -168,7 +168,7 @@ def test_a_cell_that_was_interrupted_before_was_not_stopped_with_its_session(fou
     # Its handle said of it that the session's end had stopped it, and no more where it was.
     handle = four.run(f"%%disco --nowait\n{SPIN}")
     four.run("%disco interrupt")
-    until(lambda: not handle.pending._inbox.empty())
+    until(lambda: not handle.pending._verdict.inbox.empty())
     four.run(look)
     four.run(command)
     with pytest.raises(CellError, match="WorkerInterrupt: "):

@@ -1,0 +1,158 @@
+"""The stop of a cell, as far as it has come: what was asked for and done, and the error that says so."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from disco_magic.errors import SessionClosed, UnknownName
+from disco_magic.functions.stepping import done
+from disco_magic.session.halfway import halfway, may_be_sharded
+from disco_magic.session.meanwhile import sentence, tell
+from disco_magic.session.sigint import interrupt
+from disco_magic.session.stop_words import Stopped, between_steps, given_up, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.ledger import Expectation
+    from disco_magic.core.messages import CellDone
+    from disco_magic.errors import Failure
+    from disco_magic.session.arguments import Life, Limit
+    from disco_magic.session.failures import Unheard
+    from disco_magic.session.session import Session
+
+
+class SentCell(NamedTuple):
+    """A cell as it was sent.
+
+    Attributes:
+        session: whose workers.
+        seq, label, workers: see `PendingCell`.
+        life: the session's when it was sent; so are the next two.
+        unheard, orphan: see `Queues`.
+    """
+
+    session: Session
+    seq: int
+    label: str
+    workers: tuple[int, ...]
+    life: Life
+    unheard: dict[int, Unheard]
+    orphan: Callable[[Unheard], None]
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its session was shut down or restarted since."""
+        return self.session.closed or self.session.life is not self.life
+
+
+class Stop:
+    """What is known of it; several threads may stop a cell, and each adds what it knows.
+
+    Args:
+        cell: whose.
+
+    Attributes:
+        why: makes the error from this and from the answers, if the cell is to be stopped; see `error`.
+        was_cancelled: by its handle.
+        last_step: after which its workers were asked to end.
+        has_begun: workers were struck, or are about to be.
+        unbegun: those who had not begun when it was withdrawn.
+        replaced: those whose threads were given up.
+        before: what Ctrl-C has stopped, too; None before that.
+        spared: what goes on although it was sent before.
+        then: where everybody was when Ctrl-C struck.
+        struck: a SIGINT came, whichever thread took it out of the inbox.
+    """
+
+    def __init__(self, cell: SentCell) -> None:
+        self._cell = cell
+        # Not bound to this: a cycle would keep it.
+        self.why: Callable[[Stop, Expectation | None], BaseException] | None = None
+        self.was_cancelled = False
+        self.last_step: int | None = None
+        self.has_begun = False
+        self.unbegun: set[int] = set()
+        self.replaced: set[int] = set()
+        self.before: list[str] | None = None
+        self.spared: list[str] = []
+        self.then: Diagnosis | None = None
+        self.struck = False
+
+    def error(self, ended: Expectation | None) -> BaseException | None:
+        """What is raised in the place of a result; None if it is not to be stopped. `ended`: the answers."""
+        return None if self.why is None else self.why(self, ended)
+
+    def between_steps(self, ended: Expectation | None) -> KeyboardInterrupt:
+        """The error of a cell that has ended so, or by itself before the next step."""
+        stopped, cell = self._stopped(ended), self._cell
+        if ended is not None and not stopped.failures:
+            return self.as_it_ended()
+        return interrupt(between_steps(stopped, done(cell.session.id, cell.workers, cell.seq)))
+
+    def interrupted(self, ended: Expectation | None) -> KeyboardInterrupt:
+        """The error of a cell that Ctrl-C has stopped, or was to."""
+        by_itself = ended is not None and not self.has_begun
+        if by_itself and not self._stopped(ended).failures:  # nor by what stopped others
+            return self.as_it_ended()
+        return interrupt(self.sentence(ended))
+
+    def late(
+        self, ended: Expectation | None, limit: Limit, then: Diagnosis, failed: Sequence[Failure] = ()
+    ) -> BaseException:
+        """The error of a cell that was stopped because time ran out.
+
+        `then` and `failed`: who was where, and what had failed in it, before it was stopped.
+        """
+        if self.struck:
+            return self.interrupted(ended)
+        label, too_late, meanwhile = self._cell.label, self._cell.session.too_late, sentence(failed)
+        if not ended:
+            late = f"{label} took longer than {limit} and does not end"
+            return tell(too_late(late, further=meanwhile), failed)
+        stopped = self._stopped(ended)
+        if stopped.was_withdrawn:
+            late = f"{label} did not begin within {limit} and was withdrawn"
+        else:
+            late = f"{label} took longer than {limit} and was stopped"
+        return tell(too_late(late, then, "\n".join(filter(None, (meanwhile, given_up(stopped))))), failed)
+
+    def as_it_ended(self) -> KeyboardInterrupt:
+        """The error of a SIGINT that came when there was nothing to stop any more."""
+        return interrupt(f"{self._cell.label} was interrupted as it ended")
+
+    def sentence(self, ended: Expectation | None) -> str:
+        """All there is to say of it."""
+        if not ended:
+            return f"{self._cell.label} was stopped and does not end; {self._cell.session.doctor()}"
+        stopped = self._stopped(ended)
+        return told(stopped, "" if stopped.was_withdrawn else self._halfway())
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether it was stopped before any worker had begun it."""
+        return self._stopped(None).was_withdrawn
+
+    def _halfway(self) -> str:
+        """What to say of what it may have left in the midst of something."""
+        if not may_be_sharded() or self._cell.is_outlived:
+            return ""
+        with suppress(SessionClosed, UnknownName):  # meanwhile
+            return halfway(self._cell.session)
+        return ""
+
+    def _stopped(self, ended: Expectation | None) -> Stopped:
+        replies = {} if ended is None else ended.replies
+        failures = (cast("CellDone", reply).failure for reply in replies.values())
+        return Stopped(
+            self._cell.label,
+            self._cell.workers,
+            [each for each in failures if each is not None],
+            frozenset(self.unbegun),
+            frozenset(self.replaced),
+            self.before or [],
+            self.spared,
+            self.then,
+        )

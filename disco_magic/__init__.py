@@ -115,10 +115,10 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """Keeps `session` and `worker` the functions of that name.
+    """Keeps `session` and `worker` bound to the functions of these names.
 
-    The import system binds every submodule it loads to its package: the first session that starts would
-    turn ``disco_magic.worker`` and ``disco_magic.session`` into modules. Those are imported by their path.
+    The import system binds every submodule it loads to its package: starting the first session would turn
+    ``disco_magic.worker`` and ``disco_magic.session`` into modules. Import those by their path.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What Tab offers: not what this file imports for itself."""
+    """The names for tab completion, without what only this file needs."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
@@ -153,7 +153,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """``%unload_ext disco_magic``: end the session and take everything away again."""
+    """``%unload_ext disco_magic``: end the session and remove everything that was added."""
     from disco_magic.notebook.extension import unload
 
     unload(shell)

@@ -1,13 +1,14 @@
-"""Calls of a library that calls back into Python over a bridge on which nothing may strike.
+"""Calls of a library that calls back into Python through a bridge, in which no interrupt may strike.
 
-TVM's bridge (tvm_ffi 0.1.15) makes a Python object of each argument of a function that C++ calls, for some
-in Python code of its own. What strikes there gives the argument's memory back twice. And an injection that
-came while C++ computed strikes exactly there: it is the first bytecode that the thread executes. So:
+TVM's bridge (tvm_ffi 0.1.15) makes a Python object of each argument when C++ calls a Python function, for
+some types in Python code of its own. An interrupt that strikes there frees the argument's memory twice. And
+an injection made while C++ computes strikes exactly there, at the first bytecode that the thread executes.
+So:
 
-  1. `cross` makes such a call. While the thread is in it, an injection is made only where it strikes before
+  1. `cross` makes such a call. While the thread is in it, an injection is made only if it strikes before
      the thread is on the bridge again, see `on_a_bridge`.
-  2. What was withheld is raised where code of ours goes on: in `land`, with which functions of ours begin
-     that the library calls, or else when the call is over.
+  2. What was withheld is raised where our own code goes on: in `land`, which our functions that the library
+     calls begin with, or else at the end of the call.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
-# No thread is injected into again before that: what strikes while the last one is dealt with would end it.
-# Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
+# No thread is injected into again before this time, because that would end its handling of the last
+# injection. Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
 AGAIN_S: Final = 0.2
 _A_MOMENT_S: Final = 1e-6
 _OURS: Final = __name__.partition(".")[0]
-# Whose Python code is on the bridge, and on the way to it when the library is imported.
+# Packages with Python code on the bridge, and on the way to it while the library is imported.
 _LIBRARIES: Final = ("tvm_ffi", "tvm", "importlib")
-# Instructions behind which CPython looks for what is pending. Of a thread that was kept waiting in the look
-# itself, 3.13 notices only in the next one what came meanwhile.
+# Instructions after which CPython looks for pending exceptions. If a thread was kept waiting in that look,
+# 3.13 notices only at the next one what arrived meanwhile.
 _LOOKS: Final = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "PRECALL")
 _WAITS: Final = ("RESUME", "JUMP_BACKWARD") if sys.version_info < (3, 13) else ()
 _JUMPS: Final = (0, 1)
 
 
 class Hold(Protocol):
-    """A thread's hold on a worker, as far as it matters here: a `disco_magic.lane.Lane`."""
+    """The state of a thread's hold on a worker that matters here: a `disco_magic.lane.Lane`."""
 
     abandoned: bool
     crossing: int
@@ -53,7 +54,7 @@ class Hold(Protocol):
 
 
 class _Here(threading.local):
-    """Of the calling thread: its hold on a worker, and what guards that."""
+    """The calling thread's hold on a worker, and the mutex that guards it."""
 
     lane: Hold | None = None
     mutex: AbstractContextManager[object] = threading.Lock()
@@ -63,9 +64,9 @@ _here: Final = _Here()
 
 
 def serve(lane: Hold, mutex: AbstractContextManager[object]) -> None:
-    """The calling thread has `lane` from now on; whoever injects holds `mutex`.
+    """Give the calling thread its `lane`; threads that inject into it hold `mutex`.
 
-    A finalizer may cross a bridge while the thread holds that itself: it is reentrant.
+    `mutex` is reentrant: a finalizer may cross a bridge while the thread holds it.
     """
     _here.lane, _here.mutex = lane, mutex
 
@@ -78,7 +79,7 @@ def cross(function: Callable[..., Any], *given: Any) -> Any:
         Whatever the function raises.
     """
     lane, mutex = _here.lane, _here.mutex
-    if lane is None:  # nobody injects here
+    if lane is None:  # no thread injects into this one
         return function(*given)
     depth = lane.crossing  # only this thread writes it
     try:
@@ -101,13 +102,13 @@ def cross(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def bring(library: str) -> None:
-    """Import a library; an interrupt half-way would break it for the whole process."""
+    """Import a library in `cross`: an interrupt half-way would break it for the whole process."""
     if library not in sys.modules:
         cross(importlib.import_module, library)
 
 
 def land() -> None:
-    """Raise what was withheld from the calling thread; with this functions begin that a library calls."""
+    """Raise what was withheld from the calling thread; our functions that a library calls begin with it."""
     lane = _here.lane
     if lane is not None and (lane.withheld or lane.abandoned):
         lane.withheld = False
@@ -116,7 +117,7 @@ def land() -> None:
 
 
 def lands(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function that libraries call, and that looks for what is pending before it gives back."""
+    """Mark a function that libraries call, and in which what is pending strikes before it returns."""
     _landings.add(function.__code__)
     return function
 
@@ -125,19 +126,19 @@ _landings: Final[set[object]] = set()
 
 
 def on_a_bridge(lane: Hold) -> bool:
-    """Whether an injection could strike the lane's thread on a bridge; with the mutex held.
+    """Whether an injection could strike the lane's thread on a bridge; call it with the mutex held.
 
-    Not in a function that `lands`, nor in one of the user's that the library has called without it, where
-    the thread is about to look for what is pending. On the bridge, or in C++, it could.
+    Not in user code called by a function that `lands`, nor in a user's function that the library has called
+    directly, if the thread is about to look for what is pending. On the bridge, or in C++, it could.
 
-    The answer holds for as long as the calling thread keeps the interpreter's lock. It has taken it anew,
-    and so is not asked for it for 5 ms.
+    The answer holds as long as the calling thread keeps the GIL. It has just taken it anew, and so is not
+    asked for it for 5 ms.
     """
     if not lane.crossing:
         return False
     pause(_A_MOMENT_S)
     top = frame = frame_of(lane.thread_id)
-    called = users = None  # the first that the library called, and the one that this called
+    called = users = None  # the first function that the library called, and the one that this called
     while frame is not None and frame.f_code is not cross.__code__:
         called, users, frame = frame, called, frame.f_back
     if called is None or top is None:
@@ -148,12 +149,12 @@ def on_a_bridge(lane: Hold) -> bool:
 
 
 def _home(frame: FrameType) -> str:
-    """The package of its code."""
+    """The package of a frame's code."""
     name = frame.f_globals.get("__name__")
     return name.partition(".")[0] if type(name) is str else ""
 
 
 def _looks(frame: FrameType) -> bool:
-    """Whether the thread will look for what is pending before it executes anything else of this frame."""
+    """Whether the thread looks for what is pending before it executes anything else of this frame."""
     name = dis.opname[frame.f_code.co_code[max(frame.f_lasti, 0)]]
     return name in _LOOKS or name in _WAITS

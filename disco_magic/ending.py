@@ -1,6 +1,6 @@
 """How a worker's command ends: what it leaves in registers, and who is told.
 
-Told in this order: the worker's own record, the plane (who waits for it there), the controller.
+The order is: the worker's own record, the plane (workers that wait there for this one), the controller.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from disco_magic.recorder import Recorder
 
 NOTHING: Final = object()
-"""The value of a command that has none yet."""
+"""The value of a command that has no value yet."""
 
 
 class Ending:
@@ -48,10 +48,10 @@ class Ending:
     cells: CellRunner
     registers: RegisterFile
     interpreter: Interpreter
-    _answer: Event | None = None  # of the command before, not told yet
+    _answer: Event | None = None  # to the previous command, not sent yet
 
     def _give_answer(self) -> None:
-        """The worker has nothing to do: it tells what it had kept for that moment."""
+        """Send the answer kept for the moment in which the worker has nothing to do."""
         if self.lane.forked:
             end_fork()
         answer = self._answer
@@ -61,10 +61,10 @@ class Ending:
 
     def _complete(self, command: Command, value: Any) -> None:
         self.recorder.closes(command, self.interpreter.describe)
-        self._drop_incomplete(command)  # whatever became of the error that told of it
+        self._drop_incomplete(command)  # whatever became of the error that reported it
         event = self.interpreter.finish(command, value)
         self.scopes.pop(command.seq, None)
-        # Before anybody is told that the command is over; as in `serve`.
+        # Before the end of the command is reported; as in `serve`.
         self.plane.left[self.id] = command.seq
         if self.plane.waiting:
             self.plane.leave(self.id, command.seq)
@@ -77,7 +77,7 @@ class Ending:
             raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
 
     def _has_read_all(self, command: Command) -> bool:
-        """Whether a call that returned has received all messages sent to it; otherwise it has failed."""
+        """Whether a call that returned has received all messages sent to it; if not, it has failed."""
         try:
             self._check_mail(command)
         except PlaneMismatch as error:
@@ -91,7 +91,7 @@ class Ending:
         if lane.forked:
             end_fork(error)
         if value is NOTHING and lane.interrupted is None:
-            try:  # while the claim stands: telling an error runs its __str__, which may block
+            try:  # within the claim, because formatting an error runs its __str__, which may block
                 failure = self.failure(command, error)
             except WorkerInterrupt as struck:
                 error = struck
@@ -102,30 +102,30 @@ class Ending:
         if lane.abandoned:
             return False
         try:
-            self.context.place.enter()  # what was ended may have had a stream or a device of its own
-        except Exception as late:  # noqa: BLE001 - a GPU that is lost, which is told with what failed
+            self.context.place.enter()  # the command may have made another stream or device current
+        except Exception as late:  # noqa: BLE001 - a lost GPU is reported with the failure
             error.__context__ = error.__context__ or late
         if value is not NOTHING and not interrupted:
-            # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
+            # Step 2 without step 3: an interrupt took the command, saw that it was not meant, put it back.
             self._complete(command, value)
             return True
-        self.registers.kill(command.kills)  # what struck may have struck there
+        self.registers.kill(command.kills)  # may have been interrupted before
         if interrupted and not issubclass(type(error), WorkerInterrupt):
-            # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
+            # Whatever interrupted code raises, a cancelled await for instance, is due to the interrupt.
             error, failure = WorkerInterrupt().with_traceback(traceback_of(error)), None
         self.fail(command, error, failure)
         return True
 
     def _end_struck(self, lane: Lane, late: WorkerInterrupt) -> bool:
-        """Step 4 of `lane.py`: end what an injection has ended outside of `serve`; False as `_settle`.
+        """Step 4 of `lane.py`: end a command that was struck outside of `serve`; False as in `_settle`.
 
-        Nobody but an injection raises there: user code is caught in `serve`.
+        Only an injection raises there: what user code raises is caught in `serve`.
         """
-        error = late.__context__ or late  # what it struck had something of its own to say
+        error = late.__context__ or late  # the exception that was being handled when it struck
         while (command := lane.interrupted) is not None:
             try:
                 return self._settle(lane, command, error, NOTHING)
-            except WorkerInterrupt:  # the next one of the same stop, on a machine that is busy for so long
+            except WorkerInterrupt:  # the next interrupt of the same stop, if the machine is so busy
                 continue
         return True
 
@@ -137,23 +137,23 @@ class Ending:
         self.scopes.pop(command.seq, None)
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
-        self._drop_incomplete(command)  # also what the plane has given up now, because of an interrupt
+        self._drop_incomplete(command)  # also what the plane gave up just now because of an interrupt
         if isinstance(command, Sync) and self.context.place is not HOST:
-            # Its wait was ended, so that not all is done; or what was waited for has failed.
+            # Its wait was ended, so not all is done; or what it waited for has failed.
             self.deliver(Failed(self.id, command.seq, failure))
         self.deliver(event)
 
     def _drop_incomplete(self, command: Command) -> None:
-        """Let nobody read what calls before were to fill and have left incomplete."""
+        """Make arrays unreadable that earlier calls were to fill and left incomplete."""
         registers = self.registers
         for array, is_new, why in self.context.place.incomplete():
             poison = Poison(self.failure(command, why), reported=True)
             for register in [key for key, value in list(registers.values.items()) if value is array]:
                 registers.poison(register, poison)
-            # A name has no poison. One that the caller had given as `out` is the caller's, whatever is in it.
+            # Names cannot be poisoned. One that the caller passed as `out` stays, whatever it contains.
             for name in [key for key, value in list(registers.names.items()) if value is array and is_new]:
                 registers.drop(name)
 
     def failure(self, command: Command, error: BaseException) -> Failure:
-        """What `error` means on this worker, with the user's own frames only."""
+        """The `Failure` for `error` on this worker, without the runtime's frames."""
         return failure_of(self.id, command.seq, self.interpreter.describe(command), error)

@@ -1,9 +1,9 @@
 """The one exception tree: a class per thing the caller can do about it.
 
 Messages have one form: *what happened - where (worker, command, register, cell line) - expected and
-got - what to do*. The class says whose move it is: yours before anything was sent (`UsageMistake`),
-your code's on some worker (`WorkerError`), the workers' disagreement (`PlaneMismatch`), or the
-session's own end (`SessionClosed`, `SessionBroken`).
+got - what to do*. The class says where to act: in your request, before anything was sent (`UsageMistake`), in
+your code on a worker (`WorkerError`), where the workers disagree (`PlaneMismatch`), or by starting the
+session again (`SessionClosed`, `SessionBroken`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
-"""What an interrupt says that comes without words."""
+"""The text of an interrupt that has no message."""
 
 
 class DiscoError(Exception):
@@ -40,20 +40,20 @@ class UnknownName(UsageMistake, KeyError):
 
 
 def is_told(excinfo: Any) -> bool:
-    """Whether an exception says all that is to be known of it; for pytest, see ``__tracebackhide__`` there.
+    """Whether an exception's message says enough without our frames; for pytest's ``__tracebackhide__``.
 
-    A module that has this under that name hides its frames when a user's test fails with such an exception.
+    A module that assigns this to ``__tracebackhide__`` hides its frames when a user's test fails that way.
     """
     return issubclass(excinfo.type, DiscoError)
 
 
 def about(what: str) -> _About:
-    """Say of a mistake within this what it is about: ``allreduce``, ``'x' was not sent``."""
+    """Prefix a `UsageMistake` raised in this block with `what`: ``allreduce``, ``'x' was not sent``."""
     return _About(what)
 
 
 class _About:
-    # Not made by `contextmanager`, whose frames would stand in the user's traceback.
+    # Not made by `contextmanager`, whose frames would appear in the user's traceback.
     __slots__ = ("_what",)
 
     def __init__(self, what: str) -> None:
@@ -83,9 +83,9 @@ class SyncTimeout(DiscoError, TimeoutError):
     """A wait timed out. The message says what each worker is doing, since when, and whom the others wait for.
 
     Attributes:
-        diagnosis: that, as a `disco_magic.core.doctor.Diagnosis`; taken when the time was over.
-        failures: worker id -> `Failure`, of those that had failed in the cell by then: why the others took so
-            long, perhaps. The error's ``__cause__`` is a `CellError` of them.
+        diagnosis: the same as a `disco_magic.core.doctor.Diagnosis`, taken when the time was over.
+        failures: worker id -> `Failure`, of workers that had failed in the cell by then, perhaps the reason
+            for the wait. The error's ``__cause__`` is a `CellError` of them.
     """
 
     diagnosis: Any = None
@@ -117,7 +117,7 @@ class PlaneMismatch(PlaneError):
     """Workers called different collectives, or the same one with arguments that do not fit.
 
     Attributes:
-        astray: the worker whose call is not that of most others; None if that cannot be said.
+        astray: the worker whose call differs from that of most others; None if that cannot be said.
     """
 
     astray: int | None = None
@@ -142,7 +142,7 @@ class NoPicture(UsageMistake):
 
 
 class Stopped(DiscoError):
-    """A look at all elements was ended by the caller's `progress`; there is no result."""
+    """Looking at all elements was ended by the caller's `progress`; there is no result."""
 
 
 class MissingDependency(DiscoError, ImportError):
@@ -150,22 +150,22 @@ class MissingDependency(DiscoError, ImportError):
 
 
 class Interrupted(Enum):
-    """Where an interrupt has met a worker; the value says it in words."""
+    """Where an interrupt stopped a worker; the value says it in words."""
 
     STRUCK = INTERRUPTED
-    """In code of the user's, or of a library's."""
+    """In user code, or in a library's."""
     SKIPPED = "interrupted before it began"
-    """An interrupt has stopped a command before it."""
+    """An interrupt stopped an earlier command."""
     WITHDRAWN = "withdrawn before it began"
-    """A cell was stopped while something before it went on."""
+    """A cell was stopped while an earlier command went on."""
     BEFORE_COLLECTIVE = "interrupted before a collective"
-    """It calls one after it was interrupted: the others are stopped as well."""
+    """It called one after it was interrupted: the others are stopped as well."""
     IN_COLLECTIVE = "interrupted in a collective"
-    """It has waited for others, most of the time."""
+    """Usually while it waited for others."""
     BETWEEN_STEPS = "stopped after step"
-    """In a loop of `WorkerContext.steps`; so are all others."""
+    """In a loop of `WorkerContext.steps`; all other workers are, too."""
     ELSEWHERE = "interrupted"
-    """In something of ours, which says it in words of its own."""
+    """In code of ours, which has its own words for it."""
 
 
 class WorkerInterrupt(KeyboardInterrupt):
@@ -175,11 +175,11 @@ class WorkerInterrupt(KeyboardInterrupt):
     it through and ``except KeyboardInterrupt`` can clean up.
     """
 
-    # No `__init__`: an injected one, which comes without words, would execute it wherever it strikes.
+    # No `__init__`: an injected one has no arguments, and would execute it wherever it strikes.
 
     @classmethod
     def at(cls, met: Interrupted, detail: object = "") -> WorkerInterrupt:
-        """One that has met the worker there; `detail` stands after the words."""
+        """Make one that stopped the worker there; `detail` follows the words."""
         made = cls(f"{met.value} {detail}".rstrip())
         vars(made)["met"] = met
         return made
@@ -189,7 +189,7 @@ class WorkerInterrupt(KeyboardInterrupt):
 
 
 def interrupted_at(error: BaseException) -> Interrupted | None:
-    """Where an interrupt has met the worker; None: it is none."""
+    """Where an interrupt stopped the worker; None if it is none."""
     if not issubclass(type(error), WorkerInterrupt):
         return None
     met: Interrupted = vars(error).get("met", Interrupted.ELSEWHERE if error.args else Interrupted.STRUCK)
@@ -217,14 +217,14 @@ class Failure:
     summary: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Now, by the thread that failed: others ask with the plane's lock held, where no __str__ may run.
+        # Now, by the thread that failed: others read it with the plane's lock held, where no __str__ may run.
         name = class_name(self.exception)
         first = next(iter(words(self.exception).splitlines()), "")
         object.__setattr__(self, "summary", f"{name}: {first}" if first else name)
 
     @property
     def first(self) -> Failure:
-        """The one that it follows from: where a worker waited for another one that failed, that one's."""
+        """The failure that this one follows from, of a worker that it waited for; itself if there is none."""
         failure = self
         while (before := _waited_for(failure)) is not None:
             failure = before
@@ -232,12 +232,12 @@ class Failure:
 
 
 def is_by(failure: Failure, *kinds: type[BaseException]) -> bool:
-    """Whether its exception is one of these: `isinstance` would ask that for its `__class__`."""
+    """Whether its exception is one of these; `isinstance` would run the exception's own ``__class__``."""
     return issubclass(type(failure.exception), kinds)
 
 
 def is_of_interrupt(failure: Failure) -> bool:
-    """Whether an interrupt is what ended it, there or on a worker that it waited for."""
+    """Whether an interrupt ended it, there or on a worker that it waited for."""
     return is_by(failure.first, WorkerInterrupt)
 
 
@@ -252,7 +252,7 @@ class WorkerError(DiscoError):
     Attributes:
         failures: worker id -> `Failure`, the origin first; a worker that was only released because
             another one failed comes after it.
-        others: what other commands had failed with by then: the first of each kind.
+        others: failures of other commands by then: the first of each kind.
         cancelled: whether `cancel` of the cell's handle ended it, and nothing else went wrong in it.
     """
 
@@ -285,7 +285,7 @@ class CellError(WorkerError):
 
 
 class Divergence(DiscoError):
-    """Registers that were to agree, or values that a cell compares, differ between workers; none was changed.
+    """Registers that should agree, or values that a cell compares, differ between workers; none was changed.
 
     Attributes:
         report: the `CheckReport`, row by row.

@@ -1,18 +1,17 @@
-"""Code of others in which nothing may strike: a lock would stay taken for ever, and nobody knows by whom.
+"""Code of Python and of libraries in which no interrupt may strike, because a lock would stay taken for ever.
 
-A thread that waits for a lock gets a pending exception when it has the lock, as the call returns: before the
-``try`` or the ``with`` that would give it back, if the lock is taken by a function in Python; and one that is
-about to give it back is struck as the function begins that would. So:
+A thread that waits for a lock gets a pending exception when the call returns with the lock: before the
+``try`` or ``with`` that would release it, if a Python function takes the lock. A thread that is about to
+release it is struck as the releasing function begins. So:
 
-  1. An interrupt strikes only where the innermost frame is not of such code. CPython raises it in that very
-     frame, as soon as the thread goes on. It is code of libraries alone: what the user's own `__exit__` does
-     may never end.
-  2. Where it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a
-     thread that waits in it for others, who import the same module for one, goes on when they are struck.
+  1. An interrupt strikes only if the innermost frame is not of such code. CPython raises it in that very
+     frame, as soon as the thread goes on. Only library code counts: a user's own `__exit__` may never end.
+  2. If it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a thread
+     that waits in it for others, which import the same module for instance, goes on when those are struck.
 
-Nor may it strike where Python swallows what is raised, in what a library's objects do as they die.
+Nor may it strike where Python swallows exceptions, in the finalizers of library objects.
 
-What of the user's calls ``lock.acquire()`` without a ``with`` is as safe as it is from Ctrl-C in a program.
+User code that calls ``lock.acquire()`` without a ``with`` is as safe as it is from Ctrl-C in a program.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _PAUSE_S: Final = 0.5e-3
-# So often in a row, longer than a stop takes; then twenty times a second: it may sit there for ever.
+# So many looks in a row, which takes longer than a stop; then twenty per second: it may stay there for ever.
 _OFTEN: Final = 2000
 _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
-# Of the time that a slice lasts, so much is for striking others after the first.
+# The part of a slice in which further threads may be struck after the first.
 _OF_A_SLICE: Final = 0.5
-# Threads that contend for a lock let go of the interpreter just where they wait for it. Who looks then finds
-# them nowhere else, unless they have to let go at any instruction.
+# Threads that contend for a lock release the GIL exactly where they wait for the lock. A look would never
+# find them anywhere else, unless they have to release it at any instruction.
 _ANYWHERE_S: Final = 1e-6
 _THREADING: Final = threading.__file__
-# What code of the import system mentions that takes its locks or gives them back, that has a file of a module
-# in its hands, or that is called when somebody needs a lock no more.
+# Names in code of the import system that takes or releases its locks, holds an open module file, or is called
+# when a lock is no longer needed.
 _IN_IMPORTS: Final = frozenset(
     {"acquire", "release", "acquire_lock", "release_lock", "_blocking_on", "blocking_on", "blocked_on"}
     | {"FileIO", "_remove_dead_weakref"}
@@ -62,9 +61,9 @@ _IN_IMPORTS: Final = frozenset(
 
 
 def _in_imports(things: Iterable[object]) -> Iterator[CodeType]:
-    """The code, of functions and methods, in which nothing may strike an import.
+    """Yield the code of functions and methods in which nothing may strike an import.
 
-    All the rest of it, the search and the execution, has what it needs by a ``with``.
+    The rest of it, which finds and executes modules, takes what it needs by a ``with``.
     """
     for thing in things:
         if isinstance(thing, CodeType):
@@ -84,36 +83,36 @@ _CODES: Final = frozenset(
         threading.Condition._acquire_restore,  # type: ignore[attr-defined]  # noqa: SLF001 - in the middle of `wait`
         threading.Condition._release_save,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         threading.Semaphore.acquire,
-        # A module that is there, and of which its package has not been told yet, would be missing for good.
-        # What takes long is in the frames of what they call.
+        # Struck here, a module that exists but is not bound in its package yet would be missing for good.
+        # What takes long is in the frames of the functions that these call.
         _bootstrap._load_unlocked,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         _bootstrap._find_and_load_unlocked,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         _bootstrap._verbose_message,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
     )
 ) | frozenset(_in_imports([*vars(_bootstrap).values(), *vars(_bootstrap_external).values()]))
-# They take locks and give them back, as those of `Condition` do, or what else a ``with`` is for; or nobody
-# hears of what is raised there.
+# They take or release locks, as those of `Condition` do, or whatever else a ``with`` is for; or exceptions
+# raised in them are lost.
 _OF_LIBRARIES: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__", "__del__"})
-# The same holds of what weak references call.
+# The same holds for callbacks of weak references.
 _WEAK: Final = frozenset({weakref.__file__, _weakrefset.__file__})
 _OF_WEAK: Final = frozenset({"remove", "_remove"})
 _OF_TORCH: Final = (
-    # It calls this out of C++ that takes no exception, which ends the process; and what calls that: a thread
-    # in a call of C has its exception where it is next in Python.
+    # PyTorch calls this from C++ that allows no exception, which ends the process; and its caller: a thread
+    # in a C call gets its exception at its next Python code.
     ("torch/_library/simple_registry.py", "find_torch_dispatch_rule"),
     ("torch/_ops.py", "__call__"),
-    ("torch/utils/weak.py", "remove"),  # as above
+    ("torch/utils/weak.py", "remove"),  # like the first
 )
 _START: Final = threading.Thread.start.__code__
-# From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have
-# to: out of a ``with`` over a condition that is where `__exit__` begins. These files are full of those.
+# From 3.13 on, a thread that had to release the GIL is not struck there, but where it may next have to: after
+# a ``with`` over a condition, that is where `__exit__` begins. These files are full of those.
 _SHORT: Final = frozenset({_THREADING, queue.__file__, _base.__file__, thread.__file__})
 _BLOCKING: Final = frozenset({threading.Condition.wait.__code__, threading.Thread.join.__code__})
 _STRIKES_LATER: Final = sys.version_info >= (3, 13)
 
 
 def is_fragile(frame: FrameType | None) -> bool:
-    """Whether what strikes a thread whose innermost frame this is could leave a lock taken."""
+    """Whether an interrupt of a thread with this innermost frame could leave a lock taken."""
     if frame is None:
         return False
     code = frame.f_code
@@ -123,7 +122,7 @@ def is_fragile(frame: FrameType | None) -> bool:
         return True
     if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
         return True
-    # On 3.11 what is meant for a thread hits the one that it starts, which then never says that it is there.
+    # On 3.11 the exception hits the thread that is being started instead, which then never reports its start.
     while frame is not None and frame.f_code.co_filename == _THREADING:
         if frame.f_code is _START:
             return True
@@ -144,18 +143,18 @@ def _has_begun_only(frame: FrameType) -> bool:
 
 
 class _Slice(threading.local):
-    """The calling thread's time slice at the interpreter: for a switch interval nobody asks for its lock."""
+    """The calling thread's time slice: for a switch interval no other thread asks for the GIL."""
 
     _began_s = -inf
 
     def take(self) -> None:
-        """Begin one, unless that was a moment ago: where others compute each of them has one before."""
+        """Begin a slice, unless one has just begun: if other threads compute, each of them runs before it."""
         if perf_counter() - self._began_s >= _OF_A_SLICE * sys.getswitchinterval():
             pause(_A_MOMENT_S)
             self._began_s = perf_counter()
 
     def end(self) -> None:
-        """The next one begins anew."""
+        """Let the next `take` begin a new one."""
         self._began_s = -inf
 
 
@@ -163,11 +162,10 @@ _slice: Final = _Slice()
 
 
 def strike(thread_id: int) -> bool:
-    """Raise WorkerInterrupt in another thread, if it may be struck where it is now; whether it may.
+    """Raise WorkerInterrupt in another thread if it may be struck where it is now; return whether it may.
 
-    The interpreter's lock is taken anew before, and so not asked for for a while, in which several
-    threads can be struck. Should the thread go on all the same and come to such code in between, the
-    exception is taken back.
+    The GIL is taken anew first, and so not requested for a while, in which several threads can be struck. If
+    the thread nevertheless goes on and comes to fragile code in between, the exception is taken back.
     """
 
     def may_be_struck() -> bool:
@@ -178,18 +176,18 @@ def strike(thread_id: int) -> bool:
 
 
 class Pursuit:
-    """A thread that tries to strike another one, until it could or need not any more.
+    """A thread that tries to strike another one until it succeeds or need not any more.
 
     Args:
-        thread_id: whom.
-        attempt: strikes if it may, says whether that is over.
+        thread_id: the thread to strike.
+        attempt: strikes if it may; returns whether the pursuit is over.
     """
 
     def __init__(self, thread_id: int, attempt: Callable[[], bool]) -> None:
         self._target = next((each for each in threading.enumerate() if each.ident == thread_id), None)
         self._attempt = attempt
         pursuer = threading.Thread(target=self._run, name="disco-pursuit", daemon=True)
-        Context().run(pursuer.start)  # not as a thread of a worker that stops others
+        Context().run(pursuer.start)  # not in the context of a worker that stops others
 
     def _run(self) -> None:
         looks = 0
@@ -200,4 +198,4 @@ class Pursuit:
                     pause(_PAUSE_S)
             else:
                 pause(_SELDOM_S)
-            _slice.end()  # who waits for the lock since then asks for it at once
+            _slice.end()  # a thread that has waited for the GIL since then asks for it at once

@@ -1,17 +1,17 @@
-"""Asynchronous exceptions: the one means CPython has to end Python code that runs in another thread.
+"""Asynchronous exceptions: CPython's only means to end Python code that runs in another thread.
 
 An injected exception is raised when the thread next executes bytecode: after 0.2 ms in a loop, but only
 when the call returns in ``time.sleep``, ``Lock.acquire`` and other C code (measured on 3.11 - 3.13).
 
-Before 3.13 an injection also raises a flag of the whole interpreter, which only falls when some thread
-raises an injected exception. Until then every thread takes the slow way through the evaluation loop (20 %
+Before 3.13 an injection also raises a flag of the whole interpreter, which is only lowered when some thread
+raises an injected exception. Until then every thread takes the slow path through the evaluation loop (20 %
 slower, measured on 3.11 and 3.12), and on 3.11 a thread that is traced, by a debugger or by coverage, repeats
 the first instruction of the next function it calls for ever. Two rules follow:
 
 * `inject` lowers the flag again, by an exception that its own thread raises and catches. The target does not
-  need it: a thread raises the flag for its own pending exception whenever it takes the GIL.
-* A pending exception is taken back with ``PyThreadState_SetAsyncExc(id, NULL)``, which raises the flag with
-  nothing that could lower it, by `inject` alone, before it lowers that. The target lets it strike in
+  need the flag: a thread raises it for its own pending exception whenever it takes the GIL.
+* Taking a pending exception back with ``PyThreadState_SetAsyncExc(id, NULL)`` raises the flag with nothing to
+  lower it. So only `inject` does it, before it lowers the flag; the target lets an exception strike in
   `let_strike` instead.
 """
 
@@ -36,16 +36,16 @@ _set_async_exc: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _set_async_exc.restype = ctypes.c_int
 
-# How long to wait after the first, the second and the third injection, before the thread is given up. Not
-# shorter: at 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
+# How long to wait after the first, second and third injection before the thread is given up. Not shorter: at
+# 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
 PAUSES_S: Final = (0.35, 0.35, 0.20)
-# When a session ends, somebody waits for that: a kernel's front end kills what takes long. What still cleans
-# up goes on by itself as long as the process lives.
+# The end of a session is waited for, and a kernel's front end kills what takes long. A thread that is still
+# cleaning up goes on by itself as long as the process lives.
 LAST_PAUSES_S: Final = (0.35, 0.15)
 
-# An evaluation loop looks for a pending exception at every backward jump; one is enough, ten cost nothing.
+# The evaluation loop looks for a pending exception at every backward jump; one is enough, ten cost nothing.
 _JUMPS = 10
-# Errors in the midst of which another one was raised, and so on: so many are looked at.
+# How many errors in a chain of contexts are looked at.
 _CONTEXTS = 20
 
 
@@ -54,14 +54,15 @@ class _Lowered(BaseException):
 
 
 def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> bool:
-    """Raise WorkerInterrupt in another thread; one that has ended already is left alone.
+    """Raise WorkerInterrupt in another thread; do nothing if it has ended.
 
     Args:
         thread_id: of that thread.
-        may_be_struck: asked at once whether it may, where it is. If not, what is still pending is taken back.
+        may_be_struck: asked right after injecting whether the thread may be struck where it is. If not, what
+            is pending is taken back.
 
     Returns:
-        Whether it may.
+        What `may_be_struck` returned.
     """
     _put(thread_id, ctypes.py_object(WorkerInterrupt))
     stays = may_be_struck()
@@ -71,7 +72,7 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
 
 
 def is_cleaning_up(thread_id: int) -> bool:
-    """Whether that thread is in an ``except`` or ``finally`` to which a WorkerInterrupt has led."""
+    """Whether that thread is in an ``except`` or ``finally`` because of a WorkerInterrupt."""
     error = handled_by(thread_id)
     for _ in range(_CONTEXTS):
         if error is None or isinstance(error, WorkerInterrupt):
@@ -81,9 +82,9 @@ def is_cleaning_up(thread_id: int) -> bool:
 
 
 def _put(thread_id: int, pending: ctypes.py_object[type[BaseException]]) -> None:
-    """Let this be what is pending for another thread, and lower the interpreter's flag again.
+    """Make `pending` the pending exception of another thread, and lower the interpreter's flag again.
 
-    No function in Python is called before that: a thread that is traced would not come out of it.
+    No Python function is called in between: a thread that is traced would not come out of it.
     """
     unheard = None
     _set_async_exc(thread_id, pending)
@@ -100,19 +101,19 @@ def _put(thread_id: int, pending: ctypes.py_object[type[BaseException]]) -> None
         except _Lowered:
             pass  # expected here, and only here
         raise
-    if unheard is not None:  # not above: what its handler raises has nothing to do with this
+    if unheard is not None:  # outside the `try`: what its handler raises is unrelated
         signal.raise_signal(unheard)
 
 
 def _unheard(struck: _Lowered) -> int | None:
-    """The signal that arrived in the same moment: its handler was struck before its first line.
+    """Return the signal that arrived in the same moment, whose handler was struck before its first line.
 
-    Nothing else of the user's runs in this thread between the injection and its end. What was struck is known
-    as a handler by what it is given: a number and a frame.
+    Nothing else of the user's runs in this thread between the injection and its end. A signal handler is
+    recognised by its arguments: a number and a frame.
     """
     *_, (frame, _) = traceback.walk_tb(struck.__traceback__)
     if frame.f_globals is globals():
-        return None  # the usual case; to ask it for its variables would make a cycle with them
+        return None  # the usual case; asking for the variables would make a reference cycle with them
     names, more, _, variables = inspect.getargvalues(frame)
     given = [*(variables[name] for name in names), *(variables[more] if more else ())]
     numbers = [number for number, at in pairwise(given) if type(at) is FrameType and isinstance(number, int)]
@@ -120,6 +121,6 @@ def _unheard(struck: _Lowered) -> int | None:
 
 
 def let_strike() -> None:
-    """Raise what is pending for the calling thread, now. Afterwards nothing is."""
+    """Raise what is pending for the calling thread, now. Afterwards nothing is pending."""
     for _ in range(_JUMPS):
         pass

@@ -1,8 +1,8 @@
-"""Locks of the whole process that an interrupted thread has kept, given back when its command is over.
+"""Process-wide locks that an interrupted thread still holds, released when its command has ended.
 
-Python's and tqdm's own code takes some by a call and gives them back by another one. What strikes between the
-two leaves the lock taken for ever: nobody could log or import any more. A thread whose command is over needs
-none of them, and a reentrant lock knows whose it is.
+Code of Python and tqdm takes some locks in one call and releases them in another. An interrupt between the
+two leaves the lock taken for ever: no thread could log or import any more. A thread whose command has ended
+needs none of them, and a reentrant lock knows its owner.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What somebody imports at the moment, and the kind of the locks on that.
+# Locks of the modules that are being imported, and the class of these locks.
 _OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap)["_module_locks"]
 _OF_A_MODULE: Final[Any] = vars(_bootstrap)["_ModuleLock"]
 
 
 def give_back_locks() -> None:
-    """Release those that the calling thread has: of `logging`, its handlers, tqdm's bars, of imports."""
+    """Release the calling thread's locks of `logging`, its handlers, tqdm's bars, and imports."""
     for lock in _locks():
         while _is_mine(lock):
             with suppress(RuntimeError, AssertionError):
                 lock.release()
-    with suppress(RuntimeError):  # it is not, or no longer, the calling thread's
+    with suppress(RuntimeError):  # not, or no longer, the calling thread's
         while True:
             _imp.release_lock()
 
@@ -42,13 +42,13 @@ def _locks() -> Iterator[Any]:
     kind = getattr(std, "TqdmDefaultWriteLock", None)
     for name in ("mp_lock", "th_lock"):
         yield getattr(kind, name, None)
-    yield getattr(getattr(std, "tqdm", None), "_lock", None)  # one that was chosen by `set_lock`
+    yield getattr(getattr(std, "tqdm", None), "_lock", None)  # a lock chosen by `set_lock`
     for each in list(_OF_MODULES.values()):
         yield each()
 
 
 def _is_mine(lock: Any) -> bool:
-    """Whether the calling thread has it, as far as it can tell."""
+    """Whether the calling thread holds the lock, as far as it can tell."""
     if isinstance(lock, _OF_A_MODULE):
         return bool(lock.owner == threading.get_ident())
     ask = getattr(lock, "_is_owned", None) or getattr(getattr(lock, "_semlock", None), "_is_mine", None)

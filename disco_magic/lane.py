@@ -1,14 +1,13 @@
 """How a command and an interrupt agree on who ends it, without a lock on the path of every command.
 
-  1. Before executing, the worker's thread puts the command into `running`; then it looks at the worker's
-     `skip_through`. An interrupt raises `skip_through` first and looks at `running` second: one of them sees
-     the other.
+  1. Before executing, the worker's thread puts the command into `running`, and then looks at the worker's
+     `skip_through`. An interrupt raises `skip_through` first and looks at `running` second: at least one of
+     them sees the other.
   2. After executing, the thread takes the command out with ``running.pop()``. An interrupt takes it out with
      the same operation, which CPython makes atomic. Exactly one of them gets it; the other sees IndexError.
-  3. If the interrupt got it (`seize`), it may inject, and the thread, on its IndexError, goes to `end`, which
-     lets an injection strike that has not struck yet; only then the worker changes any state.
+  3. If the interrupt got it (`seize`), it may inject, and the thread, on its IndexError, calls `end`, which
+     lets an injection strike that has not struck yet; only then does the worker change any state.
   4. An injection that strikes between user code and step 3 escapes from `Serving.serve`; `Serving.run` ends
-     the command.
 
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
 keeps injections out of plane calls; `bridges.py` does for calls of libraries.
@@ -31,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """One thread's hold on a worker; a thread that is stuck loses it to a new one.
+    """One thread's hold on a worker; a thread that is stuck loses it to a new thread.
 
     Attributes:
-        running: the command that is executed, as it came, or empty.
-        interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
+        running: the command being executed, as it came, or empty.
+        interrupted: the command that an interrupt has taken out of `running`, until the thread has ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
         crossing: how deep the thread is in calls of libraries.
-        forked: this process is a fork of the thread's, which is the only one here.
-        released: who waits in the plane for what was interrupted, or in it, was told.
-        withheld: an interrupt waits for it to come back from there.
-        pursued: a thread tries to strike it: it was where nothing may strike, see `fragile`.
+        forked: this process is a fork made by the thread, its only one.
+        released: the plane was told of the interrupt, and has released the workers that wait for it.
+        withheld: an interrupt waits until the thread is back from a library's call.
+        pursued: a thread tries to strike it, as it was where nothing may strike, see `fragile`.
         shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
         thread_id: of the thread; 0 before it began.
-        left_over: registers that the thread before this one may not have dropped any more.
+        left_over: registers that the previous thread may not have dropped.
         inject_at: when the command may be injected into again, on the monotonic clock.
     """
 
@@ -78,7 +77,7 @@ class Lane:
         self.inject_at = 0.0
 
     def seize(self, through: int) -> Command | None:
-        """Take the command that is executed away from its thread, if its `seq` is ``<= through``."""
+        """Take the command being executed away from its thread, if its `seq` is ``<= through``."""
         try:
             if self.running[-1][0] > through:
                 return None  # not meant
@@ -86,7 +85,7 @@ class Lane:
         except IndexError:
             return None  # idle, or it ended in this moment
         if command[0] > through:
-            # It moved on between the two looks: the claim goes back. A thread that has missed it meanwhile
+            # The thread moved on between the two looks: put the claim back. A thread that missed it meanwhile
             # waits for the mutex, which we hold, before it calls `end`.
             self.running.append(command)
             return None
@@ -94,13 +93,13 @@ class Lane:
         return self.interrupted
 
     def end(self) -> bool:
-        """The thread is done with its command: whether it was interrupted. Nothing is injected any more."""
+        """End the thread's command; return whether it was interrupted. Nothing is injected any more."""
         interrupted = self.interrupted is not None
         if interrupted:
             try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
                 injection.let_strike()
             except WorkerInterrupt:
-                pass  # expected here, and only here: whoever injects holds the mutex
+                pass  # expected here, and only here: injecting threads hold the mutex
         self.interrupted = None
         self.released = False
         self.withheld = False
@@ -110,20 +109,20 @@ class Lane:
 
 
 class Withdrawals:
-    """Commands that are not to begin any more, while those before them go on.
+    """Commands that must not begin any more, while those before them go on.
 
-    The worker's thread notes that a command begins, and looks whether it was withdrawn second. Whoever
-    withdraws it notes that first and looks whether it has begun second: one of them sees the other. What one
-    of those was told holds for the others: the worker may not have looked yet.
+    The worker's thread notes that a command begins, then looks whether it was withdrawn. A thread
+    that withdraws it notes that first, then looks whether it has begun: one of them sees the other. The
+    answer to the first such thread holds for the others, too: the worker may not have looked yet.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # among those who withdraw
+        self._lock = threading.Lock()  # between withdrawing threads
         self._withdrawn: set[int] = set()
         self._begun = 0
 
     def add(self, seq: int) -> bool:
-        """Whether command `seq` had not begun, and so never will."""
+        """Withdraw command `seq`; whether it had not begun, and so never will."""
         with self._lock:
             if seq in self._withdrawn:
                 return True
@@ -134,11 +133,11 @@ class Withdrawals:
             return False
 
     def __len__(self) -> int:
-        """How many wait in the queue to be left out."""
+        """How many withdrawn commands are still in the queue."""
         return len(self._withdrawn)
 
     def begin(self, seq: int) -> None:
-        """Command `seq` begins, or would if it were not skipped; by the worker's thread, in their order.
+        """Note that command `seq` begins, or would if it were not skipped; by the worker's thread, in order.
 
         Raises:
             WorkerInterrupt: it was withdrawn.
@@ -158,7 +157,7 @@ class Holder(Protocol):
 
 
 def _of_gradients() -> str:
-    """What helps in a thread that PyTorch has made, of which Python knows nothing."""
+    """Advice for a thread made by PyTorch, which Python did not start."""
     if "torch" not in sys.modules or type(threading.current_thread()) is not threading._DummyThread:  # noqa: SLF001 - nothing else tells
         return ""
     return "; gradients: with torch.autograd.set_multithreading_enabled(False): loss.backward()"
@@ -172,14 +171,14 @@ def _where() -> str:
 class PlaneGuard:
     """Shields a worker's plane calls; implements `disco_magic.functions.calling.Guard`.
 
-    Nothing is injected between `enter` and `leave`: an interrupt ends the wait instead, through the plane.
+    Nothing is injected between `enter` and `leave`: an interrupt ends the wait through the plane instead.
     """
 
     def __init__(self, worker: Holder) -> None:
         self._worker = worker
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:
-        """Begin a plane call: the command's sequence number and the workers that it was sent to."""
+        """Begin a plane call; return the command's sequence number and the workers it was sent to."""
         with self._worker.mutex:
             lane = self._worker.lane
             if threading.get_ident() != lane.thread_id:
@@ -194,7 +193,7 @@ class PlaneGuard:
         return command[0], None if type(command) is tuple else command.workers
 
     def at(self) -> int | None:
-        """See `Guard.at`; one that was interrupted is executed until it has ended."""
+        """See `Guard.at`; an interrupted command counts until it has ended."""
         lane = self._worker.lane
         command = lane.interrupted
         try:
@@ -208,7 +207,7 @@ class PlaneGuard:
             lane = self._worker.lane
             if threading.get_ident() != lane.thread_id:
                 raise WorkerInterrupt("this thread was given up while it was in a collective")
-            if lane.shielded:  # asyncio's part of it may have been given up meanwhile
+            if lane.shielded:  # asyncio's part may have been given up meanwhile
                 lane.shielded -= 1
             if lane.interrupted is None:
                 return

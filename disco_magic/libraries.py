@@ -1,4 +1,4 @@
-"""Which files are a library's: Python's own, an installed package's, ours; all others are the user's."""
+"""Which files belong to libraries: Python's own, installed packages', ours; all others are the user's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
-"""Where this package is."""
+"""The folder of this package."""
 
 
 @lru_cache(maxsize=1)
@@ -21,5 +21,5 @@ def _folders() -> tuple[str, ...]:
 
 
 def is_of_library(filename: str) -> bool:
-    """Whether code of that file is none that the user has written."""
+    """Whether code of that file was not written by the user."""
     return filename.startswith(_folders())

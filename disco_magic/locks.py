@@ -1,8 +1,8 @@
-"""Locks that a forked process finds free.
+"""Locks that are free in a forked process.
 
-It has the one thread that has forked it. What another thread held just then would be held there for ever, and
-what processes of a `DataLoader` do with ours is little, but not nothing: they flush ``sys.stdout`` as they
-end. What such a lock guards may be half changed in the child; who wrote it is not there to end it.
+A fork has only the thread that forked. A lock held by another thread at that moment would be held there for
+ever, and the processes of a `DataLoader` do use some of ours: they flush ``sys.stdout`` as they end. What
+such a lock guards may be half changed in the child; the thread that was changing it is not there.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 # No callbacks, as sets of weak references have them: a Ctrl-C that strikes in one is lost.
 _locks: Final[list[ref[Any]]] = []
-_ROOM: Final = [1000]  # so many, before those that are gone are looked for
+_ROOM: Final = [1000]  # how many locks there may be before dead references are removed
 _tidying: Final = threading.Lock()
 
 
 def new_lock() -> Lock:
-    """As `threading.Lock`."""
+    """Make a lock like `threading.Lock`."""
     made = threading.Lock()
     _add(made)
     return made
 
 
 def new_rlock() -> RLock:
-    """As `threading.RLock`; one that the forking thread holds stays its own."""
+    """Make a lock like `threading.RLock`; one that the forking thread holds stays its own."""
     made = threading.RLock()
     _add(made)
     return made
@@ -42,7 +42,7 @@ def _add(made: Any) -> None:
         return
     try:
         there = [each for each in _locks[:count] if each() is not None]
-        _locks[:count] = there  # what was added meanwhile stands behind
+        _locks[:count] = there  # what was added meanwhile follows
         _ROOM[0] = 1000 + 2 * len(there)
     finally:
         _tidying.release()
@@ -50,9 +50,9 @@ def _add(made: Any) -> None:
 
 def _free_all() -> None:
     for each in [lock for one in _locks if (lock := one()) is not None]:
-        is_owned = getattr(each, "_is_owned", None)  # of those that are reentrant
+        is_owned = getattr(each, "_is_owned", None)  # only reentrant locks have it
         if is_owned is None or not is_owned():
-            each._at_fork_reinit()  # noqa: SLF001 - what `threading` itself calls for its own
+            each._at_fork_reinit()  # noqa: SLF001 - `threading` itself calls this for its own locks
 
 
 if hasattr(os, "register_at_fork"):

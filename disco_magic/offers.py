@@ -1,4 +1,4 @@
-"""What tab completion offers of our objects: what a user calls, not what parts of ours say to each other."""
+"""Limits tab completion on our objects to what users call, without what is meant for our other files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import ClassVar
 
 
 class Offers:
-    """Mixed into what users hold."""
+    """Mixin for objects that users hold."""
 
     __slots__ = ()
     _not_offered: ClassVar[frozenset[str]] = frozenset()
-    """Names that begin with no underscore and are for other files of ours."""
+    """Names without a leading underscore that are meant for our own files."""
 
     def __dir__(self) -> list[str]:
-        """All attributes but these."""
+        """All attributes except `_not_offered`."""
         return sorted(set(super().__dir__()) - self._not_offered)

@@ -1,8 +1,8 @@
-"""Waiting for a GPU so that an interrupt, or a limit, can end the wait.
+"""Waiting for a GPU in a way that an interrupt or a limit can end.
 
-A library's own ``synchronize()`` sits in C code until the device is done, or for ever. So we look again and
-again: at once for a moment, since most work is over in microseconds, then after pauses that are short beside
-what has been waited already.
+A library's own ``synchronize()`` stays in C code until the device is done, or for ever. So we poll: without a
+pause for a moment, since most work is over in microseconds, then with pauses that are short compared to the
+time already waited.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _AT_ONCE_S: Final = 50e-6
 _SHORTEST_S: Final = 20e-6
 # Long enough that eight waiting workers take 1 % of a core.
 _LONGEST_S: Final = 1e-3
-# A pause is this part of the time waited so far: what takes 10 ms is noticed within a third of a millisecond.
+# A pause is this part of the time waited so far: the end of a 10 ms wait is noticed within a third of a ms.
 _PART: Final = 1 / 32
 _SET_TIMER_SLACK: Final = 29  # prctl(2)
 _SLACK_NS: Final = 1000
 
 
 def pause_precisely() -> None:
-    """Let pauses of the calling thread end when they should, from now on.
+    """Make pauses of the calling thread precise from now on.
 
     Linux lets them take up to 50 us longer, to wake processors less often. Measured: pauses of 20 us take
-    77 us, after this 28. Elsewhere nothing changes.
+    77 us, after this 28. No effect on other systems.
     """
     if sys.platform == "linux":
         import ctypes
@@ -39,16 +39,16 @@ def pause_precisely() -> None:
 
 
 def pause(seconds: float) -> None:
-    """Let others have the interpreter; what is injected meanwhile is raised at the end."""
+    """Let other threads have the interpreter; what is injected meanwhile is raised at the end."""
     closed = allocate_lock()
     closed.acquire()
-    closed.acquire(timeout=seconds)  # nobody opens it
+    closed.acquire(timeout=seconds)  # no thread releases it
 
 
 def wait_until(is_done: Callable[[], bool], timeout_s: float | None = None) -> bool:
-    """Return when ``is_done()`` is true, or after `timeout_s` seconds; whether it is.
+    """Wait until ``is_done()`` is true, or for `timeout_s` seconds; return whether it is.
 
-    What it raises comes out, and so does what is injected.
+    Exceptions of `is_done`, and injected ones, propagate.
     """
     if is_done():
         return True

@@ -1,4 +1,4 @@
-"""What messages are made of: workers as ranges, names that are near, an error in words."""
+"""Parts of messages: workers as ranges, similar names, an error in words."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NAMES: Final = 10
-"""So many names are told where one is unknown that looks like none of them."""
-# How much alike names have to be, see `difflib`; at its own 0.6 `open` is offered to who has lost `tokens`.
+"""How many known names a message lists if an unknown name resembles none of them."""
+# How similar names have to be, see `difflib`; at its default of 0.6 `open` would be suggested for `tokens`.
 _LIKE: Final = 0.65
 
 
 def words(error: BaseException) -> str:
-    """``str(error)``, a plain one, also of an exception whose own ``__str__`` raises."""
+    """``str(error)`` as a plain `str`, even if the exception's own ``__str__`` raises."""
     try:
         return str.__str__(str(error)).strip()
-    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
+    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say this
         return "<exception str() failed>"
 
 
 def class_name(value: object) -> str:
-    """Name of a value's class as Python keeps it: a metaclass of the user's may raise where it is asked."""
+    """Name of a value's class, read without running a user's metaclass, which might raise."""
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
 def near_misses(name: str, known: Iterable[str]) -> str:
     """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
-    import difflib  # 2 ms that only who mistypes has to spend
+    import difflib  # takes 2 ms, only for misspelt names
 
     near = difflib.get_close_matches(name, known, n=3, cutoff=_LIKE)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`near_misses`, or else what there is: ``there are: a, b``; of many the first ten."""
+    """`near_misses`, or else the known names: ``there are: a, b``; ten at most."""
     names = list(known)
     shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
     return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
 
 
 def who_has(pairs: Iterable[tuple[int, T]]) -> dict[T, list[int]]:
-    """What each worker has, says or shows -> the workers that do so, in the order of the first one."""
+    """What each worker has, says or shows -> the workers that do so, ordered by the first of each."""
     groups: dict[T, list[int]] = {}
     for worker, content in pairs:
         groups.setdefault(content, []).append(worker)
@@ -62,12 +62,12 @@ def only(workers: Sequence[int], what: str) -> str:
 
 
 def padded(workers: Sequence[int], among: int) -> str:
-    """`ranges`, as wide as the widest of `among` workers: what follows stands in one column."""
+    """`ranges`, padded to the widest single id of `among` workers, so that what follows is aligned."""
     return ranges(workers).ljust(len(ranges((among - 1,))))
 
 
 def ranges(workers: Sequence[int]) -> str:
-    """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
+    """Worker ids as ranges: ``[0-3]``, ``[0,2-4]``."""
     ids = sorted(workers)
     parts: list[str] = []
     start = 0

@@ -1,10 +1,10 @@
 """What one worker did and when: its own thread writes, any thread reads.
 
-An ordinary call costs nothing here. A worker that falls asleep notes the *spell* since it woke, if that was
-long enough to be seen, with the times that its stopwatch takes anyway. Cells, copies and calls that go
-through the interpreter are noted one by one, collectives where the worker calls them.
+An ordinary call costs nothing here. When a worker falls asleep it notes the *spell* since it woke, if that
+was long enough to be visible, with the times that its stopwatch takes anyway. Cells, copies and calls that go
+through the interpreter are noted one by one, and collectives when the worker calls them.
 
-What is kept is small: text of a collective is made when somebody reads it, and no array is kept alive.
+The record is small: a collective's text is made only when it is read, and no array is kept alive.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
     Describe = Callable[[Command], str]
 
 KEPT: Final = 4096
-"""Spans per worker; of more the oldest are dropped."""
+"""How many spans are kept per worker; older ones are dropped."""
 SHORT_S: Final = 1e-3
-"""Spells, copies and calls that took less are not kept: a picture would not show them."""
+"""Spells, copies and calls shorter than this are not kept: a picture would not show them."""
 
 
-# Arguments of a call that has failed that are kept.
+# Types of the arguments that are kept of a failed call.
 _PLAIN: Final = frozenset({int, str, bool})
 
 
 class Recorder:
     """The record of one worker.
 
-    Only the worker's own thread calls what writes; whoever gives that thread up goes on with a successor that
-    the thread does not know (`succeed`). Appending to a deque and copying it are atomic in CPython, and so is
-    replacing an attribute: a reader in another thread sees the one state or the other.
+    Only the worker's own thread calls the methods that write; if that thread is given up, the worker goes on
+    with a successor unknown to the thread (`succeed`). Appending to a deque, copying it and replacing an
+    attribute are atomic in CPython: a reader in another thread sees either the old or the new state.
 
     Args:
         kept: how many spans are kept.
 
     Attributes:
         spell: the commands since the worker woke; `ASLEEP` while it sleeps.
-        opened: when the command began that goes through the interpreter; None while none does.
+        opened: when the current command that goes through the interpreter began; None if there is none.
         joined: the collective that the worker is in.
         quiet: how many commands executed nothing: a sync, a name bound, a register dropped.
         broken: the last collective of the cell that could not be carried out, in words; "" if all were.
@@ -76,27 +76,27 @@ class Recorder:
         self._scope = -1
         self._made: dict[tuple[int, ...], int] = {}
         self._slept_s = 0.0
-        self._slept_before_s = 0.0  # `opened`
-        self._named: list[Named] = []  # what is entered, the outer ones first
+        self._slept_before_s = 0.0  # at `opened`
+        self._named: list[Named] = []  # open blocks, the outer ones first
 
     # --- the worker's thread: its life -----------------------------------------------------------------
 
     def begin(self, seq: int) -> None:
-        """A thread begins, with command `seq` or a later one."""
+        """Note that a thread begins, with command `seq` or a later one."""
         now = perf_counter()
         if self._began is None:
             self._began = now
         self.spell = now, seq, None, self.quiet
 
     def end(self) -> None:
-        """The worker has ended."""
+        """Note that the worker has ended."""
         self._ended = perf_counter()
         self.spell = ASLEEP
 
     def succeed(self, slept_s: float) -> Recorder:
-        """The same record for another thread; whatever this one still writes is not in it.
+        """Return the same record for another thread; whatever this thread still writes is not in it.
 
-        `slept_s` is what the plane says that the worker has spent asleep in all its calls.
+        `slept_s` is the total time that the worker has spent asleep in plane calls.
         """
         heir = Recorder()
         heir._done = self._done.copy()
@@ -108,7 +108,7 @@ class Recorder:
     # --- the worker's thread: commands -----------------------------------------------------------------
 
     def rests(self, now: float, last: int, describe: Describe) -> None:
-        """The spell is over, command `last` the last one in it."""
+        """Note the end of the spell, in which command `last` is the last one."""
         start, first, function, quiet = self.spell
         count = last - first + 1 - (self.quiet - quiet)
         if count < 1 or now - start < SHORT_S:
@@ -121,7 +121,7 @@ class Recorder:
             self._keep(("calls", start, now, f"{count:,} calls", detail, last, None))
 
     def passes(self, command: Command, describe: Describe) -> None:
-        """`command` executes nothing; what came before it is noted, for whoever waits for `command`."""
+        """Note that `command` executes nothing; record what came before it for a caller that waits for it."""
         start, first, _, quiet = self.spell
         if command.seq == first:
             self.spell = start, first + 1, None, quiet
@@ -132,7 +132,7 @@ class Recorder:
             self.spell = now, command.seq + 1, None, self.quiet
 
     def opens(self, command: Command, describe: Describe) -> None:
-        """`command` begins, which the interpreter has told how to execute."""
+        """Note that `command`, which goes through the interpreter, begins."""
         start, first, _, _ = self.spell
         self._slept_before_s = self._slept_s
         if first == command.seq:
@@ -142,7 +142,7 @@ class Recorder:
             self.rests(self.opened, command.seq - 1, describe)
 
     def closes(self, command: Command, describe: Describe) -> None:
-        """It is over; nothing if it was closed before."""
+        """Note that it has ended; do nothing if it was closed before."""
         start, now = self.opened, perf_counter()
         if start is None:
             return
@@ -154,7 +154,7 @@ class Recorder:
         self.spell = now, command.seq + 1, None, self.quiet
 
     def fails(self, command: Command, summary: str, describe: Describe) -> None:
-        """`command` has ended with an error; `summary` as in `Failure`."""
+        """Note that `command` has ended with an error; `summary` as in `Failure`."""
         if self.opened is None:
             self.rests(perf_counter(), command.seq, describe)
         self.closes(command, describe)
@@ -163,7 +163,7 @@ class Recorder:
         told = summary[:LONG], f"in {describe(command)[:LONG]}"
         before: Any = self._done[-1] if self._done else ("",)
         if before[0] == "error" and before[3:5] == told:
-            # Thousands of commands that an interrupt has skipped must not push everything else out.
+            # Thousands of commands skipped by one interrupt must not push out everything else.
             self._done[-1] = ("error", before[1], now, *told, command.seq, None)
         else:
             self._keep(("error", now, now, *told, command.seq, None))
@@ -171,7 +171,7 @@ class Recorder:
     # --- the worker's thread: collectives --------------------------------------------------------------
 
     def joins(self, facts: Facts, scope: int, members: tuple[int, ...]) -> Joined:
-        """The worker calls a collective; fewer than two `members`: there is nobody to meet."""
+        """Note that the worker calls a collective; with fewer than two `members` it meets none."""
         number = 0
         if len(members) < 2:
             members = ()
@@ -185,13 +185,13 @@ class Recorder:
         return joined
 
     def parts(self, joined: Joined, slept_s: float, error: str = "", *, refused: bool = False) -> None:
-        """The collective is over.
+        """Note that the collective has ended.
 
         Args:
             joined: from `joins`.
-            slept_s: what the plane says that the worker has spent asleep in all its calls.
-            error: name of the exception that it has raised.
-            refused: it was no call: the worker has joined nobody, and may try again.
+            slept_s: the total time that the worker has spent asleep in plane calls.
+            error: name of the exception that it raised.
+            refused: whether the call was rejected: the worker joined no others, and may try again.
         """
         asleep_s, self._slept_s = slept_s - self._slept_s, slept_s
         if error:
@@ -199,24 +199,24 @@ class Recorder:
             if refused and members:
                 self._made[members] -= 1
                 members = ()
-            # What is wrong with it may be an array in the place of another argument.
+            # The faulty argument may be an array in the place of something else.
             plain = tuple([each if type(each) in _PLAIN else None for each in rest])
             joined = start, verb, kind, shape, plain, code, offset, members, scope, number
-        self._done.append(joined + (perf_counter(), asleep_s, error))  # noqa: RUF005 - half of the time of stars
+        self._done.append(joined + (perf_counter(), asleep_s, error))  # noqa: RUF005 - twice as fast as stars
         self._total += 1
         self.joined = None
 
     # --- the worker's thread: what the user has named --------------------------------------------------
 
     def enters(self, label: str) -> Named:
-        """A block begins that has a name."""
+        """Note that a named block begins."""
         named = perf_counter(), label[:LONG]
         self._named.append(named)
         return named
 
     def leaves(self, named: Named) -> None:
-        """It ends."""
-        # By what it is: a block of a generator may end before those in it, two may begin at one moment.
+        """Note that a named block ends."""
+        # By identity: a block in a generator may end before its inner ones, and two may begin at once.
         self._named = [each for each in self._named if each is not named]
         start, label = named
         self._keep(("span", start, perf_counter(), label, "", None, None))
@@ -237,17 +237,17 @@ class Recorder:
         place: Place,
         seq: int | None = None,
     ) -> Record:
-        """What is known of the worker; what goes on is in it, as unfinished.
+        """What is known of the worker, including what is in progress, as unfinished.
 
         Args:
             worker: its id.
-            now: what it executes.
+            now: the command that it executes.
             waiting_s: how long it has been asleep in the collective it is in.
             describe: a command in words.
-            place: the line of the user's code in words, from a code object and where in it.
-            seq: of the command that this is about: of others only what goes on is told; None: of all.
+            place: the line of the user's code in words, from a code object and an offset in it.
+            seq: only spans of this command, apart from what is in progress; None: of all commands.
         """
-        # What goes on first, what is over second: what ends meanwhile is found twice, not never.
+        # Read what is in progress first, what has ended second, so that nothing that ends now is missed.
         opened, spell, joined, total = self.opened, self.spell, self.joined, self._total
         named = list(self._named)
         done = list(self._done)

@@ -1,11 +1,11 @@
-"""The ordered lane of a worker: takes one command after the other, executes it, survives everything.
+"""The ordered lane of a worker: executes one command after the other, and survives all of them.
 
 Guarantees
   * No lock is held while user code runs, and the path of an ordinary call takes no lock at all.
   * An exception is injected only into the command it is meant for, and never inside a plane call.
   * Whatever user code raises ends its command, not the worker.
 
-`lane.py` tells how a command and an interrupt agree; "step" below means a step there.
+`lane.py` explains how a command and an interrupt agree; "step" below means a step there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from disco_magic.core.topology import Topology
     from disco_magic.functions.execution.running import CellScope, CellValue
 
-    # A queue's get: without waiting, which may raise Empty, or waiting.
+    # A queue's get; with False it does not wait, and may raise Empty.
     Get = Callable[[bool], Message]
     Extras = Callable[[WorkerContext], Mapping[str, Any]]
 
@@ -57,23 +57,23 @@ class Serving(Ending):
 
     Args:
         worker: its id.
-        topology, plane, session_id: what its context shows.
+        topology, plane, session_id: shown by its context.
         deliver: takes the worker's events; called from the worker's thread.
-        extras: names the front end adds behind the namespace.
+        extras: returns names the front end adds behind the namespace.
         place: where its arrays are.
 
     Attributes:
-        lane: the hold of the thread that serves; another one after `abandon`.
-        mutex: guards what `lane.py` says; reentrant, for finalizers. Taken by whoever injects, and at both
-            ends of a plane call.
+        lane: the hold of the thread that serves; replaced by `abandon`.
+        mutex: guards what `lane.py` says; reentrant, for finalizers. Taken by threads that inject, and at
+            both ends of a plane call.
         guard: shields plane calls.
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
-        withdrawals: cells that fail instead of beginning, each alone.
+        withdrawals: single cells that fail instead of beginning.
         scopes: cell -> where it runs, written before the cell is sent.
         alive, idle: seconds since the first thread began, and without a command; started by that thread.
-        recorder: what it did and when; the context's, another one after `abandon`.
+        recorder: what it did and when; the context's; replaced by `abandon`.
         plane, deliver: the data plane; takes events.
-        context, cells, registers, interpreter: what the worker consists of; its own thread's alone.
+        context, cells, registers, interpreter: the parts of the worker; used by its own thread only.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Serving(Ending):
         )
 
     def run(self, lane: Lane, get: Get) -> None:
-        """Serve until Stop, then let go of everything; or until this lane is abandoned."""
+        """Serve until Stop, then release everything; or until this lane is abandoned."""
         lane.thread_id = threading.get_ident()
         if not self.alive.is_running:
             self.alive.start()
@@ -129,9 +129,9 @@ class Serving(Ending):
     def serve(self, lane: Lane, get: Get) -> None:  # noqa: C901, PLR0912, PLR0915 - see there
         """The loop, with the ordinary call written out: its cost is the cost of every command.
 
-        What `Interpreter` does with a call whose operands all have values is done here without it, in
-        two thirds of the time; whatever is not quite so ordinary goes there. The worker's tests send each of
-        their calls both ways.
+        What `Interpreter` does with a call whose operands all have values is done here without it, in two
+        thirds of the time; all other commands go to the interpreter. The worker's tests send each of their
+        calls both ways.
         """
         values, poisons, kill = self.registers.values, self.registers.poisons, self.registers.kill
         running = lane.running
@@ -153,7 +153,7 @@ class Serving(Ending):
                 seq, dest, function, arguments, refs, kills = command
                 running.append(command)
                 try:
-                    if kills:  # claimed too: what dies with a register may have a finalizer that blocks
+                    if kills:  # within the claim: a finalizer that runs as a register dies may block
                         for register in kills:
                             values.pop(register, None)
                         if poisons:
@@ -182,23 +182,23 @@ class Serving(Ending):
                 if not self._rare(lane, command):
                     return
                 if self._answer is not None:
-                    get = _EMPTY.get  # to `_sleep`, which gives the answer
+                    get = _EMPTY.get  # lead to `_sleep`, which sends the answer
             left[me] = seq
             if waiting:
                 plane.leave(me, seq)
-            # What came with them must not outlive its registers while the worker is idle.
+            # Operands must not outlive their registers while the worker is idle.
             command = function = arguments = value = _NOTHING
 
     def _sleep(self, get: Get) -> Message:
-        """The next command, which is not there yet, or only just.
+        """Return the next command, which is not there yet, or only just.
 
-        Whoever waits for an answer is given it last. It wakes at once, and could not go on while this thread
-        still has something to do: a sync of four workers takes 58 us so, and 70 the other way round.
+        A waiting caller gets its answer last. It wakes at once, and could not go on while this thread still
+        had something to do: this way a sync of four workers takes 58 us, the other way round 70.
         """
         recorder, now = self.recorder, perf_counter()
         if now - recorder.spell[0] >= SHORT_S:
             recorder.rests(now, self.plane.left[self.id], self.interpreter.describe)
-        recorder.spell = ASLEEP  # lets go of what it called, whose finalizer may take its time
+        recorder.spell = ASLEEP  # releases the function that was called, whose finalizer may take long
         self.idle.start()  # not before: it says that the worker has done everything
         self._give_answer()
         command = get(True)
@@ -207,13 +207,13 @@ class Serving(Ending):
         return command
 
     def _odd(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
-        """A call that did not end well, or turned out not to be ordinary; False ends the loop."""
+        """End a call that failed, or execute one that is not ordinary after all; False ends the loop."""
         if type(error) is not _Rare:
             return self._settle(lane, command, error, value)
         return self._unclaim(lane) and self._rare(lane, command)
 
     def _unclaim(self, lane: Lane) -> bool:
-        """Give the claim on a command back that is to be taken up again; False if this lane was abandoned."""
+        """Withdraw the claim on a command that is to be taken up again; False if this lane was abandoned."""
         try:
             lane.running.pop()
         except IndexError:
@@ -226,12 +226,12 @@ class Serving(Ending):
         lane.running.append(command)
         try:
             self.registers.kill(command.kills)
-        except WorkerInterrupt:  # it ends a finalizer; whether the command is to begin is seen when it does
+        except WorkerInterrupt:  # it ended a finalizer; whether the command may begin is checked when it does
             return self._unclaim(lane) and self._kill(lane, command)
         return self._unclaim(lane)
 
     def _let_go(self, lane: Lane, command: Command) -> bool:
-        """Let go of what a command has replaced, in a claim as `_kill`: a finalizer may block."""
+        """Release what a command has replaced, in a claim as in `_kill`: a finalizer may block."""
         lane.running.append(command)
         try:
             self.interpreter.replaced.clear()
@@ -240,7 +240,7 @@ class Serving(Ending):
         return self._unclaim(lane)
 
     def _rare(self, lane: Lane, command: Command) -> bool:
-        """Everything that is no ordinary call; False ends the loop."""
+        """Handle everything that is no ordinary call; False ends the loop."""
         if command.kills and not self._kill(lane, command):
             return False
         step: Any = self.interpreter.feed(command)
@@ -262,7 +262,7 @@ class Serving(Ending):
         return True
 
     def _execute(self, lane: Lane, command: Command) -> bool:
-        """What `serve` does for a call, which has it written out, for everything else that runs user code."""
+        """Execute any other command that runs user code, as `serve`, written out, does for ordinary calls."""
         value: Any = _NOTHING
         lane.running.append(command)
         try:
@@ -286,7 +286,7 @@ class Serving(Ending):
         return value
 
     def dispose(self) -> None:
-        """Let go of all registers, and of what cells have bound."""
+        """Release all registers, and what cells have bound."""
         self.cells.end()
         clear_names(self.registers.names)
         self.registers.clear()

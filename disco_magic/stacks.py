@@ -1,4 +1,4 @@
-"""Where threads are, and which errors they handle, asked from outside of them."""
+"""Where threads are, and which exceptions they handle, seen from other threads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-# Until then CPython may collect garbage in the middle of these two functions, which hold a lock of the
-# interpreter's. A finalizer in Python lets another thread go on; if that starts or ends a third one it waits
-# for the lock, and keeps the interpreter: all threads stand still for ever.
+# Before 3.12 CPython may collect garbage in the middle of these two functions, which hold a lock of the
+# interpreter's. A finalizer in Python lets another thread run; if that starts or ends a third one, it waits
+# for the lock while it holds the GIL: all threads stand still for ever.
 _COLLECTS: Final = sys.version_info < (3, 12)
 _one_at_a_time = new_rlock()
 
@@ -32,7 +32,7 @@ def frames() -> dict[int, FrameType]:
 
 
 def handled_by(thread_id: int) -> BaseException | None:
-    """The error that a thread handles, in an ``except`` or ``finally``; None if it handles none."""
+    """The exception that a thread handles, in an ``except`` or ``finally``; None if it handles none."""
     with _nothing_collected():
         found: Any = sys._current_exceptions().get(thread_id)  # noqa: SLF001 - Python's own, which others see, too
     error: BaseException | None = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
@@ -44,8 +44,8 @@ def _nothing_collected() -> Iterator[None]:
     if not _COLLECTS:
         yield
         return
-    with _one_at_a_time:  # else the first one that is done would let it collect while another looks
-        # Not by `gc.disable`: who asks just now whether it is enabled, as `timeit` does, would leave it so.
+    with _one_at_a_time:  # else the first one to finish would allow collections while another one looks
+        # Not by `gc.disable`: code that restores the state it finds now, like `timeit`, would leave it so.
         thresholds = gc.get_threshold()
         try:
             gc.set_threshold(0)

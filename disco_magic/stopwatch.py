@@ -8,7 +8,7 @@ from time import perf_counter
 class Stopwatch:
     """Adds up intervals, in seconds. One thread starts and stops it; any thread may read it.
 
-    Total, beginning and last end are one tuple, replaced at once, so that no reader sees half of a change.
+    Total, start and last end are one tuple, replaced at once, so that no reader sees half of a change.
     """
 
     __slots__ = ("_state",)
@@ -22,30 +22,30 @@ class Stopwatch:
         return self._state[1] is not None
 
     def start(self) -> float:
-        """Begin an interval; one that lasts is kept. The time it is, as `perf_counter` has it."""
+        """Begin an interval, adding one that is running to the total; return the time of `perf_counter`."""
         total, since, _ = self._state
         now = perf_counter()
         self._state = (total if since is None else total + now - since, now, None)
         return now
 
     def stop(self) -> float:
-        """End the interval, if one has begun. The time it is, as `perf_counter` has it."""
+        """End the interval, if one is running; return the time of `perf_counter`."""
         total, since, _ = self._state
         now = perf_counter()
         self._state = (total if since is None else total + now - since, None, now)
         return now
 
     def seconds(self) -> float:
-        """All intervals together, with the one that lasts."""
+        """All intervals together, including one that is running."""
         total, since, _ = self._state
         return total if since is None else total + perf_counter() - since
 
     def lap(self) -> float | None:
-        """The interval that lasts; None if none does."""
+        """The running interval so far; None if there is none."""
         since = self._state[1]
         return None if since is None else perf_counter() - since
 
     def pause(self) -> float | None:
-        """The time since the last interval ended; None if one lasts, or none has begun yet."""
+        """The time since the last interval ended; None if one is running, or none has ended yet."""
         ended = self._state[2]
         return None if ended is None else perf_counter() - ended

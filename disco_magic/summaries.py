@@ -1,4 +1,4 @@
-"""What failed on which workers, in a few lines: equal failures once, with the workers they happened on."""
+"""What failed on which workers, in a few lines: equal failures are listed once, with their workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Failed(Protocol):
-    """An `errors.Failure`, which knows of this module, as far as it matters here."""
+    """The part of `errors.Failure` that is needed here; `errors` imports this module."""
 
     @property
     def worker(self) -> int: ...  # noqa: D102 - see there
@@ -36,7 +36,7 @@ _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 def describe(
     failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, cancelled: bool = False
 ) -> str:
-    """One line per distinct failure with the workers it happened on, then the origin's traceback, if any."""
+    """One line per distinct failure with its workers, then the origin's traceback, if any."""
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
     lines += other_lines(others)
     origin = next(iter(failures.values()))
@@ -47,7 +47,7 @@ def describe(
     elif more:
         head += f" (and {more} other{'s' if more > 1 else ''})"
     text = origin.traceback_text.rstrip()
-    if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: that is said above
+    if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: the text is above already
         text = ""
     return "\n".join([head, *lines, "", text]).rstrip()
 
@@ -55,8 +55,8 @@ def describe(
 def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
     """Summary line -> the workers that failed with it, in the order of `failures`.
 
-    With the command, where that is another one than the origin's. Those that differ only in that each names
-    its own worker, or an object by its address, are one: ``the worker``.
+    The line has the command if it is not the origin's. Failures that differ only in that each
+    names its own worker, or an object by its address, are combined: ``the worker``.
     """
     origin = next(iter(failures.values()))
     texts = {
@@ -75,7 +75,7 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
 
 
 def form_of(text: str, worker: int) -> str:
-    """What is the same of an error on every worker: without its number, and without addresses."""
+    """The text of an error without what differs between workers: the worker's own number, and addresses."""
     return re.sub(rf"\bworker {worker}\b", "the worker", _ADDRESS.sub("0x…", text))
 
 

@@ -1,7 +1,7 @@
-"""How often threads take turns at the interpreter, where parts of ours want it otherwise for a while.
+"""The interpreter's switch interval, shared by parts of ours that change it for a while.
 
-``sys.setswitchinterval`` is one for the process. Who saves and restores it alone puts back what another part
-has set meanwhile, for good.
+``sys.setswitchinterval`` applies to the whole process. A part that saved and restored it alone would undo,
+for good, what another part has set meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Switching:
-    """The shortest interval that anybody holds; what there was before, when nobody does."""
+    """Sets the shortest interval that any owner holds, and the former one when none holds any."""
 
     def __init__(self) -> None:
         self._lock = new_rlock()
@@ -25,7 +25,7 @@ class Switching:
         self._before = 0.0
 
     def hold(self, owner: object, seconds: float) -> None:
-        """Let it be `seconds` at the most, until `owner` releases it; what it holds already stays."""
+        """Limit the interval to `seconds` until `owner` releases it; what `owner` holds already stays."""
         with self._lock:
             if not self._held:
                 self._before = sys.getswitchinterval()
@@ -33,14 +33,14 @@ class Switching:
                 sys.setswitchinterval(seconds)
 
     def release(self, owner: object) -> None:
-        """Hold it no more. Idempotent."""
+        """End an owner's hold. Idempotent."""
         with self._lock:
             if self._held.pop(owner, None) is not None:
                 sys.setswitchinterval(min(self._held.values(), default=self._before))
 
     @contextmanager
     def held(self, seconds: float) -> Iterator[None]:
-        """`hold` within this."""
+        """Hold an interval in a ``with`` block."""
         owner = object()
         self.hold(owner, seconds)
         try:

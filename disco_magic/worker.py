@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 def _placing() -> Callable[[CodeType, int], str]:
-    """What tells a line of the user's code in words, empty for the runtime's own; each is looked up once.
+    """Return a function that names a line of the user's code, "" for the runtime's; each is looked up once.
 
-    Two cells with the same text have code that is equal, and places of their own.
+    By identity: two cells with the same text have equal code, but different places.
     """
     known: dict[tuple[int, int], str] = {}
 
@@ -53,12 +53,12 @@ def _placing() -> Callable[[CodeType, int], str]:
 
 
 class Worker(Serving):
-    """Interpreter, registers, context, and the thread that serves it; arguments as `Serving`."""
+    """Interpreter, registers, context, and the thread that serves it; arguments as in `Serving`."""
 
     def interrupt(self, through: int) -> bool:
-        """End what is executing if its `seq` is ``<= through``, skip what has not begun.
+        """End what is executing if its `seq` is ``<= through``, and skip what has not begun.
 
-        Whoever waits for this worker in a collective of that command is released.
+        Workers that wait for this one in a collective of that command are released.
 
         Returns whether something was executing; it may still be, if it is stuck in C code. Call again to
         inject again: the first call only cancels a cell that awaits, so that its ``finally`` can await too.
@@ -67,14 +67,14 @@ class Worker(Serving):
         return self.strike()
 
     def skip(self, through: int) -> None:
-        """Let no command begin up to that number; what executes goes on."""
+        """Let no command up to that number begin; a running one goes on."""
         self.skip_through = max(self.skip_through, through)
 
     def claim(self, through: int) -> None:
-        """The first half of `interrupt`: what executes is interrupted, whatever ends its waits from here on.
+        """The first half of `interrupt`: mark what executes as interrupted, whatever ends its waits later.
 
-        Several workers are claimed before any is struck: who waits for one of the others would else be
-        released by that one's departure, and go on as if only that had been interrupted.
+        Several workers are claimed before any is struck: otherwise a worker that waits for another one would
+        be released by its departure, and go on as if only the other one had been interrupted.
         """
         self.skip(through)
         with self.mutex:
@@ -82,7 +82,7 @@ class Worker(Serving):
                 self.lane.seize(through)
 
     def strike(self) -> bool:
-        """The second half: end what was claimed. Returns as `interrupt`."""
+        """The second half of `interrupt`: end what was claimed; the result is the same."""
         with self.mutex:
             lane = self.lane
             command = lane.interrupted
@@ -112,15 +112,15 @@ class Worker(Serving):
         return unbegun
 
     def claim_cell(self, seq: int) -> tuple[bool, bool]:
-        """The first half of `withdraw`, as `claim`: whether it had not begun; whether it is to be struck."""
+        """The first half of `withdraw`, like `claim`: whether it had not begun, and whether to strike it."""
         unbegun = self.withdrawals.add(seq)
-        claimed = not unbegun or self._claims(seq)  # what was sent before it has ended
+        claimed = not unbegun or self._claims(seq)  # all earlier commands have ended
         if claimed:
             self.claim(seq)
         return unbegun, claimed
 
     def _claims(self, seq: int) -> bool:
-        """Whether the thread is at command `seq`, which may not have begun: registers die before that."""
+        """Whether the thread is at command `seq`, which may not have begun: registers are dropped before."""
         try:
             return self.lane.running[-1][0] == seq
         except IndexError:
@@ -139,13 +139,13 @@ class Worker(Serving):
         lane.pursued = True
         with suppress(
             RuntimeError
-        ):  # too many threads, or the interpreter is ending: the next interrupt tries
+        ):  # too many threads, or the interpreter is ending: the next interrupt tries again
             Pursuit(lane.thread_id, partial(self._pursue, lane))
             return
         lane.pursued = False
 
     def _pursue(self, lane: Lane) -> bool:
-        """Strike the lane's thread, if it has not ended its command meanwhile; whether that is over."""
+        """Strike the lane's thread unless it has ended its command; return whether the pursuit is over."""
         with self.mutex:
             if lane.interrupted is None:
                 lane.pursued = False
@@ -158,32 +158,32 @@ class Worker(Serving):
 
     @spared
     def unheard(self, lane: Lane) -> bool:
-        """Python has swallowed what struck the lane's thread, which calls this: strike it again, in a moment.
+        """Strike the calling thread, the lane's, again in a moment: Python has swallowed what struck it.
 
-        Returns whether it was meant to be struck. Takes no lock: it may be called in the midst of anything.
+        Returns whether it was meant to be struck. Takes no lock: it may be called in the middle of anything.
         """
         command = lane.interrupted
         if command is None:
             return False
         try:
-            # Not as `threading` starts one: the thread may just be in that, with its lock.
+            # Not by `threading`: the thread may be in that module just now, and hold its lock.
             _thread.start_new_thread(self._strike_again, (lane, command))
-        except RuntimeError:  # too many threads, or the interpreter is ending: the next interrupt tries
+        except RuntimeError:  # too many threads, or the interpreter is ending: the next interrupt tries again
             return False
         return True
 
     def _strike_again(self, lane: Lane, command: Command) -> None:
         with self.mutex:
             if lane.interrupted is command:
-                lane.inject_at = 0.0  # nobody deals with the last one
+                lane.inject_at = 0.0  # the thread is not handling the last one
                 self._inject(lane)
 
     def abandon(self) -> Lane | None:
-        """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.
+        """Give up the thread that an interrupt did not end; return its successor's lane, or None if it ended.
 
         The stuck thread keeps its pending exception, or gets one at the end of its plane call, and dies of
         it unless it catches that too. Whatever it does, nothing of it reaches the interpreter or the plane;
-        names that it binds in an ``except`` or ``finally`` of its own do reach the namespace.
+        but names that it binds in an ``except`` or ``finally`` of its own do reach the namespace.
         """
         with self.mutex:
             lane = self.lane
@@ -191,13 +191,13 @@ class Worker(Serving):
             if command is None:
                 return None
             lane.abandoned = True
-            # Not the register that gets the failure, below.
+            # Not the register that gets the failure below.
             dest = getattr(command, "dest", 0)
             self.lane = Lane(tuple(register for register in command.kills if register != dest))
         self.recorder = self.context.recorder = self.recorder.succeed(self.plane.waited_s(self.id))
         self.registers = self.interpreter.move()
         if dest in command.kills:
-            # Of the register that had this id before: the thread did not get as far as its kill.
+            # The poison of the register that had this id before: the thread did not get as far as its kill.
             self.registers.poisons.pop(dest, None)
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
         self.cells = self.cells.succeed()
@@ -207,7 +207,7 @@ class Worker(Serving):
         try:
             if scope is not None:
                 scope.abandoned(self.id)
-        except Exception as reason:  # noqa: BLE001 - a front end's; the worker needs its new thread all the same
+        except Exception as reason:  # noqa: BLE001 - of a front end; the worker needs its new thread anyway
             error.add_note(f"what it had printed could not be shown: {words(reason)}")
         self.fail(command, error)
         return self.lane
@@ -239,9 +239,9 @@ class Worker(Serving):
         )
 
     def _site(self) -> str:
-        """The line of the user's code that is executed, or at which it awaits; empty if there is none.
+        """The line of the user's code that is executing, or at which it awaits; empty if there is none.
 
-        In a module of the user's that a cell calls, ``lib/comm.py, line 4 (Cell In[7], line 2)``.
+        In a module of the user's called by a cell: ``lib/comm.py, line 4 (Cell In[7], line 2)``.
         """
         frame, awaits = frame_of(self.lane.thread_id), self.cells.awaits
         cell = cell_site(frame) or (awaits.site() if awaits is not None else None)

@@ -1,1 +1,1 @@
-"""Whose code is calling, from where, and what stands in the place of what a process has once."""
+"""Whose code is calling, from where, and stand-ins for what a process has only once."""

@@ -1,4 +1,4 @@
-"""`worker` as files and functions have it."""
+"""The `worker` that files and functions import."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Worker = TypeVar("_Worker")
 
 
 class NoWorker(UsageMistake, AttributeError):
-    """An attribute of `worker` was asked for outside of a worker; there is none for who asks by `hasattr`."""
+    """An attribute of `worker` was read outside of a worker; an AttributeError, for `hasattr`."""
 
 
 class CallersWorker(Generic[_Worker]):
-    """`worker` of files and functions: it is called, ``worker()``, or used as in cells, ``worker.id``.
+    """The `worker` of files and functions: call it, ``worker()``, or use it as in cells, ``worker.id``.
 
     Args:
-        asked: gives the worker that calls, or raises UsageMistake.
+        asked: returns the calling worker, or raises UsageMistake.
     """
 
     _asked: Callable[[], _Worker]
@@ -32,7 +32,7 @@ class CallersWorker(Generic[_Worker]):
         functools.update_wrapper(self, asked)
 
     def steps(self, items: Iterable[Any]) -> Iterable[Any]:
-        """As `WorkerContext.steps`; outside of a worker `items` as they are: programs run elsewhere, too."""
+        """As `WorkerContext.steps`; outside of a worker `items` themselves: programs run elsewhere, too."""
         try:
             me = self._asked()
         except UsageMistake:
@@ -41,11 +41,11 @@ class CallersWorker(Generic[_Worker]):
         return stepped
 
     def __call__(self) -> _Worker:
-        """The worker that executes the calling function."""
+        """Return the worker that executes the calling function."""
         return self._asked()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python and others look for at functions
+        if name.startswith("__"):  # what Python and libraries look up on functions
             raise AttributeError(name)
         try:
             me = self._asked()
@@ -54,7 +54,7 @@ class CallersWorker(Generic[_Worker]):
         return getattr(me, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("__"):  # of this object's own
+        if name.startswith("__"):  # this object's own attribute
             vars(self)[name] = value
         else:
             setattr(self._asked(), name, value)

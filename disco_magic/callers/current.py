@@ -1,4 +1,4 @@
-"""The worker whose code is calling, told by a context variable that its threads have."""
+"""The worker whose code is calling, found by a context variable in its threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class CallingWorker(Protocol):
-    """What can be known of a worker below `functions`, where it is made: a `WorkerContext` is one.
+    """What can be known of a worker below `functions`, where it is made; a `WorkerContext` is one.
 
     Attributes:
         id, num_workers, session_id, device, place, thread: see `WorkerContext`.
-        belongings: what it has of its own of things that others have once, see `PerWorker`.
+        belongings: the worker's own versions of things that others have once, see `PerWorker`.
     """
 
     id: int
@@ -31,55 +31,55 @@ class CallingWorker(Protocol):
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the global variables of its cells are in."""
+        """The dictionary of global variables of its cells."""
         ...
 
     @property
     def command(self) -> int | None:
-        """Number of the command that its own thread is at; None: at none. From any thread."""
+        """Number of the command that its own thread is executing; None if there is none. From any thread."""
         ...
 
     def waits_for_me(self, other: int) -> Any:
-        """The plane's `Wait` that worker `other` is in, if that waits for this one; else None."""
+        """The plane's `Wait` that worker `other` is in, if it waits for this worker; else None."""
         ...
 
 
-# Weakly in threads that a worker's code has started: they may outlive the session.
+# A weak reference in threads started by a worker's code: they may outlive the session.
 _current: ContextVar[CallingWorker | ref[CallingWorker] | None] = ContextVar(
     "disco_magic_worker", default=None
 )
 
 
 def become(worker: CallingWorker) -> None:
-    """From here on the calling code runs on that worker, in this thread, which may be a new one."""
+    """Let the calling code run on that worker from now on, in this thread, which may be a new one."""
     _current.set(worker)
     worker.thread = threading.get_ident()
 
 
 def follow_worker(worker: CallingWorker) -> None:
-    """From here on the calling code is that worker's, in a thread that it has started; see `adopted`."""
+    """Let the calling code be that worker's from now on, in a thread that it has started; see `adopted`."""
     _current.set(ref(worker))
 
 
 def is_beside() -> bool:
-    """Whether code of a worker's is calling in a thread that it has started, not in the worker's own."""
+    """Whether a worker's code is calling in a thread that it started, not in the worker's own thread."""
     return isinstance(_current.get(), ref)
 
 
 def calling_worker() -> CallingWorker | None:
-    """The worker whose code is calling: in its own thread, or in one that it has started; else None."""
+    """The worker whose code is calling, in its own thread or in one that it has started; else None."""
     me = _current.get()
     return me() if isinstance(me, ref) else me
 
 
 def is_given_up() -> bool:
-    """Whether the calling thread was a worker's own, and another one has taken its place."""
+    """Whether the calling thread was a worker's own and has been replaced."""
     me = _current.get()
     return me is not None and not isinstance(me, ref) and me.thread != threading.get_ident()
 
 
 def on_worker_of(session_id: int) -> CallingWorker | None:
-    """The worker of that session whose own thread is calling, None if it is no worker's."""
+    """The worker of that session whose own thread is calling; None in any other thread."""
     me = _current.get()
     return me if me is not None and not isinstance(me, ref) and me.session_id == session_id else None
 
@@ -89,8 +89,8 @@ def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
 
     Args:
         session_id: of the session that was called.
-        what: was called.
-        instead: what workers can do, ``worker.check(x)``.
+        what: what was called.
+        instead: what to call on a worker, ``worker.check(x)``.
     """
     me = on_worker_of(session_id)
     if me is not None:

@@ -1,16 +1,16 @@
-"""All workers' namespaces, and ``__disco__``, the one module that stands for each of them.
+"""All workers' namespaces, and ``__disco__``, the one module that represents each of them.
 
-Classes and functions that cells make say that they come from there, on every worker and in every session: so
-what one worker has pickled another can load, and a later session, once its cells have defined the class. The
-module has no names of its own. It asks
+Classes and functions made by cells have this module's name, on every worker and in every session: so what one
+worker has pickled another one can load, and so can a later session, once its cells have defined the class.
+The module has no names of its own. It looks names up in
 
 1. on a worker, and in threads that it has started: that worker's namespace;
 2. in other threads, if code of a cell is being executed: the namespace of the innermost such code;
 3. else, as in the notebook: those of the current session, worker 0's first, then those of other sessions.
 
-Pickle, dataclasses, `typing` and `inspect` come to it through ``sys.modules`` and know nothing of this. Only
-cloudpickle, of whatever package, finds nothing here: what it writes is for other processes, which have no
-cells, so it has to take the code of functions and classes along, as it does for ``__main__``.
+Pickle, dataclasses, `typing` and `inspect` reach it through ``sys.modules`` and need to know nothing of this.
+Only cloudpickle, in whatever package, finds nothing here: what it writes is for other processes, which have
+no cells, so it has to include the code of functions and classes, as it does for ``__main__``.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 CELL_MODULE: Final = "__disco__"
 _NOTHING: Final = object()
-# Frames from what asks a module for a name to what wants to know: `_getattribute` is in between.
+# How many frames up to look for cloudpickle's caller: `_getattribute` may be in between.
 _NEAR: Final = 2
-# By session and worker. Read as a copy: sessions begin and end in any thread, and also in finalizers.
+# By session and worker. Read as a copy: sessions begin and end in any thread, and in finalizers.
 _open: dict[tuple[int, int], dict[str, Any]] = {}
-# Sessions that were made current, the last one first. Replaced as a whole, so that it needs no lock.
+# Sessions that were made current, the latest first. Replaced as a whole, so that it needs no lock.
 _chosen: tuple[int, ...] = ()
 
 
 class _Reach(NamedTuple):
-    """What the calling code's question goes to, the first that has an answer, and whose that is in words."""
+    """The namespaces in which the caller's names are looked up, in order, and a description of them."""
 
     namespaces: list[dict[str, Any]]
     words: str
 
 
 class CellModule(types.ModuleType):
-    """The module: what it is asked, a namespace answers."""
+    """The module: its attributes come from a namespace."""
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """The namespace that is asked first; an empty one as long as no session runs."""
+        """The first namespace to be searched; an empty dictionary if no session runs."""
         namespaces = _reach().namespaces
         return namespaces[0] if namespaces else {}
 
@@ -70,65 +70,65 @@ class CellModule(types.ModuleType):
             raise AttributeError(f"{name!r} is not among {_reach().words}", name=name, obj=self)
 
     def __repr__(self) -> str:
-        return f"<module {CELL_MODULE!r}: {_reach().words}>"  # all that pickle's error tells
+        return f"<module {CELL_MODULE!r}: {_reach().words}>"  # the only text in pickle's error
 
 
 def add(session: int, worker: int) -> dict[str, Any]:
-    """A new namespace of a worker; another one of the same worker, of before a restart, is found no more."""
+    """Make a worker's namespace; one of the same worker from before a restart is no longer found."""
     names = dict(vars(types.ModuleType(CELL_MODULE, f"Cells of worker {worker} of session {session}")))
     _open[session, worker] = names
     return names
 
 
 def drop(session: int, worker: int, namespace: Mapping[str, Any]) -> None:
-    """Find a namespace no more; only this one: a restarted session has others of the same workers."""
+    """Forget this namespace, but not another one: a restarted session has others for the same workers."""
     if _open.get((session, worker)) is namespace:
         _open.pop((session, worker), None)
 
 
 def prefer(session: int) -> None:
-    """Let a session's namespaces be what the notebook's own threads find first."""
+    """Let the notebook's own threads search this session's namespaces first."""
     global _chosen  # noqa: PLW0603 - as the current session is one for the process
     present = {number for number, _ in _open.copy()}
     _chosen = (session, *(each for each in _chosen if each != session and each in present))
 
 
 def in_use() -> set[tuple[int, int]]:
-    """Session and worker of all namespaces there are."""
+    """Session and worker of every namespace."""
     return set(_open.copy())
 
 
 def of_everybody() -> list[dict[str, Any]]:
-    """All namespaces there are."""
+    """All namespaces."""
     return list(_open.copy().values())
 
 
 def of_worker(session: int, worker: int) -> list[dict[str, Any]]:
-    """A worker's namespace; none if it has ended."""
+    """A worker's namespace in a list; empty if it has ended."""
     names = _open.get((session, worker))
     return [] if names is None else [names]
 
 
 def beside(namespace: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """The namespaces of all workers of the session that has this one, by worker; none if none has."""
+    """The namespaces of all workers of the session that has this one, by worker; empty if none has it."""
     everything = _open.copy()
     mine = [session for (session, _), names in everything.items() if names is namespace]
     return {worker: everything[session, worker] for session, worker in sorted(everything) if session in mine}
 
 
 def of_caller() -> list[dict[str, Any]]:
-    """The namespace of the worker that calls; none outside of workers."""
+    """The calling worker's namespace in a list; empty outside of workers."""
     me = calling_worker()
     return [] if me is None else [me.namespace]
 
 
 def of_session_of_caller() -> list[dict[str, Any]]:
-    """Those of its session, worker 0's first."""
+    """All namespaces of the caller's session, worker 0's first."""
     return [names for mine in of_caller() for names in beside(mine).values()]
 
 
 def found_in(namespace: Mapping[str, Any], qualname: str) -> Any:
-    """What a qualified name, ``Net.Layer``, means in a namespace; None if nothing."""
+    """The value of a qualified name, ``Net.Layer``, in a namespace; None if there is none."""
     first, *rest = qualname.split(".")
     value = namespace.get(first)
     for name in rest:
@@ -137,7 +137,7 @@ def found_in(namespace: Mapping[str, Any], qualname: str) -> Any:
 
 
 def is_defined(thing: Any) -> bool:
-    """Whether a class or function is what its qualified name means on a worker now."""
+    """Whether a class or function is what its qualified name refers to on a worker now."""
     return any(found_in(names, thing.__qualname__) is thing for names in of_everybody())
 
 
@@ -147,7 +147,7 @@ def _reach() -> _Reach:
         return _Reach([], "what cells have defined: no session is running")
     me = calling_worker()
     if me is not None:
-        # The same words on all workers: their errors are shown as one.
+        # The same words on all workers, so that equal errors are shown once.
         return _Reach([me.namespace], "what cells have defined on the calling worker")
     owners = {id(names): key for key, names in everything.items()}
     code = next((key for names in _globals() if (key := owners.get(id(names)))), None)
@@ -159,7 +159,7 @@ def _reach() -> _Reach:
 
 
 def _asks_for_other_processes(frame: types.FrameType | None) -> bool:
-    """Whether it is cloudpickle that asks whether a function or a class can be imported by its name."""
+    """Whether cloudpickle is asking whether a function or class can be imported by its name."""
     for _ in range(_NEAR):
         if frame is None:
             return False
@@ -171,7 +171,7 @@ def _asks_for_other_processes(frame: types.FrameType | None) -> bool:
 
 
 def _globals() -> Iterator[dict[str, Any]]:
-    """Of all code that the calling thread executes, the innermost first."""
+    """Yield the globals of all frames of the calling thread, the innermost first."""
     frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
     while frame is not None:
         yield frame.f_globals
@@ -184,11 +184,11 @@ def _place(key: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _words(session: int, workers: list[int]) -> str:
-    from disco_magic.phrases import people  # only who has to be told
+    from disco_magic.phrases import people  # needed only for errors
 
     return f"what cells have defined on {people(workers)} of session {session}"
 
 
-# In a process that a worker has started it is there already, see `child_processes`.
+# In a process that a worker has started it exists already, see `child_processes`.
 _GIVEN: Final = sys.modules.get(CELL_MODULE)
 sys.modules[CELL_MODULE] = CellModule(CELL_MODULE, "What cells have defined on the worker that asks.")

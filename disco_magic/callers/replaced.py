@@ -1,4 +1,4 @@
-"""Methods of other people's classes, and functions and names of their modules, that are ours for a while."""
+"""Monkeypatches: methods of others' classes, and names in their modules, that we replace for a while."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Replaced:
-    """A method of a class, or whatever has a name in a module, in whose place we put another for a while.
+    """A method of a class, or anything with a name in a module, that we replace for a while.
 
     Args:
-        owner, name: which, of a class, a module or an object; a class may inherit it, and a module have it by
-            its `__getattr__`.
-        ours: the other one.
+        owner, name: the class, module or object, and the name in it; a class may inherit it, and a module may
+            have it by its `__getattr__`.
+        ours: the replacement.
 
-    To be put and taken by one thread at a time.
+    Only one thread at a time may call `put` and `take`.
     """
 
     def __init__(self, owner: Any, name: str, ours: Any) -> None:
@@ -27,19 +27,19 @@ class Replaced:
 
     @property
     def below(self) -> Any:
-        """What was there before: what ours calls."""
+        """What was there before; the replacement calls it."""
         return (self._below[:1] or [self._first])[0]
 
     def put(self) -> None:
-        """Put ours there. Idempotent."""
+        """Install the replacement. Idempotent."""
         present = vars(self._owner).get(self._name, self._first)
-        # If it was there already, it is so still, below somebody else's; unless they have taken both out.
+        # If it was installed before, it is still there, below another patch, unless both were removed.
         if not self._below or present in (self._first, self._below[0]):
             self._below[:] = [present]
             setattr(self._owner, self._name, self._ours)
 
     def take(self) -> None:
-        """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
+        """Restore the former one, unless another patch has been put over ours. Idempotent."""
         if not self._below or vars(self._owner).get(self._name) is not self._ours:
             return
         below = self._below.pop()
@@ -50,7 +50,7 @@ class Replaced:
 
 
 def replace_all(replaced: list[Replaced]) -> Callable[[], None]:
-    """Put all of them there, or none; returns what puts the former ones back."""
+    """Install all of them, or none; return a function that restores the former ones."""
 
     def take() -> None:
         for each in reversed(replaced):
@@ -59,7 +59,7 @@ def replace_all(replaced: list[Replaced]) -> Callable[[], None]:
     try:
         for each in replaced:
             each.put()
-    except BaseException:  # an interrupt: half of it would be worse than nothing
+    except BaseException:  # an interrupt: a part of them would be worse than none
         take()
         raise
     return take

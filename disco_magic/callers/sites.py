@@ -1,4 +1,4 @@
-"""Where in the user's code a call was made, in the words the user knows: ``Cell In[7], line 4``."""
+"""The line of the user's code that made a call, in words the user knows: ``Cell In[7], line 4``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Spot
 
-_CODE_UNIT: Final = 2  # bytes: offsets count these, `co_positions` has an entry for each unit
+_CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
 _RUNTIME = (OURS, threading.__file__)
-# Where each is, and what it waits for.
+# Attributes: its frame, and what it waits for.
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
     types.CoroutineType: ("cr_frame", "cr_await"),
     types.GeneratorType: ("gi_frame", "gi_yieldfrom"),
@@ -48,8 +48,8 @@ class Site(NamedTuple):
 
 
 def _path_of(filename: str) -> str:
-    """A file without a label: from here, if it is one of the user's that lies below."""
-    with suppress(OSError):  # the folder was removed
+    """A file without a label; from the working directory if it is the user's and below that."""
+    with suppress(OSError):  # the directory was removed
         below = os.getcwd() + os.sep
         if filename.startswith(below) and not is_of_library(filename):
             return filename.removeprefix(below)
@@ -62,7 +62,7 @@ def label(filename: str, text: str) -> None:
 
 
 def label_of(filename: str) -> str | None:
-    """The name that lines of `filename` are shown under, if it has one; see `label`, `add_labeller`."""
+    """The name under which lines of `filename` are shown, if it has one; see `label`, `add_labeller`."""
     found = _labels.get(filename)
     if found is None:
         for labeller in _labellers:
@@ -74,14 +74,14 @@ def add_labeller(labeller: Callable[[str], str | None]) -> None:
     """Let a front end name the files that it compiles itself, such as the plain cells of a notebook.
 
     Args:
-        labeller: the name of a file, ``Cell In[7]``, or None if it is none of the front end's. Called from
-            any thread, for files of any kind; it must not raise, and should be no more than a look-up.
+        labeller: returns the name of a file, ``Cell In[7]``, or None if it is not the front end's. Called
+            from any thread, for files of any kind; it must not raise, and should be no more than a look-up.
     """
     _labellers.append(labeller)
 
 
 def remove_labeller(labeller: Callable[[str], str | None]) -> None:
-    """Ask `labeller` no more; nothing if it was not asked anyway."""
+    """Remove `labeller`; do nothing if it was not added."""
     with suppress(ValueError):
         _labellers.remove(labeller)
 
@@ -97,9 +97,9 @@ def runtime_file(filename: str) -> bool:
 
 
 def call_spot() -> Spot | None:
-    """Where the calling thread is, innermost, that is not part of disco_magic; None if nowhere.
+    """The innermost place of the calling thread that is not part of disco_magic; None if there is none.
 
-    Costs 0.3 us per frame of ours in between; the line, which takes as long again, is told by `site_of`.
+    Costs 0.3 us per frame of ours in between. `site_of` finds the line, which takes as long again.
     """
     frame = _innermost(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same, a frame slower
     return None if frame is None else (frame.f_code, frame.f_lasti)
@@ -119,7 +119,7 @@ def place_at(code: CodeType, offset: int) -> tuple[int | None, int | None, int |
 
 
 def line_at(code: CodeType, offset: int) -> int:
-    """The line of an instruction of `code`; of one that has none, where a loop jumps back, the one before."""
+    """The line of an instruction of `code`; if it has none, as where a loop jumps back, the one before."""
     line = place_at(code, max(0, offset))[0]
     if line is None:
         before = [each for start, _, each in code.co_lines() if start <= offset and each is not None]
@@ -134,13 +134,13 @@ def innermost_site(frame: FrameType | None) -> Site:
 
 
 def is_of_torch(frame: FrameType) -> bool:
-    """Whether a frame is code of PyTorch's."""
+    """Whether a frame executes code of PyTorch."""
     name = frame.f_globals.get("__name__")
     return type(name) is str and name.partition(".")[0] == "torch"
 
 
 def _site_at(frame: FrameType) -> Site:
-    # Where a loop jumps back, f_lineno is None, whatever its type says.
+    # Where a loop jumps back f_lineno is None, despite its type.
     return Site(frame.f_code.co_filename, frame.f_lineno or line_at(frame.f_code, frame.f_lasti))
 
 
@@ -151,9 +151,9 @@ def _innermost(frame: FrameType | None) -> FrameType | None:
 
 
 def awaited_site(coroutine: Any) -> Site | None:
-    """The innermost line of a cell at which a coroutine waits, in those that it awaits too; None if at none.
+    """The innermost line of a cell at which a coroutine, or one that it awaits, waits; None if there is none.
 
-    From any thread: of one that runs at this moment it is where it runs, as far as that is its own code.
+    From any thread: for a coroutine that is running now it is where that runs, within its own code.
     """
     found = None
     while (names := _SUSPENDED.get(type(coroutine))) is not None:
@@ -164,7 +164,7 @@ def awaited_site(coroutine: Any) -> Site | None:
 
 
 def cell_site(frame: FrameType | None) -> Site | None:
-    """The innermost line of a stack that is shown under a label: a cell's; None if there is none."""
+    """The innermost line of a stack that has a label, which is a cell's; None if there is none."""
     while frame is not None:
         if label_of(frame.f_code.co_filename) is not None:
             return _site_at(frame)
@@ -173,10 +173,10 @@ def cell_site(frame: FrameType | None) -> Site | None:
 
 
 def own_site(frame: FrameType | None) -> Site | None:
-    """The innermost line of a stack that the user has written, in a cell or a module; None: there is none."""
+    """The innermost line of a stack that the user has written, in a cell or a module; None if none."""
     while frame is not None:
         filename = frame.f_code.co_filename
-        # What has a name in brackets, and no label, was made by a library: dataclasses, namedtuples.
+        # A name in brackets without a label is code made by a library: dataclasses, namedtuples.
         if label_of(filename) is not None or not (filename.startswith("<") or is_of_library(filename)):
             return _site_at(frame)
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What stands in the place of a library's function, for everybody who knows that function."""
+"""Proxies installed in place of a library's functions, for all code that knows these functions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _Kind = TypeVar("_Kind", bound="StandIn")
 
 
 class StandIn:
-    """Does what the function does in whose place it is, or what a subclass says, and is equal to it.
+    """Proxy for a function: does the same, or what a subclass defines, and is equal to the function.
 
-    Compilers and dispatchers have tables of functions, some made before and some made meanwhile: Numba's,
-    PyTorch's. In both this is found as that function, and that function as this.
+    Compilers and dispatchers, Numba's and PyTorch's for two, have tables of functions, made before or while
+    the proxy is installed. In both, the proxy is found as the function, and vice versa.
 
     Args:
         first: the function.
-        place: where it is found, ``"numpy.random"``.
+        place: the module where it is found, ``"numpy.random"``.
 
     Attributes:
-        name: what it is called there.
+        name: its name there.
     """
 
     def __init__(self, first: Callable[..., Any], place: str) -> None:
@@ -33,11 +33,11 @@ class StandIn:
         self.__module__, self.__qualname__ = place, self.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives."""
+        """Call the function."""
         return self.first(*args, **kwargs)
 
     def __get__(self, holder: Any, kind: type | None = None) -> Any:
-        return self  # as what it stands for; and `help` takes what has this for a function
+        return self  # unbound, as what it replaces; and `help` takes this for a function
 
     def __eq__(self, other: object) -> bool:
         return other is self or bool(self.first == other)
@@ -50,7 +50,7 @@ class StandIn:
 
     def __reduce__(self) -> Any:
         there = getattr(sys.modules.get(self.__module__), self.name, None)
-        # Its name, in its module; where something else is called so by now, what makes the function of it.
+        # Its name in its module; if that now means something else, a call that returns the function.
         return self.name if there is self else (copy.copy, (self.first,))
 
 
@@ -58,10 +58,11 @@ _made: Final[dict[tuple[type, str, str], list[StandIn]]] = {}
 
 
 def standing(kind: type[_Kind], first: Callable[..., Any], place: str, *more: Any) -> _Kind:
-    """What is of that kind in the place of a function, always the same one; arguments as `kind` takes them.
+    """Return the proxy of that kind for a function, always the same one; arguments as `kind` takes them.
 
-    PyTorch's compilers know functions by where they are in memory. What they have once seen must stay there
-    for ever, or something else would be taken for it. And who has imported one has it in later sessions, too.
+    PyTorch's compilers identify functions by their address. A function that they have seen must stay in
+    memory for ever, or another object could be taken for it. Code that has imported a proxy keeps it in later
+    sessions, too.
     """
     known: list[Any] = _made.setdefault((kind, place, first.__name__), [])
     for each in known:

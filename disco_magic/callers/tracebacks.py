@@ -1,4 +1,4 @@
-"""An error as the user sees it: their own lines, under the names they know, without the runtime's frames."""
+"""An error as the user sees it: without the runtime's frames, and with the names that the user knows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-# Of BaseException: a class of the user's may have properties of these names.
+# From BaseException, because a class of the user's may have properties of these names.
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
 _LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__context__")]
 _PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
-# Files that call what the user gave us: where that is written in C, theirs is the last line.
+# Files that call what the user gave us: if that is written in C, the last frame is theirs.
 _CALLERS: Final = frozenset(
     OURS + file for file in ("serving.py", "functions/execution/running.py", "functions/execution/awaits.py")
 )
-# Files that stand between the user and what they call; as the import system does, whose frames Python drops.
+# Files between the user's code and what it calls; so is the import system, whose frames Python drops.
 _BETWEEN: Final = frozenset(
     OURS + file
     for file in (
@@ -40,13 +40,13 @@ _IMPORTS: Final = "<frozen importlib"
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """``error.__traceback__``, whatever a class of the user's says to that."""
+    """``error.__traceback__``, even if a class of the user's redefines that."""
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     return trace
 
 
 def steps_of(trace: TracebackType | None) -> Iterator[TracebackType]:
-    """A traceback's entries, the innermost last."""
+    """Yield a traceback's entries, the innermost last."""
     while trace is not None:
         yield trace
         trace = trace.tb_next
@@ -58,7 +58,7 @@ def frames_of(trace: TracebackType | None) -> list[FrameType]:
 
 
 def site_of_error(error: BaseException) -> Site:
-    """The innermost line of a cell that an error came through; of none, the innermost of the user's code."""
+    """The innermost line of a cell that an error came through; without one, the innermost of user code."""
     steps = [
         Site(frame.f_code.co_filename, line or 0) for frame, line in traceback.walk_tb(traceback_of(error))
     ]
@@ -67,22 +67,22 @@ def site_of_error(error: BaseException) -> Site:
 
 
 def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
-    """What `error` means on a worker, with the user's own frames only; `command` in words."""
+    """The `Failure` for `error` on a worker, without the runtime's frames; `command` in words."""
     shorten(error)
     return Failure(worker, seq, command, error, error_text(error))
 
 
 def shorten(error: BaseException) -> None:
-    """Leave `error`, what led to it, and the parts of groups their `own_frames`, each with its line."""
+    """Reduce `error`, what led to it, and the parts of groups to `own_frames`, each with its line."""
     for each in _family(error):
-        # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
+        # Not by assignment: an exception may be a frozen dataclass, which refuses it.
         BaseException.with_traceback(each, _with_lines(own_frames(each)))
 
 
 def _with_lines(trace: TracebackType | None) -> TracebackType | None:
-    """`trace`, or a copy in which every step has a line: an interrupt may strike where the code has none.
+    """`trace`, or a copy in which every entry has a line: an interrupt may strike where the code has none.
 
-    IPython cannot show such a step.
+    IPython cannot show an entry without a line.
     """
     steps = list(steps_of(trace))
     if all(step.tb_lineno for step in steps):
@@ -95,7 +95,7 @@ def _with_lines(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _family(error: BaseException) -> Iterator[BaseException]:
-    """`error`, what led to it, and the parts of groups; each once."""
+    """Yield `error`, what led to it, and the parts of groups, each once."""
     seen: set[int] = set()
     found: list[Any] = [error]
     while found:
@@ -112,9 +112,9 @@ def _family(error: BaseException) -> Iterator[BaseException]:
 def own_frames(error: BaseException) -> TracebackType | None:
     """The traceback of `error` without the runtime's frames before the user's first one and between theirs.
 
-    An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
-    too, and PyTorch's: the line that called the collective is what its reader wants to see. Where all frames
-    are the runtime's they are kept if they may tell of a mistake of ours.
+    An error that the runtime itself raises on purpose also loses the runtime's frames after the user's last
+    one, and PyTorch's: its reader wants to see the line that called the collective. If all frames are the
+    runtime's, they are kept if they may show a mistake of ours.
     """
     whole = trace = traceback_of(error)
     ours = issubclass(type(error), DiscoError | WorkerInterrupt)
@@ -123,7 +123,7 @@ def own_frames(error: BaseException) -> TracebackType | None:
         innermost = trace.tb_frame.f_code.co_filename
         trace = trace.tb_next
     if trace is None:
-        told = ours or issubclass(type(error), MemoryError | OSError)  # by what they say
+        told = ours or issubclass(type(error), MemoryError | OSError)  # their messages say enough
         return None if told or innermost in _CALLERS else whole
     kept, imports = [trace], list[TracebackType]()
     is_between = False
@@ -150,8 +150,7 @@ def own_frames(error: BaseException) -> TracebackType | None:
 def error_text(error: BaseException) -> str:
     """`error` as Python prints it, with ``File "Cell In[7]"`` for the file a cell was compiled as.
 
-    An exception whose class runs code of the user's where it is asked for its parts, and fails there, is told
-    by its type alone.
+    If reading an exception's parts runs user code, and that fails, the text has only its type.
     """
     try:
         return _told(error)

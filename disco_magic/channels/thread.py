@@ -1,4 +1,4 @@
-"""Ordered lane to a worker thread: the message itself, by reference, through a C queue."""
+"""Ordered lane to a worker thread: passes the message itself, by reference, through a C queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ThreadChannel:
         self.size = queue.qsize
 
     def close(self) -> None:
-        """Refuse further commands; those that were sent are still executed. Idempotent."""
+        """Refuse further commands; those already sent are still executed. Idempotent."""
         self.send = self._refuse
 
     def _refuse(self, command: Message) -> None:

@@ -1,4 +1,4 @@
-"""Which of several failures is told first, and which are the same: plain functions of failures."""
+"""Decides which of several failures is reported first, and which are the same: pure functions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
-    """Failures of the origin's kind and command first, by worker: which came first among them is chance.
+    """Sort key: failures of the origin's kind and command come first, by worker, as their order is chance.
 
-    Of those a call to which an error of the user's has led comes before the others, ``finally: barrier()``;
-    and then who has waited for somebody that is not there, before who has waited for that one.
+    Among those, a call made while an error of the user's was propagating (``finally: barrier()``) precedes
+    the others; then a worker that waited for an absent one precedes the workers that waited for it.
     """
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
     if not alike:
@@ -34,7 +34,7 @@ def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
 
 
 def _was_led_to(error: BaseException) -> bool:
-    """Whether a collective was called while an exception of the user's was on its way."""
+    """Whether a collective was called while an exception from user code was propagating."""
     link = error
     while issubclass(type(link), PlaneError) and link.__context__ is not None:
         link = link.__context__
@@ -42,11 +42,11 @@ def _was_led_to(error: BaseException) -> bool:
 
 
 def most_telling(failures: Sequence[Failure]) -> Failure:
-    """Of failures on several workers the one that a person wants to look at first.
+    """Return the one of several workers' failures that a person wants to look at first.
 
-    Where all were interrupted, those in a collective have waited for who was not; so has one whose wait was
-    over before it was interrupted itself. Where calls do not fit, those who made theirs at another line than
-    most have more likely gone astray; at one line, the one who made another call. Else the first.
+    If all were interrupted, prefer a worker that was not in a collective: those, and a worker whose wait
+    ended before its own interrupt, were waiting for it. If calls do not fit, prefer workers that called from
+    another line than most, or, at one line, the one that made another call. Otherwise return the first.
     """
     first = failures[0]
     if is_consequence(first):
@@ -69,7 +69,7 @@ def most_telling(failures: Sequence[Failure]) -> Failure:
 
 
 def kind_of(failure: Failure) -> tuple[str, str]:
-    """What makes it one more of the same: the command in words, and what the traceback ends with."""
+    """What makes two failures the same: the command in words, and the last line of the traceback."""
     return failure.command, failure.summary
 
 

@@ -1,4 +1,4 @@
-"""One register, or a part of one, on the workers that a check has compared: in what they differ, in words."""
+"""One register, or a part of one, on the workers that a check compared: how they differ, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABSENT: Final = "not bound"
 _DIGITS: Final = 8
 
 
-# What is compared, in the order in which it is told.
+# What is compared, in the order in which it is reported.
 _ASPECTS: Final[dict[str, Callable[[Held], object]]] = {
     "type": lambda held: held.type,
     "shape": lambda held: held.shape,
@@ -36,11 +36,11 @@ class CheckRow:
     Attributes:
         name: ``"w"``, ``"params['w']"``.
         cells: worker -> what it holds, None if nothing.
-        circles: the workers that have to agree with each other.
+        circles: the sets of workers that have to agree with each other.
         by_value: whether values were compared, too.
-        gap: how far apart arrays are whose values differ, in words.
-        unseen: of the register, on the first of its rows: what was not looked at, in words.
-        near: of these circles the workers whose values differ no more than they may.
+        gap: how far apart the arrays are, in words, if their values differ.
+        unseen: what was not looked at, in words; only on the first row of a register.
+        near: the circles whose values differ by no more than the tolerance.
         before: the first cell after which it was found to differ in the same way, ``Cell In[3]``; else "".
     """
 
@@ -55,17 +55,17 @@ class CheckRow:
 
     @property
     def type(self) -> str:
-        """The type that the first worker holds of those that hold anything."""
+        """The type on the first worker that holds anything."""
         return next(held.type for held in self.cells.values() if held is not None)
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """In what the workers differ: missing, type, shape, dtype, device, elements, value, mark."""
+        """How the workers differ: missing, type, shape, dtype, device, elements, value, mark."""
         return tuple(dict.fromkeys(aspect for circle, _ in self.circles for aspect in self._aspects(circle)))
 
     @property
     def differs(self) -> bool:
-        """Whether workers that have to agree do not."""
+        """Whether workers that have to agree differ."""
         return bool(self.aspects)
 
     @property
@@ -77,7 +77,7 @@ class CheckRow:
 
     @property
     def _is_nobody_s(self) -> bool:
-        """Whether each worker that has it would have to agree with others, none of whom was looked at."""
+        """Whether every circle has at most one worker that holds it, and it is not a split tensor."""
         circles = self.circles.workers
         return (
             len(circles) > 1
@@ -92,21 +92,21 @@ class CheckRow:
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is one of which each worker has a part of its own: nobody has to agree with anybody."""
+        """Whether every worker holds a different part of a split tensor, so that none have to agree."""
         return self._is_split and all(len(circle) == 1 for circle in self.circles.workers)
 
     @property
     def over(self) -> str:
-        """`` over dp`` where workers have to agree along these axes of the mesh only, else ``""``."""
+        """`` over dp`` if workers have to agree only along these axes of the mesh, else ``""``."""
         return f" over {self.circles.over}" if self.circles.over else ""
 
     def mark_of(self, worker: int) -> str:
-        """How a worker has marked the register, where others have not, or otherwise; ``""``: not at all."""
+        """How the worker marked the register, if workers differ in that; ``""``: not, or no difference."""
         held = self.cells[worker]
         return "" if held is None else held.marked or ""
 
     def splits(self) -> list[tuple[str, list[tuple[Workers, str]]]]:
-        """For every circle whose workers differ: its name, and the workers that hold the same together.
+        """For every circle whose workers differ: its name, and its workers grouped by what they hold.
 
         The circle's name is ``""`` if all workers have to agree, else ``"group 1"`` or ``"tp=1"``.
         """
@@ -114,28 +114,28 @@ class CheckRow:
 
     @property
     def differing(self) -> list[tuple[str, Workers]]:
-        """Name and workers of the circles whose workers differ."""
+        """The circles whose workers differ: name and workers of each."""
         return [(place, circle) for circle, place in self.circles if self._aspects(circle)]
 
     @property
     def first_differing(self) -> tuple[str, Workers]:
-        """The first of these; there has to be one."""
+        """The first differing circle; there has to be one."""
         return self.differing[0]
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Of the arrays of the first circle whose workers differ; None if there are none."""
+        """Shape of the array on the first worker of the first differing circle; None if none."""
         held = self.cells[self.first_differing[1][0]]
         return None if held is None or held.dtype is None else held.shape or ()
 
     @property
     def first_pair(self) -> tuple[int, int]:
-        """Of that circle the first worker, and the first one that holds something else."""
+        """In the first differing circle, the first worker and the first that holds something else."""
         first, *others = self.first_differing[1]
         return first, next(worker for worker in others if self.cells[worker] != self.cells[first])
 
     def lines(self) -> list[tuple[str, str, str]]:
-        """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
+        """The table lines, ``(verdict, workers, what)``: one for each set of workers that hold the same."""
         aspects = ", ".join(self.aspects)
         if not aspects:
             return self._agreement()
@@ -169,7 +169,7 @@ class CheckRow:
             for name, of in _ASPECTS.items()
             if len(set(map(of, present))) > 1 and not (name == "value" and circle in self.near)
         )
-        # Of another type, the rest is another as well and says nothing.
+        # If the types differ, the other aspects differ too and say nothing.
         return missing + (("type",) if "type" in found else found)
 
     def _groups(self, circle: Workers) -> list[tuple[Workers, str]]:
@@ -179,7 +179,7 @@ class CheckRow:
 
 
 def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
-    """Words for each of `held`: what it is; where that is the same its value; where that is long a digest."""
+    """Return a function that tells all of `held` apart: by kind, else by value, else with a digest."""
     ways: list[Callable[[Held], str]] = [
         lambda each: each.kind,
         lambda each: each.written or f"{each.kind} {each.digest.hex()[:_DIGITS]}",

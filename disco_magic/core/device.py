@@ -1,4 +1,4 @@
-"""Devices by name: ``device("cuda:1")``. A value that says where an array lives; it opens no device.
+"""Devices by name: ``device("cuda:1")``. A value that says where an array is; it opens no device.
 
 Kinds and their numbers are DLPack's, spelled as TVM spells them, so that ``__dlpack_device__()`` of any array
 has a name here and every name has a number there.
@@ -17,7 +17,7 @@ from disco_magic.phrases import near_misses, ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# DLDeviceType of dlpack.h, 1.0 and later; 5 and 6 belong to nobody.
+# DLDeviceType of dlpack.h, 1.0 and later; 5 and 6 are unused.
 TYPE_CODES: Final = {
     "cpu": 1,
     "cuda": 2,
@@ -38,7 +38,7 @@ TYPE_CODES: Final = {
 }
 _KINDS: Final = {code: kind for kind, code in TYPE_CODES.items()}
 ALIASES: Final = {
-    "llvm": "cpu",  # TVM's targets, which its `device` took for the device they compile for
+    "llvm": "cpu",  # TVM's targets, which its `device` accepted for the device they compile for
     "nvptx": "cuda",
     "cl": "opencl",
     "gpu": "cuda",  # early TVM, and JAX
@@ -48,16 +48,16 @@ ALIASES: Final = {
     "hip": "rocm",
     "xpu": "oneapi",
 }
-# DLDevice.device_id is a signed 32-bit integer; below zero it means nothing.
+# DLDevice.device_id is a signed 32-bit integer; negative numbers have no meaning.
 _LARGEST: Final = 2**31 - 1
 
 
 @final
 @dataclass(frozen=True, slots=True, order=True)
 class Device:
-    """A kind of device and its number; equal to every other of the same two, ordered by them.
+    """A kind of device and its number, which alone decide equality and order.
 
-    `device` makes them from text. One is immutable, so that it travels to workers as itself.
+    `device` makes one from text. A Device is immutable, so it travels to workers as it is.
 
     Attributes:
         kind: DLPack's name of the type as TVM spells it: ``"cpu"``, ``"cuda"``, ``"rocm"``, ...
@@ -74,7 +74,7 @@ class Device:
         call = f"Device({self.kind!r}, {self.index!r})"
         if not isinstance(self.kind, str) or self.kind not in TYPE_CODES:
             raise _no_kind(call, self.kind)
-        # Plain str and int: NumPy's are subclasses or look-alikes of them, and say so in their repr.
+        # Make them plain str and int: NumPy's subclasses and look-alikes would show in the repr.
         object.__setattr__(self, "kind", _KINDS[TYPE_CODES[self.kind]])
         object.__setattr__(self, "index", _whole(call, self.index))
 
@@ -86,7 +86,7 @@ class Device:
             pair: ``(type code, index)``, as whole numbers or enums of them.
 
         Raises:
-            UsageMistake: it is no such pair, or DLPack gives that number to no type.
+            UsageMistake: it is no such pair, or DLPack has no type with that number.
         """
         call = f"Device.from_dlpack({pair!r})"
         try:
@@ -112,7 +112,7 @@ class Device:
         return self.kind
 
     def __str__(self) -> str:
-        # The host is "cpu", as NumPy, PyTorch and the register tables write it; others there may be many of.
+        # The host is "cpu", as NumPy, PyTorch and the register tables write it; other kinds may have several.
         return "cpu" if self.kind == "cpu" and self.index == 0 else f"{self.kind}:{self.index}"
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class Device:
         return self
 
     def __reduce__(self) -> tuple[object, tuple[str, int]]:
-        return Device, (self.kind, self.index)  # by the constructor, which checks what comes out of a file
+        return Device, (self.kind, self.index)  # call the constructor, which checks what a file contained
 
 
 def span(kind: str, numbers: Iterable[int]) -> str:
@@ -148,7 +148,7 @@ def device(name: str | Device, index: int | None = None) -> Device:
         index: which one, if `name` does not say it; None: the first.
 
     Returns:
-        A `Device`; ``device(str(d)) == d`` for every one of them. Nobody looks whether the machine has it.
+        A `Device`; ``device(str(d)) == d`` for every one of them. Whether the machine has it is not checked.
 
     Raises:
         UsageMistake: no kind has that name (a near miss is in the message), the index is no whole number from
@@ -185,7 +185,7 @@ def _read(call: str, kind: str, number: str) -> int:
 
 
 def _whole(call: str, index: Any) -> int:
-    """`index` as an int: any whole number but a bool, from 0 to the largest that DLPack can say."""
+    """`index` as an int: any whole number except a bool, from 0 to the largest that DLPack can express."""
     number = whole_number(index)
     if number is None or not 0 <= number <= _LARGEST:
         raise UsageMistake(f"{call}: the index is {index!r}, expected a whole number from 0 to {_LARGEST}")

@@ -1,4 +1,4 @@
-"""Do registers agree between workers: what each one found, put side by side.
+"""Whether registers agree between workers: compares what each worker found.
 
 ::
 
@@ -30,7 +30,7 @@ _LISTS: Final = ("list", "tuple", "collections.deque")
 
 
 def to_explain(rows: Iterable[CheckRow]) -> Iterator[CheckRow]:
-    """The first few whose values alone differ: of these it is said how far they are apart."""
+    """Yield the first few rows that differ only in value: for these the distance is computed."""
     return islice((row for row in rows if row.aspects == ("value",)), _EXPLAINED)
 
 
@@ -43,15 +43,15 @@ def compare(
     marks: bool = False,
     apart: Mapping[str, Circles] = MappingProxyType({}),
 ) -> tuple[CheckRow, ...]:
-    """Put side by side what the workers found: a row per register, and per part of one that differs.
+    """Compare what the workers found: a row per register, and per part of one that differs.
 
     Args:
         found: per worker.
-        circles: the workers that have to agree with each other.
+        circles: the sets of workers that have to agree with each other.
         names: the registers to compare; those that no worker has are left out.
         by_value: those whose values have to be equal.
         marks: whether the workers that have a register also have to agree that it is marked.
-        apart: the workers that have to agree on registers of these names, where others do than `circles` say.
+        apart: the circles for registers of these names, used in place of `circles`.
     """
     valued = frozenset(by_value)
     present = [name for name in names if any(name in each.registers for each in found.values())]
@@ -74,7 +74,7 @@ def compare(
 def _is_torn(
     name: str, found: Mapping[int, Found], columns: Mapping[int, dict[str, Held]], circle: Workers
 ) -> bool:
-    """Whether some workers of a circle have marked a register that others have not."""
+    """Whether the workers of a circle differ in whether, or how, they have marked a register."""
     marks = [found[worker].marked.get(name) for worker in circle if columns[worker]]
     return len(set(marks)) > 1
 
@@ -87,27 +87,27 @@ def _rows(
     *,
     by_value: bool,
 ) -> list[CheckRow]:
-    """The register's row, or instead of it, if it agrees, those of its parts that have something to tell.
+    """The register's row; or, if that agrees, the rows of those of its parts that have something to report.
 
-    Not of those that are `alone`, which have rows of their own.
+    Parts in `alone` are left out: they have rows of their own.
     """
     rows = []
-    # Below these a worker has nothing that could be compared, or it has rows of its own.
+    # Parts of these are not compared: a worker has nothing there, or they have rows of their own.
     closed = set(alone)
-    uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
+    uneven: tuple[str, ...] = ()  # lists whose last elements some workers lack
     cut = [worker for worker, column in columns.items() if name in column and column[name].cut]
-    of_parts = any(len(circle) > 1 for circle in circles.workers)  # else nobody is compared with anybody
+    of_parts = any(len(circle) > 1 for circle in circles.workers)  # else no two workers are compared
     for part in dict.fromkeys(
         part for column in columns.values() for part in column if of_parts or part == name
     ):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
         row = _row(part, cells, circles, by_value=by_value)
         if any(cells[worker] is None for worker in cut):
-            continue  # it may have it among those that were left out
+            continue  # it may be among the parts that were left out there
         if not closed.isdisjoint(around(part)) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
-            continue  # so has its data frame, which tells it for all of them
+            continue  # the data frame's own row reports this for all columns
         if {"missing", "type"} & set(row.aspects):
             closed.add(part)
         elif "shape" in row.aspects and row.type in _LISTS:
@@ -116,7 +116,7 @@ def _rows(
             rows.append(row)
     own, *parts = rows
     told = parts if parts and not own.differs and not own.opaque else rows
-    # What is opaque was not looked at either, and says so itself.
+    # An opaque row already says that it was not looked at.
     unseen = {} if any(row.opaque for row in told) else _unseen(columns)
     if unseen:
         told[0] = replace(told[0], unseen=f"{name} ({', '.join(unseen)})")
@@ -124,9 +124,9 @@ def _rows(
 
 
 def _row(part: str, cells: Mapping[int, Held | None], circles: Circles, *, by_value: bool) -> CheckRow:
-    """Of a tensor that all split over a mesh in one way, those have to agree who have the same part of it.
+    """Make a row; of a tensor split over a mesh, workers that hold the same part have to agree.
 
-    On the same mesh, unless its value was asked for: stages of a pipeline have meshes of their own.
+    Only on the same mesh, unless values are compared: the stages of a pipeline have different meshes.
     """
     held = {worker: each for worker, each in cells.items() if each is not None}
     is_split = all(each.shard is not None for each in held.values())
@@ -155,5 +155,5 @@ def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001
         return held
     if held.shard is not None and held.digest:  # looked at by value whatever was asked
         return held
-    # A worker may have marked a register that others have not: its value was looked at for nothing.
+    # If only some workers marked the register, they looked at its value in vain: it is not compared.
     return replace(held, unseen="") if by_value else replace(held, unseen="", text="", digest=b"", opaque="")

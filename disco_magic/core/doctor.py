@@ -1,6 +1,6 @@
 """Who is where, since when, and who keeps whom waiting: a picture of all workers at one moment.
 
-Pure: a launcher says what each worker does (`Position`); this says what that means.
+Pure: a launcher reports what each worker does (`Position`); this module says what that means.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Position:
         worker: its id.
         state: ``idle``; ``queued``: has commands and has not begun the next one; ``executing`` user code;
             ``stopping``: was interrupted, and has not ended yet; ``cleaning``: likewise, in an ``except`` or
-            ``finally`` of its own; ``waiting`` for other workers; ``moving``
-            data, or waiting until others have.
+            ``finally`` of the user's; ``waiting`` for other workers; ``moving`` data, or
+            waiting until others have.
         command: the command in words, ``Cell In[7]``.
         site: the line of the user's code, ``Cell In[7], line 4``; empty if it is in none.
         call: what it waits in, ``allreduce(float32 (3,), op=sum)``.
         needs: workers that have to come before it can go on.
-        seconds: how long it has been waiting, or executing this command; None if nobody knows.
-        at_most: `seconds` is an upper bound: it has been busy for so long, perhaps with several commands.
-        behind: commands that it was sent and has not done, the one it executes included.
-        seq: number of `command`, which tells two of the same name apart; None if it executes none.
+        seconds: how long it has been waiting, or executing this command; None if that is not known.
+        at_most: whether `seconds` is an upper bound: it has been busy so long, perhaps with several commands.
+        behind: commands sent to it and not done, including the one it executes.
+        seq: number of `command`, which distinguishes commands of the same name; None if it executes none.
     """
 
     worker: int
@@ -54,13 +54,13 @@ class Position:
 
     @property
     def doing(self) -> str:
-        """In words, without where and for how long."""
+        """What it does in words, without where and how long."""
         if self.state == "idle":
             return "idle"
         if self.state == "queued":
             return "about to execute what was sent"
         if self.state == "waiting":
-            named = self.call.startswith(("recv from", "send to"))  # its call says for whom
+            named = self.call.startswith(("recv from", "send to"))  # the call itself names the worker
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"
@@ -81,12 +81,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Diagnosis:
-    """All workers of a session at one moment; shows itself as a sentence and a table.
+    """All workers of a session at one moment; its repr is a sentence and a table.
 
     Attributes:
         session_id: number of the session in its process.
         positions: one per worker, by id.
-        given_up: how many threads that did not end, and were replaced, have not ended since.
+        given_up: how many threads were replaced because they did not end, and still have not ended.
     """
 
     session_id: int
@@ -95,7 +95,7 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """What is going on, who keeps whom waiting, and what goes on although nobody wants it."""
+        """What is going on, who keeps whom waiting, and how many given-up threads have not ended."""
         return f"{self._of_workers()}{self._of_given_up()}"
 
     def _of_given_up(self) -> str:
@@ -132,7 +132,7 @@ class Diagnosis:
         return "; ".join(said)
 
     def _held_by(self, blocking: Iterable[int]) -> tuple[int, ...]:
-        """Workers that wait for one of `blocking`, themselves or through others."""
+        """Workers that wait for one of `blocking`, directly or through others."""
         held, reached = set[int](), set(blocking)
         while reached:
             waiting = {w.worker for w in self.positions if w.state == "waiting" and reached & set(w.needs)}
@@ -141,35 +141,35 @@ class Diagnosis:
         return tuple(sorted(held))
 
     def before(self, seq: int, workers: Collection[int]) -> list[Position]:
-        """Those of `workers` that are at a command which was sent before the one of that number."""
+        """The positions of those `workers` that are at a command sent before command `seq`."""
         return [each for each in self.positions if each.worker in workers and (each.seq or seq) < seq]
 
     def blocking(self) -> tuple[int, ...]:
-        """Workers that others wait for, at the end of every chain: they wait for nobody themselves."""
+        """Workers that others wait for and that do not wait themselves: the ends of all chains."""
         needed = {worker for each in self.positions if each.state == "waiting" for worker in each.needs}
         return tuple(sorted(w for w in needed if self.positions[w].state != "waiting"))
 
     @property
     def has_unbegun(self) -> bool:
-        """Whether a worker has not begun what it was sent, and executes nothing else."""
+        """Whether a worker has commands but executes none."""
         return any(each.state == "queued" for each in self.positions)
 
     def groups(self) -> list[list[Position]]:
-        """Workers that do the same at the same line, in order of their first one: the rows of the table."""
+        """Workers that do the same at the same line, ordered by the first of each: the rows of the table."""
         return _alike(self.positions, site=True)
 
     @property
     def header(self) -> tuple[str, ...]:
-        """What the columns of `rows` are called."""
+        """The headings of the columns of `rows`."""
         return HEADER[: None if self._has_queues else -1]
 
     @property
     def _has_queues(self) -> bool:
-        """Whether any worker has more to do than what it executes, and the mark of a wait behind that."""
+        """Whether a worker has commands left, apart from the one it executes and the marker of a wait."""
         return any(each.behind > 2 for each in self.positions)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells as text: a row per worker, workers that do the same in one."""
+        """The table's cells as text: a row for each set of workers that do the same."""
         rows: list[tuple[str, ...]] = []
         end = len(self.header)
         for group in self.groups():
@@ -181,7 +181,7 @@ class Diagnosis:
         return rows
 
     def table(self) -> str:
-        """The rows under each other, a line per row, indented."""
+        """The rows as text, a line per row, indented."""
         return "\n".join(f"  {line}" for line in aligned([self.header, *self.rows()], words=WORDS))
 
     def __str__(self) -> str:
@@ -200,7 +200,7 @@ def _is(group: Sequence[Position]) -> str:
 
 
 def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Position]]:
-    """Those that do the same, in order of their first one."""
+    """Group positions that do the same, in order of the first of each."""
     groups: dict[tuple[str, ...], list[Position]] = {}
     for each in positions:
         groups.setdefault((each.doing, each.site if site else ""), []).append(each)
@@ -208,7 +208,7 @@ def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Po
 
 
 def _why(group: Sequence[Position]) -> str:
-    """What keeps those from coming that others wait for."""
+    """What the workers that others wait for are doing instead."""
     longest = max(group, key=lambda each: each.seconds or 0.0)
     text = longest.doing
     if longest.site:

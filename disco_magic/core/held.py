@@ -1,4 +1,4 @@
-"""What a worker holds in its registers, as far as it can be compared, and what it says should be equal."""
+"""What a worker holds in its registers, as far as it can be compared, and what it marked as equal."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Held:
         dtype, device: of an array, else None. The worker's own GPU is ``"cuda"``, whatever its number, any
             other one ``"cuda:1"``.
         elements: types of the plain values in a list, tuple, dict or set.
-        text: a short value as text; only where values are compared.
-        digest: of the value, equal for equal bits; b"" where values are not compared.
-        opaque: why the value cannot be compared though it was asked for, else "".
-        unseen: what is in it that was not looked at, else "".
-        cut: whether parts of it were left out, because they are too many.
-        shard: which part it is of a tensor that is split over a mesh, ``"tp=1"``, or ``""``, all of it; None:
-            of no such one. Those of equal parts have to agree in shape and value.
-        mesh: ids along it, with `shard`; not shown.
-        marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
+        text: a short value as text; only if values are compared.
+        digest: of the value, equal for equal bits; b"" if values are not compared.
+        opaque: why the value cannot be compared though that was requested, else "".
+        unseen: what in it was not looked at, else "".
+        cut: whether some of its parts were left out because there are too many.
+        shard: which part of a tensor split over a mesh it is, ``"tp=1"``, or ``""``: all of it; None: it is
+            no such tensor. Equal parts have to agree in shape and value.
+        mesh: the ranks in that mesh, with `shard`; not shown.
+        marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None if
             workers agree on that.
     """
 
@@ -67,7 +67,7 @@ class Held:
 
     @property
     def written(self) -> str:
-        """What it is and its text, which may say that itself: ``slice(0, 2, None)``; empty without a text."""
+        """Kind and text, or only the text if it names the type: ``slice(0, 2, None)``; empty without text."""
         last = self.type.rpartition(".")[2]
         says_all = self.text.startswith((f"{last}(", f"{last}.", f"{self.type}(", f"{self.type}."))
         return self.text if says_all or not self.text else f"{self.kind} {self.text}"
@@ -79,10 +79,10 @@ class Found:
 
     Attributes:
         bound: names that its last checked cell bound.
-        marked: names that are marked as equal, with the axes of the mesh along which; none: on all workers.
+        marked: names marked as equal -> the axes of the mesh along which; no axes: on all workers.
             Parts have marks of their own: ``w['a']``.
-        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``; likewise of
-            parts that were looked at by themselves.
+        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``. Parts that
+            were looked at by themselves have entries, too.
     """
 
     bound: frozenset[str]
@@ -91,18 +91,18 @@ class Found:
 
     @property
     def is_split(self) -> bool:
-        """Whether a part of something is this worker's own, and that of others may be another."""
+        """Whether this worker holds its own part of a split tensor; other workers may hold other parts."""
         return any(held.shard for rows in self.registers.values() for _, held in rows)
 
     @property
     def opaque(self) -> bool:
-        """Whether there is a value that cannot be compared though it was asked for."""
+        """Whether a value cannot be compared though that was requested."""
         return any(held.opaque for rows in self.registers.values() for _, held in rows)
 
     def column(self, name: str) -> dict[str, Held]:
-        """A register with its parts, or a part with those in it; empty if the worker has none."""
+        """A register with its parts, or a part with the parts in it; empty if the worker has none."""
         rows = self.registers.get(name)
-        if rows is None:  # a part that others have looked at by itself
+        if rows is None:  # a part that other workers looked at by itself
             outer = nearest(name, self.registers)
             around = () if outer is None else self.registers[outer]
             rows = [(path, held) for path, held in around if is_within(path, name)]
@@ -110,12 +110,12 @@ class Found:
 
 
 def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
-    """Names that some worker has marked as equal."""
+    """Names that at least one worker has marked as equal."""
     return frozenset().union(*(each.marked for each in found.values()))
 
 
 def marked_everywhere(found: Mapping[int, Found]) -> dict[str, tuple[str, ...]]:
-    """Names that every worker that has them has marked as equal along the same axes, with these axes."""
+    """Names marked as equal along the same axes by every worker that has them, with these axes."""
     agreed = {}
     for name in marked_anywhere(found):
         marks = {each.marked.get(name) for each in found.values() if each.column(name)}

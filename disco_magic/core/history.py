@@ -1,6 +1,6 @@
 """The last commands of every worker in words: what, when, how long, and how it ended.
 
-Made of a timeline, where an error is a moment of its own; `Span.seq` says which command it ended.
+Made from a timeline, in which an error is a separate span; its `Span.seq` says which command it ended.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _BROKEN: Final = "Plane"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command, on those workers on which it ended alike.
+    """One command, on the workers on which it ended in the same way.
 
     Attributes:
         workers: their ids.
         command: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``1,200 calls, the first: call f``.
         state: whether it ended, and how.
-        reason: the error's summary, or what the interrupt struck; of what is ok the error of a collective
-            that it has caught; else empty.
-        began_s: when the first of them began it, seconds before the look; None if it has not begun, or if
+        reason: the error's summary, or what the interrupt struck; if it ended well, the error of a collective
+            that it caught; else empty.
+        began_s: when the first of them began it, in seconds before the look; None if it has not begun, or if
             only its end is known.
-        took_s: the shortest and the longest time that it took one of them, so far; None as above.
+        took_s: the shortest and longest time that it has taken one of them so far; None as for `began_s`.
     """
 
     workers: tuple[int, ...]
@@ -62,21 +62,21 @@ class Entry:
 
     def _took(self) -> str:
         if self.took_s is None:
-            return "" if self.state == "queued" else coarse_seconds(0.0)  # the short ones are not recorded
+            return "" if self.state == "queued" else coarse_seconds(0.0)  # short commands are not recorded
         least, most = self.took_s
         return from_to(coarse_seconds(least), coarse_seconds(most))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class History:
-    """The last commands of a session's workers, the oldest first; shows itself as a table.
+    """The last commands of a session's workers, the oldest first; its repr is a table.
 
-    Cells are all there; of what else took a worker less than 1 ms only errors are, and what it did along with
-    others without a pause.
+    All cells are listed; another command that took a worker less than 1 ms only if it failed, or was
+    executed with others without a pause.
 
     Attributes:
         session_id: number of the session.
-        entries: a command has several where it ended differently.
+        entries: in order; a command that ended in several ways has several.
         remark: what is missing, in words; empty if nothing is.
     """
 
@@ -86,7 +86,7 @@ class History:
 
     @property
     def title(self) -> str:
-        """What stands above the table."""
+        """The line above the table."""
         if not self.entries:
             return f"Disco session {self.session_id}: the workers have done nothing yet"
         return f"Disco session {self.session_id}: the workers' last commands"
@@ -98,7 +98,7 @@ class History:
     def __repr__(self) -> str:
         lines = [self.title]
         if self.entries:
-            # How it ended may be long: in the last column nothing has to stand behind it.
+            # An error may be long, so it is the last column, which needs no padding.
             rows = [HEADER, *self.rows()]
             left = aligned([row[:4] for row in rows], words=2)
             width = max(map(len, left))
@@ -107,13 +107,12 @@ class History:
 
 
 def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Entry] = ()) -> History:
-    """What the workers of a timeline did.
+    """Return what the workers of a timeline did.
 
     Args:
         timeline: of the workers and the time that are wanted.
-        last: how many commands of each worker, up to now, on all who have executed them; None: all that are
-            kept.
-        queued: entries of what was sent and has not begun.
+        last: how many of each worker's latest commands, on all that executed them; None: all that are kept.
+        queued: entries of commands that were sent and have not begun.
     """
     groups: dict[tuple[object, ...], list[_Did]] = {}
     commands = [_commands(timeline.lane(worker)) for worker in timeline.workers]
@@ -124,7 +123,7 @@ def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Ent
     for key, members in groups.items():
         begun = min(did.span.start_s for did in members)
         first[key[:2]] = min(begun, first.get(key[:2], begun))
-    # A command's rows stand together.
+    # Keep the rows of a command together.
     order = sorted(groups, key=lambda key: (first[key[:2]], groups[key][0].span.worker))
     entries = [_entry(groups[key], timeline.end_s) for key in order]
     return History(timeline.session_id, (*entries, *queued), timeline.remark)
@@ -132,7 +131,7 @@ def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Ent
 
 @dataclass(frozen=True, slots=True)
 class _Did:
-    """A command on one worker; `span` is its error where that is all that is known."""
+    """A command on one worker; `span` is its error if nothing else is known of it."""
 
     span: Span
     command: str
@@ -141,12 +140,12 @@ class _Did:
 
 
 def _commands(lane: Sequence[Span]) -> list[_Did]:
-    """The commands in a lane, in order of their beginning."""
+    """The commands in a lane, in the order in which they began."""
     did: list[_Did] = []
     known: dict[int | None, int] = {}
     for span in lane:
         if span.kind in COMMANDS:
-            if span.kind != "calls":  # which of them has failed is said apart
+            if span.kind != "calls":  # calls that failed have entries of their own
                 known[span.seq] = len(did)
             did.append(_Did(span, _words(span), "running" if span.unfinished else "ok"))
         elif span.meeting is not None and span.failure.startswith(_BROKEN):

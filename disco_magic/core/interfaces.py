@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Record
     from disco_magic.errors import Failure
 
-    # A place in code: the code, and the offset of an instruction in it. Its line takes longer to tell.
+    # A place in code: the code, and the offset of an instruction in it. Finding its line takes longer.
     Spot = tuple[CodeType, int]
 
 
@@ -33,12 +33,12 @@ class Seat(NamedTuple):
         scope: sequence number of the command being executed. Calls of different scopes never meet.
         present: ids of the workers the command was sent to; None means all.
         spot: the user's code that makes the call, and where in it; None: the plane looks for it.
-        library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
-        over: what names the members in words, where the call named them: ``tp``.
-        within: the verb that the user called, where this call is a part of it: ``allreduce_tree``.
-        tag: of a message; who receives gets those that bear the same. Collectives with different ones never
-            meet.
-        rendezvous: of a `send`, whether it waits until its message is asked for.
+        library: the package whose array the caller passes, if it is not the plane's own: ``torch``.
+        over: the words by which the call named the members, if it did: ``tp``.
+        within: the verb that the user called, if this call is a part of it: ``allreduce_tree``.
+        tag: of a message; a receiver gets the messages with the same tag. Collectives with different tags
+            never meet.
+        rendezvous: of a `send`: whether it waits until its message is asked for.
     """
 
     worker: int
@@ -69,8 +69,8 @@ class Plane(Protocol):
         all callers concerned raise.
       * Calls of one scope leave nothing behind that a later scope could see.
 
-      * ``waiting[worker].call_of(worker)`` says in words what a waiting worker waits in, and at which line
-        of the user's code; ``.missing()`` whom it waits for: nobody, if data is being moved.
+        * ``waiting[worker].call_of(worker)`` says in words what call a waiting worker waits in, and at which
+          line of the user's code; ``.missing()`` whom it waits for: none if data is being moved.
 
     The plane relies on:
       * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
@@ -84,53 +84,53 @@ class Plane(Protocol):
     mail: Sequence[Mapping[Any, Any]]
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
-        """`worker` will make no further call in `scope` or an earlier one; `failure` says why, if it failed.
+        """Record that `worker` makes no further call in `scope` or earlier; `failure` says why, if it failed.
 
         A driver may instead write ``left[worker] = scope`` and call this only if `waiting` is not empty
         afterwards: `waiting` is filled before `left` is read.
         """
 
     def unread(self, worker: int, scope: int) -> list[str]:
-        """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`.
+        """Messages sent to `worker` in `scope` that it has not received, in words; `leave` drops them.
 
         There can only be any if ``mail[worker]`` is not empty.
         """
 
     def arrived(self, worker: int, source: int, scope: int, tag: int | str) -> int:
-        """How many messages with that tag of `source` in `scope` `worker` could `recv` without waiting."""
+        """How many messages from `source` with that tag `worker` could `recv` in `scope` without waiting."""
 
     def waited_s(self, worker: int) -> float:
-        """Seconds that `worker` has spent asleep in calls, for others; from any thread."""
+        """Seconds that `worker` has spent asleep in calls, waiting for others; from any thread."""
 
     def library_of(self, worker: int) -> str:
-        """`Seat.library` of who gave the array of the last broadcast, scatter or recv of `worker`."""
+        """`Seat.library` of the worker that gave the array of `worker`'s last broadcast, scatter or recv."""
 
     def reducible(self, worker: int, x: Any, op: str, out: Any | None) -> Any:
-        """`x` of `worker` as allreduce carries it: contiguous, in native byte order; itself if it is so.
+        """`x` of `worker` as allreduce moves it: contiguous, in native byte order; `x` itself if it is so.
 
-        Asks nobody, joins nothing.
+        Contacts no other worker and joins no call.
 
         Raises:
-            UsageMistake: whatever others give, allreduce would refuse it, or not write to `out`.
+            UsageMistake: allreduce would refuse `x`, or not write to `out`, whatever the others pass.
         """
 
     def waiting_s(self, worker: int) -> float | None:
         """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""
 
     def observe(self, look: Callable[[int], str]) -> None:
-        """``look(worker)`` says where a worker is that has not come to a call: for the tables in errors.
+        """Register ``look(worker)``, which says where a worker is that has not come to a call, for errors.
 
-        It takes no lock, waits for nobody and runs no user code.
+        `look` takes no lock, waits for nothing and runs no user code.
         """
 
     def abort(self, through: int, reason: str) -> None:
-        """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come."""
+        """Make every call with ``scope <= through`` raise PlaneAborted, both waiting and future calls."""
 
     def close(self) -> None:
-        """Release everybody and refuse further calls. Idempotent."""
+        """Release all callers and refuse further calls. Idempotent."""
 
     def forsake(self, reason: str) -> None:
-        """Refuse all calls, in the child of a fork, where no other worker is."""
+        """Refuse all calls, in the child of a fork, where no other worker exists."""
 
     def allreduce(self, seat: Seat, x: Any, op: str, out: Any | None) -> Any:
         """Reduce `x` over the members; every member gets the result."""
@@ -142,7 +142,7 @@ class Plane(Protocol):
         """Concatenate the members' arrays along `axis` in rank order; every member gets the result."""
 
     def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
-        """As `allgather`, for the member of rank `root` only; the others get None."""
+        """Like `allgather`, for the member of rank `root` only; the others get None."""
 
     def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
         """Reduce over the members, then split along `axis`; rank r gets part r."""
@@ -156,23 +156,23 @@ class Plane(Protocol):
     def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
         """Split along `axis`; part j goes to rank j; the received parts are joined in rank order.
 
-        Parts are equal, or as long as `counts` says, one number per member.
+        Parts are equal, or have the lengths in `counts`, one number per member.
         """
 
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""
 
     def send(self, seat: Seat, x: Any, to: int) -> Any:
-        """Hand a copy of `x` to worker `to`, with the tag of `seat`; what `deliver` takes.
+        """Send a copy of `x` to worker `to`, with the tag of `seat`; return what `deliver` takes.
 
-        Does not wait for it, or, with ``seat.rendezvous``, until it has called `recv` or `announce` for that.
+        Returns at once, or, with ``seat.rendezvous``, when `to` has called `recv` or `announce` for it.
         """
 
     def deliver(self, seat: Seat, sent: Any) -> None:
         """Wait until the receiver has called `recv` or `announce` for what the caller sent in this scope."""
 
     def announce(self, seat: Seat, source: int) -> None:
-        """The caller is going to `recv` from `source` in this scope; does not wait."""
+        """Declare that the caller is going to `recv` from `source` in this scope; does not wait."""
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """Wait for the next array that worker `source` sends to the caller in this scope with that tag."""
@@ -185,7 +185,7 @@ class Channel(Protocol):
         """Append a command. Never blocks, never fails while the channel is open."""
 
     def close(self) -> None:
-        """No further command will come; what was sent is still executed."""
+        """Accept no further commands; those already sent are still executed."""
 
 
 class Launcher(Protocol):
@@ -195,39 +195,39 @@ class Launcher(Protocol):
         """Start all workers or none (LaunchError); `deliver` receives their events from any thread."""
 
     def forsake(self, reason: str) -> None:
-        """Let collectives of a worker that has forked raise in the child, where no other worker is."""
+        """In the child of a fork, where no other worker exists, let the worker's collectives raise."""
 
     def prepare(self, worker: int, seq: int, scope: Any, context: Any) -> None:
-        """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""
+        """Tell a worker in what scope it is to execute cell `seq`, which is sent next."""
 
     def interrupt(self, through: int, workers: Sequence[int]) -> Sequence[int]:
         """End what `workers` execute if its `seq` is ``<= through``; skip what they have not begun.
 
-        Returns who was executing something. A repeated call interrupts again where that is needed.
+        Returns the workers that were executing something. A repeated call interrupts again where needed.
         """
 
     def skip(self, through: int, workers: Sequence[int]) -> None:
-        """Let `workers` skip what they have not begun of all up to `through`; what they execute goes on."""
+        """Let `workers` skip all commands up to `through` that they have not begun; a running one goes on."""
 
     def withdraw(self, seq: int, workers: Sequence[int]) -> Sequence[int]:
-        """End cell `seq` where it is executing, as `interrupt`; who has not begun it is not to begin it.
+        """End cell `seq` where it is executing, like `interrupt`; workers that have not begun it never will.
 
-        What was sent before it goes on. Returns who had not begun it: they fail it in its turn.
+        What was sent before goes on. Returns the workers that had not begun it: these fail it when it is due.
         """
 
     def replace_stuck(self, workers: Sequence[int]) -> Sequence[int]:
-        """Give up what an interrupt did not end; these workers go on with what comes next. Who it was."""
+        """Give up threads that an interrupt did not end; their workers go on. Returns those workers."""
 
     def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
         """Per worker ``(label, picture)`` of its registers, of at most `sample` elements; never waits."""
 
     def marks(self) -> Sequence[Mapping[str, tuple[str, ...]]]:
-        """Per worker the registers marked as equal, and along which axes of the mesh; never waits."""
+        """Per worker the registers marked as equal, with the mesh axes along which; never waits."""
 
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
-        """Per worker the picture of one numbered register, None where there is none; never waits.
+        """Per worker the picture of one numbered register, None if there is none; never waits.
 
-        `since` is the command that fills it: whoever has not executed that has a former owner's value there.
+        `since` is the command that fills it: before that, the register holds the value of a former owner.
         """
 
     def examine(
@@ -238,45 +238,45 @@ class Launcher(Protocol):
         circles: Sequence[tuple[int, ...]],
         since: int = 0,
     ) -> list[Any]:
-        """``function(*values, *arguments)`` of each circle of workers, with their values of one register.
+        """Call ``function(*values, *arguments)`` for each circle, with its workers' values of a register.
 
         `register` is a label, ``x`` or ``#5``; `since` as with `look_at`. Never waits for what a worker
         executes, and sends no command. None where a worker of the circle has no value. The values are the
-        workers' own, and may change meanwhile: `function` leaves them as they are, keeps no reference to
-        them, runs no code of theirs. What it raises comes out. It and the arguments may have to travel to
+        workers' own, and may change meanwhile: `function` does not modify them, keeps no reference to them
+        and runs none of their code. Its exceptions propagate. It and the arguments may have to travel to
         where the values are.
         """
 
     def examine_names(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
     ) -> list[Any]:
-        """``function(bound, behind, *arguments)`` of each of `workers`, with the names that its cells see.
+        """Call ``function(bound, behind, *arguments)`` for each of `workers`, with the names its cells see.
 
-        `bound` holds what cells have bound, `behind` what they see without that: two dictionaries from text
-        to the workers' own values, made for this call and emptied at its end. Otherwise as `examine`; what
-        the function returns is plain data, which may have to travel back.
+        `bound` holds the names that cells have bound, `behind` those that they see anyway: two dictionaries
+        from text to the workers' own values, made for this call and emptied at its end. Otherwise like
+        `examine`; what the function returns is plain data, which may have to travel back.
         """
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
-        """Let the calling thread work where a worker does, in a block: see `devices.visiting`."""
+        """Let the calling thread work at a worker's place in a ``with`` block: see `devices.visiting`."""
 
     def has_rested(self, worker: int, seq: int) -> bool:
-        """Whether a worker sleeps, has executed command `seq`, and has told everything that came of it.
+        """Whether a worker sleeps, has executed command `seq`, and has reported everything that came of it.
 
-        `seq` is the last one that the worker was sent. Never waits; False where only the worker could say.
+        `seq` is the last command that the worker was sent. Never waits; False if only the worker could say.
         """
 
     def glance(self, worker: int, register: int) -> Any:
-        """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
+        """The value of a register of a worker that has rested, if nothing can change it, else ABSENT."""
 
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
 
     def given_up(self) -> int:
-        """How many threads were given up and have not ended: what they share with others they may change."""
+        """How many given-up threads have not ended; they may still change what they share with others."""
 
     def backlog(self) -> Sequence[int]:
-        """Commands that every worker was sent and has not done, the one it executes included; never waits."""
+        """Per worker the commands sent and not done, including the one it executes; never waits."""
 
     def accounts(self) -> Sequence[Account]:
         """What every worker holds and how it spent its time; never waits for a worker."""
@@ -284,14 +284,14 @@ class Launcher(Protocol):
     def records(self, seq: int | None = None) -> Sequence[Record]:
         """What every worker did and when, as far as that is kept; never waits for a worker.
 
-        Of the command `seq`, and what goes on; None: of all.
+        Only what belongs to command `seq`, and what is running; None: everything.
         """
 
     def stop(self, timeout_s: float, through: int = 0) -> Sequence[Position]:
         """End all workers, after Stop was sent to them.
 
         What was sent may take `timeout_s` seconds; then what is left of it, up to `through`, is interrupted.
-        Idempotent. Afterwards nothing of them is left, but for threads in C code.
+        Idempotent. Afterwards nothing of them is left, except threads in C code.
 
         Returns what every worker was doing when the time was over; empty if all had ended by then.
         """

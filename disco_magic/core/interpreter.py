@@ -10,8 +10,8 @@
     an exception while executing  --> fail(command, failure) --> the event to send
 
 One command at a time, in arrival order: `feed` is not called again before `finish` or `fail`.
-It never raises for what users do. The driver executes an `Ordinary` call whose operands all have values by
-itself (`Serving.serve`): that is the path of nearly every command, and a method call costs a tenth of it.
+It never raises for user errors. The driver itself executes an `Ordinary` call whose operands all have values
+(`Serving.serve`), without these methods: nearly every command takes that path, which is ten times cheaper.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _with_keywords(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     split = len(args) - len(kwnames)
     keywords = dict(zip(kwnames, args[split:], strict=True))
-    # Keywords travel as an argument, not in a partial: arguments are let go of when the call is over.
+    # Keywords travel as an argument, not in a partial, because arguments are released after the call.
     return _apply, (function, args[:split], keywords)
 
 
@@ -77,15 +77,15 @@ class Interpreter:
     """State machine of one worker.
 
     Args:
-        worker, registers: whose.
-        copy: makes a controller's value the worker's own.
+        worker, registers: its id and its register file.
+        copy: copies a value of the controller's for the worker.
         run: executes a cell.
-        take: makes a worker's value the controller's own; None: as `copy`.
-        reach: waits until what commands have queued elsewhere, on a GPU, is done; None: they queue nothing.
+        take: copies a value of the worker's for the controller; None: `copy` does.
+        reach: waits until work that commands queued elsewhere, on a GPU, is done; None: they queue none.
 
     Attributes:
         function, arguments: what to execute after EXECUTE.
-        replaced: what a command has taken out of registers; the driver lets go of it.
+        replaced: values that a command removed from registers; the driver releases them.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Interpreter:
         }
 
     def move(self) -> RegisterFile:
-        """Go on with a register file that the thread before does not know; see `RegisterFile.moved`."""
+        """Go on with a register file unknown to the worker's former thread; see `RegisterFile.moved`."""
         self._use(self.registers.moved())
-        self.replaced = []  # the list is the former thread's, which may be stuck in letting go of it
+        self.replaced = []  # the former thread keeps its list, and may be stuck releasing it
         return self.registers
 
     def _use(self, registers: RegisterFile) -> None:
@@ -132,21 +132,21 @@ class Interpreter:
         self._values = registers.values
 
     def feed(self, command: Command) -> Step | Event | None:
-        """Take the next command; see the module's picture for the answer."""
+        """Take the next command; the module's diagram explains the answer."""
         if command.kills:
             self.registers.kill(command.kills)
         return self._table[type(command)](command)
 
     def inherited(self) -> tuple[tuple[Event, ...], Failure | None]:
-        """After SKIP, what the controller must be told (empty if it knows), and the failure inherited.
+        """After SKIP: the events that the controller must get (none if it knows), and the inherited failure.
 
-        To be asked once: the failure's traceback keeps alive what its frames hold.
+        Call it once only: the failure's traceback keeps alive what its frames hold.
         """
         inherited, self._inherited = self._inherited, ((), None)
         return inherited
 
     def finish(self, command: Command, value: Any) -> Event | None:
-        """What EXECUTE asked for returned `value`; the event to send, if any."""
+        """Take the `value` that executing returned; return the event to send, if any."""
         # Operands must not outlive their registers until the next command comes.
         self.arguments = ()
         if isinstance(command, Fetch):
@@ -168,18 +168,18 @@ class Interpreter:
         return None
 
     def fail(self, command: Command, failure: Failure, elapsed_s: float = 0.0) -> Event:
-        """Executing raised: poison the result and say so."""
+        """Executing failed: poison the result; return the event to send."""
         self.arguments = ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
-        if isinstance(command, Sync):  # its wait, or a finalizer that ran with it: reached all the same
+        if isinstance(command, Sync):  # its wait failed, or a finalizer that ran in it: reached all the same
             return Reached(self.worker, command.seq)
         if isinstance(command, Call | Store | LoadName):
             self.registers.values.pop(command.dest, None)
             self.registers.poison(command.dest, Poison(failure, reported=True))
         if isinstance(command, Run):
-            # No poison: only the cell's result refers to this register, and it holds the failure itself. Kept
-            # here, the frames in its traceback would hold the result, and that the register, for ever.
+            # No poison: the cell's result, which alone refers to this register, holds the failure itself.
+            # With poison, the frames in its traceback would hold the result, and this the register, for ever.
             names = self.registers.public_names()
             return CellDone(self.worker, command.seq, elapsed_s, names, failure=failure)
         return Failed(self.worker, command.seq, failure)
@@ -214,7 +214,7 @@ class Interpreter:
         if command.only is not None and self.worker not in command.only:
             self.registers.set(command.dest, None)
             return None
-        if command.only == (self.worker,) and self._reach is None:  # it was copied for this worker alone
+        if command.only == (self.worker,) and self._reach is None:  # already copied for this worker
             self.registers.set(command.dest, command.value)
             return None
         self.function = self._copy
@@ -235,7 +235,7 @@ class Interpreter:
         try:
             self.registers.set(command.dest, self.registers.names[command.name])
         except KeyError:
-            # Quiet until somebody reads it: a name that only some workers have may be fetched from those.
+            # Reported only when it is read: a name that only some workers have may be fetched from those.
             self.registers.poison(
                 command.dest, Poison(self._undefined(command, command.name), reported=False)
             )
@@ -273,7 +273,7 @@ class Interpreter:
     # --- poison --------------------------------------------------------------------------------
 
     def _inherit(self, command: Command, register: int, dest: int | None) -> Step:
-        """The operand `register` has no value: pass its failure on instead of executing."""
+        """Pass on the failure of the operand `register`, which has no value, instead of executing."""
         poison = self.registers.poisons.get(register)
         if poison is None:
             poison = Poison(self._undefined(command, f"#{register}"), reported=False)

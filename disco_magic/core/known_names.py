@@ -41,23 +41,23 @@ class KnownNames:
     def __init__(self, num_workers: int, outstanding: Callable[[], Sequence[int]]) -> None:
         self.by_worker: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
         self._outstanding = outstanding
-        self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # of these, the names
+        self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # as last seen, their union
         self._renamed: list[_Renamed] = []
 
     @property
     def unsettled(self) -> int:
-        """Bindings and drops that a cell sent before them does not know of yet."""
+        """How many bindings and drops may be unknown to a cell that was sent before them."""
         return len(self._renamed)
 
     def known(self) -> dict[str, None]:
         """Names that at least one worker has, in the order they were bound; not to be changed.
 
-        Found out once: somebody may ask for each of thousands.
+        Cached: a caller may ask for each of thousands of names.
         """
         held, (seen, known) = list(self.by_worker.values()), self._known
         if len(held) != len(seen) or any(map(is_not, held, seen)):
             known = dict.fromkeys(name for names in held for name in names)
-            self._known = held, known  # at once: it may be asked from any thread
+            self._known = held, known  # in one step: any thread may call this
         return known
 
     def holders(self, name: str) -> list[int]:
@@ -65,15 +65,15 @@ class KnownNames:
         return [worker for worker, names in self.by_worker.items() if name in names]
 
     def bind(self, seq: int, name: str, workers: Iterable[int]) -> None:
-        """`name` is bound on `workers` by the controller's command `seq`."""
+        """Record that the controller's command `seq` binds `name` on `workers`."""
         self._rename(_Renamed(seq, name, frozenset(workers), bound=True))
 
     def drop(self, seq: int, name: str, workers: Iterable[int]) -> None:
-        """`name` is dropped on `workers` by the controller's command `seq`."""
+        """Record that the controller's command `seq` drops `name` on `workers`."""
         self._rename(_Renamed(seq, name, frozenset(workers), bound=False))
 
     def cell_ended(self, done: CellDone) -> None:
-        """Take the names a cell ended with, and what the controller did to them after it was sent."""
+        """Take the names from the end of a cell, and reapply what the controller changed after sending it."""
         names = done.names
         for change in self._renamed:
             if change.seq > done.seq and done.worker in change.workers:
@@ -81,7 +81,7 @@ class KnownNames:
         self.by_worker[done.worker] = names
 
     def settle(self) -> None:
-        """Forget changes that every cell sent before them knows of; to be called as commands end."""
+        """Forget changes that all earlier cells know of; to be called as commands end."""
         if self._renamed:
             outstanding = self._outstanding()
             self._renamed = [c for c in self._renamed if outstanding and c.seq > min(outstanding)]

@@ -20,7 +20,7 @@ _LEGEND: Final = f"{RUNNING} running  {WAITING} waiting for others  {IDLE} idle 
 
 
 def picture(timeline: Timeline) -> str:
-    """Lanes with an axis, then the numbers."""
+    """The lanes with an axis, then the numbers."""
     summary, blocks = timeline.summary(), timeline.named()
     heads = [f"worker {worker} " for worker in timeline.workers]
     indent = max(map(len, heads))
@@ -63,7 +63,7 @@ def lane(timeline: Timeline, worker: int, width: int = WIDTH) -> str:
 
 
 def _shares(spans: Sequence[Span], start_s: float, step_s: float, width: int) -> list[float]:
-    """Seconds of each column in which one of the spans goes on."""
+    """Seconds of each column in which at least one span goes on."""
     shares = [0.0] * width
     for begin, end in stretches(spans, start_s, start_s + step_s * width):
         first = min(math.floor((begin - start_s) / step_s), width - 1)
@@ -75,7 +75,7 @@ def _shares(spans: Sequence[Span], start_s: float, step_s: float, width: int) ->
 
 
 def ticks(start_s: float, end_s: float, most: int) -> list[tuple[float, str]]:
-    """(time, text) of at most `most` + 1 round times in a window, for an axis."""
+    """At most `most` + 1 round times in a window, as ``(time, text)``, for an axis."""
     step = _round_step((end_s - start_s) / most)
     if step <= 0:
         return [(start_s, f"{start_s:g} s")]
@@ -85,7 +85,7 @@ def ticks(start_s: float, end_s: float, most: int) -> list[tuple[float, str]]:
 
 
 def _round_step(step: float) -> float:
-    """The next of 1, 2, 5, 10, 20, ... (and 0.5, 0.2, ...)."""
+    """The next number of 1, 2, 5, 10, 20, ... (and 0.5, 0.2, ...)."""
     if step <= 0:
         return 0.0
     unit = 10.0 ** math.floor(math.log10(step))

@@ -1,4 +1,4 @@
-"""The controller machine: sequence numbers, register ids, who has answered what, and what failed.
+"""The controller's state machine: sequence numbers, register ids, missing replies, and what failed.
 
 Pure: the session calls it under its lock and afterwards does what the answer says (wake a waiter).
 An id is handed out again, last freed first, only after its kill was issued on the same FIFO channels.
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 Reply = Reached | Answer | CellDone
 _PLAIN = (Reached, Answer)
-# Kinds of failures of other commands than those that are raised; of more the first.
+# So many kinds of failures of other commands than the raised ones are kept: the first of each.
 OTHERS = 8
-# Of so many raised errors late failures are known for what they are.
+# So many raised errors are remembered, to recognise late failures.
 RAISED = 8
 
 
 @dataclass(slots=True)
 class Expectation:
-    """Replies to one command that somebody waits for."""
+    """Replies to one command that a caller waits for."""
 
     seq: int
     missing: set[int]
@@ -46,7 +46,7 @@ class Ledger:
         num_workers: how many workers.
         seq: the last sequence number that was issued.
         names: which worker has registers of which names.
-        lost: the first worker that was lost; None: none was.
+        lost: the first worker that was lost; None if none was.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -57,32 +57,32 @@ class Ledger:
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
-        self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
-        self._excused: set[tuple[int, int]] = set()  # of those, by worker, whose reply is known
-        # (worker, sequence number, name of the exception's class) of those that were raised last
+        self._forgotten: dict[int, set[int]] = {}  # not awaited any more, nor answered by these
+        self._excused: set[tuple[int, int]] = set()  # (worker, seq) of replies that are known already
+        # (worker, sequence number, name of the exception's class) of the failures that were raised last
         self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
-        self._others: dict[tuple[str, str], Failure] = {}  # of those that follow: the first of each kind
+        self._others: dict[tuple[str, str], Failure] = {}  # the first of each kind of later ones
 
     @property
     def live_registers(self) -> int:
-        """How many ids are handed out."""
+        """How many ids are in use."""
         return self._highest - len(self._free)
 
     def issue(self) -> int:
-        """The next sequence number."""
+        """Return the next sequence number."""
         self.seq += 1
         return self.seq
 
     def new_register(self) -> int:
-        """A register id that no live reference has."""
+        """Return a register id that no live reference has."""
         if self._free:
             return self._free.pop()
         self._highest += 1
         return self._highest
 
     def retire(self, registers: Sequence[int]) -> None:
-        """Ids whose kill travels with the command being issued: the next one may reuse them."""
+        """Make ids reusable; their kill travels with the command being issued."""
         self._free.extend(registers)
 
     def expect(self, seq: int, workers: Iterable[int]) -> Expectation:
@@ -91,9 +91,9 @@ class Ledger:
         return expectation
 
     def forget(self, seq: int) -> tuple[int, ...]:
-        """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait.
+        """Stop waiting for `seq`; what failed in its cell is kept for the next wait.
 
-        Returns who had not replied.
+        Returns workers that had not replied.
         """
         expectation = self._expected.pop(seq, None)
         if expectation is None:
@@ -103,7 +103,7 @@ class Ledger:
         return tuple(sorted(expectation.missing))
 
     def excuse(self, replies: Iterable[CellDone]) -> Expectation | None:
-        """Workers that will reply late to a cell, with these; the expectation that this completed, if any."""
+        """Take the replies of workers that will answer late; return the expectation they complete, if any."""
         done = None
         for reply in replies:
             worker, seq = reply.worker, reply.seq
@@ -119,12 +119,12 @@ class Ledger:
         return done
 
     def keep_failures(self, ended: Expectation) -> None:
-        """Let the next wait raise what failed in a cell that nobody has a handle of."""
+        """Keep what failed in a cell without a handle, for the next wait to raise."""
         for reply in ended.replies.values():
             self._keep(reply)
 
     def _keep(self, event: Failed | Reply) -> None:
-        # The failure in an Answer is not news: its register's command told it, or will be asked again.
+        # The failure in an Answer is not new: its register's command reported it, or it is asked again.
         failure = event.failure if isinstance(event, Failed | CellDone) else None
         if failure is None or self._is_old(failure):
             return
@@ -133,10 +133,10 @@ class Ledger:
             self._others.setdefault(kind_of(failure), failure)
 
     def _is_old(self, failure: Failure) -> bool:
-        """Whether its command has raised one like it already, or one that it follows from.
+        """Whether the failure's command has already raised one like it, or one that it follows from.
 
-        `get` waits for its own worker alone: the others may come to the same command later, and say the same
-        in other words, of their own elements for one.
+        `get` waits for one worker only: the others may reach the same command later and report the same
+        failure in other words, for example about their own elements.
         """
         name = class_name(failure.exception)
         if any((failure.seq, name) == (seq, raised) for _, seq, raised in self._raised):
@@ -147,7 +147,7 @@ class Ledger:
         return any((origin.worker, origin.seq) == (worker, seq) for worker, seq, _ in self._raised)
 
     def feed(self, event: Event) -> Expectation | None:
-        """Take an event from a worker; the expectation it completed, if any."""
+        """Take an event from a worker; return the expectation it completed, if any."""
         if not isinstance(event, _PLAIN):
             if isinstance(event, Lost):
                 self.lost = self.lost or event
@@ -163,7 +163,7 @@ class Ledger:
             return None
         expectation = self._expected.get(seq)
         if expectation is None:
-            self._keep(event)  # nobody has a handle of the cell any more: the next wait raises it
+            self._keep(event)  # the cell has no handle any more: the next wait raises it
             self._has_come_to(event)
             return None
         expectation.replies[worker] = event
@@ -177,19 +177,19 @@ class Ledger:
         return expectation
 
     def failed_in(self, seq: int) -> list[Failure]:
-        """What has failed so far in command `seq`, which is waited for; may be read from any thread."""
+        """What has failed so far in command `seq`, which is waited for; safe from any thread."""
         waiting = self._expected.get(seq)
         replies = [] if waiting is None else list(waiting.replies.values())
         failures = [reply.failure for reply in replies if isinstance(reply, CellDone)]
         return [failure for failure in failures if failure is not None and not is_consequence(failure)]
 
     def is_awaited(self, seq: int, workers: Iterable[int]) -> bool:
-        """Whether somebody waits for the answer of one of `workers` to command `seq`, or will."""
+        """Whether a caller waits, or will wait, for the answer of one of `workers` to command `seq`."""
         expectation = self._expected.get(seq)
         return expectation is not None and not expectation.missing.isdisjoint(workers)
 
     def is_nearly_answered(self, seq: int) -> bool:
-        """Whether the reply to command `seq` that came last left two to come, or of two the other one."""
+        """Whether two replies to command `seq` are missing, or one of two in all."""
         waiting = self._expected.get(seq)
         if waiting is None:
             return False
@@ -197,7 +197,7 @@ class Ledger:
         return missing == 2 or missing == len(waiting.replies) == 1
 
     def _has_come_to(self, reply: Reply) -> None:
-        """A worker answers in order: it has ended everything before, also what was forgotten unsent."""
+        """Settle forgotten commands before `reply`, sent or not: a worker answers in order, so they ended."""
         if not self._forgotten:
             return
         for seq, missing in list(self._forgotten.items()):
@@ -209,7 +209,7 @@ class Ledger:
 
     @property
     def has_failures(self) -> bool:
-        """Whether something failed that was not raised yet; may be read from any thread."""
+        """Whether something failed that was not raised yet; safe from any thread."""
         return bool(self._failures)
 
     @property
@@ -218,7 +218,7 @@ class Ledger:
         return bool(self._expected)
 
     def take_failures(self, further: Iterable[Failure] = ()) -> tuple[dict[int, Failure], list[Failure]]:
-        """Failures not raised yet, together with `further`: one per worker, the origin first; then forgotten.
+        """Return and forget the failures not raised yet, with `further`: one per worker, the origin first.
 
         A worker that was only released because another one failed comes last, however early its event came.
 
@@ -243,6 +243,6 @@ class Ledger:
         return first, list(others.values())
 
     def give_back(self, failures: Iterable[Failure]) -> None:
-        """What `take_failures` gave and was not raised after all."""
+        """Keep failures from `take_failures` that were not raised after all."""
         for failure in failures:
             self._failures.setdefault(failure.worker, failure)

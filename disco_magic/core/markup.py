@@ -1,4 +1,4 @@
-"""How our HTML tables look, in light and dark themes: one style, and each table's own rules on top."""
+"""The style of our HTML tables, in light and dark themes: common rules, and each table's own on top."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
 
 MARK: Final = "\u2260"  # "not equal to": what differs between workers
 MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</span>'
-"""What stands behind the name of something that differs, in HTML."""
+"""HTML that follows the name of something that differs."""
 
 NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
 """A rule for `table_style`: cells of class ``number``."""
 FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
-"""Another one: rows of class ``failed``."""
+"""A rule for `table_style`: rows of class ``failed``."""
 
 
 def head_cells(names: Iterable[str]) -> str:
-    """The cells of a table's head; `names` are no text of the user's."""
+    """The cells of a table's head; `names` must not contain text of the user's."""
     return "".join(f'<th scope="col">{name}</th>' for name in names)
 
 
 def row_head(name: str, rows: int, *, differs: bool) -> str:
-    """The cell that heads so many rows: a register's `name`, marked where workers differ."""
+    """The head cell of `rows` rows: a register's `name`, marked if workers differ."""
     return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{MARKED if differs else ""}</th>'
 
 
 def table_style(name: str, *rules: str) -> str:
-    """The style element of tables of class `name`; `rules` come last, ``{}`` in them stands for the class."""
+    """The style element of tables of class `name`; `rules` come last, with ``{}`` in place of the class."""
     return "\n".join(
         [
             "<style>",
@@ -39,7 +39,7 @@ def table_style(name: str, *rules: str) -> str:
     )
 
 
-# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
+# `!important`, because a more specific selector of JupyterLab's aligns all table cells to the right.
 _COMMON: Final = (
     "{}{border-collapse:collapse;font-size:12px;line-height:1.4;color:var(--jp-ui-font-color1,inherit)}",
     "{} caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}",
@@ -51,5 +51,5 @@ _COMMON: Final = (
     "{} .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}",
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
     "{} code{background:transparent;color:inherit}",
-    "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # a long name leaves room for what it has
+    "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # leave room for the values beside a long name
 )

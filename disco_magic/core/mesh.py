@@ -1,4 +1,4 @@
-"""Workers as a mesh with named axes, such as ``dp=2, tp=4``: who is where, and who shares which coordinates.
+"""Workers as a mesh with named axes, such as ``dp=2, tp=4``: coordinates, and groups that share them.
 
 Workers are numbered along the last axis first, as NumPy numbers the elements of an array of that shape.
 """
@@ -23,10 +23,10 @@ _PART: Final = re.compile(r"\s*(\w+)\s*=\s*(\d{1,9})\s*")
 
 
 class Mesh(Mapping[str, int]):
-    """Named axes and their lengths, a mapping; false if there are none.
+    """Named axes and their lengths, as a mapping; false if there are no axes.
 
     Args:
-        axes: name -> length, the axis along which neighbours have consecutive ids last.
+        axes: name -> length; along the last axis, neighbours have consecutive ids.
 
     Raises:
         UsageMistake: a name is no identifier, or a length no whole number of at least 1.
@@ -82,7 +82,7 @@ class Mesh(Mapping[str, int]):
         raise AttributeError(f"'Mesh' object has no attribute {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        """Whether the axes are the same in the same order; a plain mapping may name them in any order."""
+        """Whether the axes are the same in the same order; for a plain mapping the order does not matter."""
         if isinstance(other, Mesh):
             return list(self.items()) == list(other.items())
         return Mapping.__eq__(self, other)
@@ -94,11 +94,11 @@ class Mesh(Mapping[str, int]):
 
     @property
     def num_workers(self) -> int:
-        """How many workers it takes; 0 without axes."""
+        """How many workers the mesh has; 0 without axes."""
         return self._workers
 
     def coordinates(self, worker: int) -> dict[str, int]:
-        """Axis -> where worker `worker` is along it, from 0.
+        """Axis -> the position of `worker` along it, from 0.
 
         Raises:
             UsageMistake: the mesh has no such worker.
@@ -115,7 +115,7 @@ class Mesh(Mapping[str, int]):
         """The id of the worker at these coordinates, one for every axis.
 
         Raises:
-            UsageMistake: an axis is missing or unknown, or nobody is there.
+            UsageMistake: an axis is missing or unknown, or no worker has these coordinates.
         """
         if not self._lengths:
             raise UsageMistake(self._there)
@@ -124,10 +124,10 @@ class Mesh(Mapping[str, int]):
         return self.workers(**coordinates)[0]
 
     def workers(self, /, **coordinates: int) -> tuple[int, ...]:
-        """Ids of the workers at these coordinates, ascending; of an axis that is not named at all of them.
+        """Ids of the workers at these coordinates, ascending; an axis that is not named may have any value.
 
         Raises:
-            UsageMistake: an axis is unknown, or nobody is there.
+            UsageMistake: an axis is unknown, or no worker has these coordinates.
 
         Example:
             >>> disco.Mesh({"dp": 2, "tp": 3}).workers(dp=1)
@@ -138,7 +138,7 @@ class Mesh(Mapping[str, int]):
         return self._ids(ranges) if self._lengths else ()
 
     def groups(self, *axes: str) -> tuple[tuple[int, ...], ...]:
-        """The workers in groups, each of those that differ along `axes` only; ids ascend in each.
+        """The workers in groups, ids ascending; the workers of a group differ along `axes` only.
 
         Raises:
             UsageMistake: an axis is unknown, named twice, or none is named.
@@ -152,18 +152,18 @@ class Mesh(Mapping[str, int]):
         return found
 
     def group_of(self, worker: int, axes: tuple[str, ...]) -> tuple[int, ...]:
-        """The one of ``groups(*axes)`` that a worker is in, without making all of them."""
-        others = self._others(axes)  # first: who has no mesh is told that
+        """The group of ``groups(*axes)`` that a worker is in, without making all of them."""
+        others = self._others(axes)  # first: it raises if there is no mesh
         at = self.coordinates(worker)
         return self.workers(**{name: at[name] for name in others})
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""
+        """`axes`, each once, in the order of the mesh; UsageMistake for a name that is no axis."""
         named = {self._known(name) for name in axes}
         return tuple(name for name in self._lengths if name in named)
 
     def places(self, *axes: str) -> tuple[str, ...]:
-        """Where each of `groups` is on the other axes, in words: ``"tp=1"``; without axes each worker."""
+        """Where each of `groups` is on the other axes, in words: ``"tp=1"``; without axes, each worker."""
         groups = self.groups(*axes) if axes else [(worker,) for worker in range(self._workers)]
         found = []
         for group in groups:
@@ -172,7 +172,7 @@ class Mesh(Mapping[str, int]):
         return tuple(found)
 
     def _others(self, axes: tuple[str, ...]) -> list[str]:
-        """The axes that are not named; UsageMistake unless `axes` are some, each once."""
+        """The axes that are not named; UsageMistake unless `axes` names at least one, each once."""
         for name in axes:
             self._known(name)
         if not axes or len(set(axes)) < len(axes):
@@ -226,7 +226,7 @@ class Mesh(Mapping[str, int]):
         return f"Mesh({', '.join(f'{name}={length}' for name, length in self._lengths.items())})"
 
     def __str__(self) -> str:
-        """A table of the ids: the last axis goes to the right, all others down."""
+        """A table of the ids: the last axis runs to the right, all others run down."""
         heads, rows = self._table()
         lines = [["", *heads], *([where, *map(str, ids)] for where, ids in rows)]
         return "\n".join(aligned(lines, words=1)) if self._lengths else "no mesh"
@@ -246,7 +246,7 @@ class Mesh(Mapping[str, int]):
         )
 
     def _table(self) -> tuple[list[str], list[tuple[str, tuple[int, ...]]]]:
-        """What heads the columns; the rows, each with where it is on the other axes, and its ids."""
+        """The column heads; the rows, each with its place on the other axes and its ids."""
         if not self._lengths:
             return [], []
         last = next(reversed(self._lengths))
@@ -255,14 +255,14 @@ class Mesh(Mapping[str, int]):
 
 
 NO_MESH: Final = Mesh({})
-"""Of sessions that were started without one."""
+"""The mesh of sessions that were started without one."""
 
 
 def mesh_of(given: Mapping[str, int] | str | None) -> Mesh:
-    """`given` as a mesh: a mapping, text like ``dp=2,tp=4``, or None for none.
+    """Return `given` as a mesh: a mapping, text like ``dp=2,tp=4``, or None for no mesh.
 
     Raises:
-        UsageMistake: it is nothing of this, or names an axis twice.
+        UsageMistake: it is none of these, or names an axis twice.
     """
     if given is None:
         return NO_MESH

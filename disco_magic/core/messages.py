@@ -1,18 +1,17 @@
-"""What controller and workers say to each other: one small immutable class per message.
+"""The messages between controller and workers: one small immutable class for each.
 
 Ordered commands travel first-in-first-out and are executed one at a time::
 
     controller --- Call, Run, Sync, ... (seq 1, 2, 3 ...) ---> worker     ordered lane
     controller <-- Failed, Reached, Answer, CellDone --------- worker     events and replies
 
-A command that is only sent to some workers says so in `workers` (None: to all). Register operands are
-plain ids; `refs` lists which positions of `args` are such ids, so that an int and a register never look
-alike and nothing has to be wrapped on the way.
+A command that is sent only to some workers names them in `workers` (None: all). Register operands are
+plain ids; `refs` lists the positions of `args` that are such ids, so that integers and registers are never
+confused and nothing has to be wrapped.
 
-NamedTuples, not dataclasses: a frozen dataclass with six fields takes 1.0 us to make, this 0.3 (CPython
-3.11). Nearly every command is a call to all workers without keywords: it travels as a bare tuple
-(`Ordinary`), which CPython makes in a third of the time and unpacks in a quarter; `full` gives its fields
-their names.
+NamedTuples, not dataclasses: making a frozen dataclass with six fields takes 1.0 us, one of these 0.3 us
+(CPython 3.11). Nearly every command is a call to all workers without keywords: it travels as a bare tuple
+(`Ordinary`), which CPython makes in a third of the time and unpacks in a quarter; `full` names its fields.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ class Call(NamedTuple):
     workers: Workers = None
 
 
-# seq, dest, function, args, refs, kills of a Call to all workers that names no operand.
+# (seq, dest, function, args, refs, kills) of a Call to all workers without keywords.
 Ordinary = tuple[int, int, int | Callable[..., Any], tuple[Any, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Kill(NamedTuple):
-    """Drop registers; a register that is absent already is no error."""
+    """Drop registers; a register that is already absent is no error."""
 
     seq: int
     kills: tuple[int, ...]
@@ -58,10 +57,10 @@ class Kill(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Put a value the controller made into a register; each worker takes a copy of its own.
+    """Put a value of the controller's into a register; each worker takes its own copy.
 
-    `only` names the workers that get the value while the others hold None; None: all get it. A single one
-    gets the object itself: the controller made it for this message.
+    `only` names the workers that get the value while the others hold None; None: all get it. A single
+    named worker gets the object itself, which the controller made for this message.
     """
 
     seq: int
@@ -82,7 +81,7 @@ class Fetch(NamedTuple):
 
 
 class LoadName(NamedTuple):
-    """Make register `dest` the value that `name` has now."""
+    """Set register `dest` to the value that `name` has now."""
 
     seq: int
     dest: int
@@ -102,7 +101,7 @@ class StoreName(NamedTuple):
 
 
 class DropNames(NamedTuple):
-    """Unbind names; a worker that has not got one of them skips it."""
+    """Unbind names; a worker skips those that it does not have."""
 
     seq: int
     names: tuple[str, ...]
@@ -111,7 +110,7 @@ class DropNames(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Execute a cell in the worker's namespace; its last expression's value goes to register `dest`."""
+    """Execute a cell in the worker's namespace and put the value of its last expression into `dest`."""
 
     seq: int
     dest: int
@@ -121,7 +120,7 @@ class Run(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """Say when everything before this has been executed."""
+    """Report when everything before this has been executed."""
 
     seq: int
     kills: tuple[int, ...] = ()
@@ -143,7 +142,7 @@ Message = Command | Ordinary
 
 
 def full(command: Message) -> Command:
-    """The command with names for its fields."""
+    """Return the command with named fields."""
     if type(command) is not tuple:
         return command  # type: ignore[return-value]
     seq, dest, function, args, refs, kills = cast("Ordinary", command)
@@ -182,7 +181,7 @@ class CellDone(NamedTuple):
 
     `shown` is the rendered value of the last expression (MIME type -> data) or None; `digest` compares
     values between workers; `names` are the named registers after the cell. `caught` is the error of a
-    collective that the cell went on after, in words.
+    collective, in words, if the cell continued after it.
     """
 
     worker: int
@@ -196,7 +195,7 @@ class CellDone(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """The worker is gone and executes nothing any more."""
+    """The worker is gone and will execute nothing more."""
 
     worker: int
     seq: int

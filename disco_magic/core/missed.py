@@ -1,4 +1,4 @@
-"""Who did not come to collectives in which others waited, as a timeline tells it."""
+"""Which workers, in a timeline, did not come to collectives in which others waited."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Missed:
     """Collectives that the same workers did not come to.
 
     Attributes:
-        workers: who. One that waited itself meanwhile, and did so until the end, was kept by whom that needs.
+        workers: ids. In place of a worker that itself waited until the end: those that it waited for.
         count: how many collectives.
-        waited_s: how long the others were in them, all together.
-        is_over: whether nobody waits in them any more.
+        waited_s: how long the others were in them, in total.
+        is_over: whether no worker waits in them any more.
     """
 
     workers: tuple[int, ...]
@@ -47,15 +47,15 @@ class _Stuck(NamedTuple):
 
     start_s: float
     end_s: float
-    others: tuple[int, ...]  # for whom
+    others: tuple[int, ...]  # the workers it waited for
 
 
 def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
-    """Those of a timeline's window, as far as all of it is known; first those for whom others waited longest.
+    """Collect `Missed` for a timeline's window, as far as it is fully known; longest waits first.
 
     Args:
-        timeline: it.
-        groups: the collectives of several workers: members, and who of them has come.
+        timeline: what was recorded.
+        groups: collectives of several workers: members, and spans of those that have come.
     """
     unmet = [(_absent(members, spans), spans) for members, spans in groups]
     stuck = _stuck(timeline, [(absent, spans) for absent, spans in unmet if absent])
@@ -66,7 +66,7 @@ def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
         if absent and known and timeline.start_s <= begun_s:
             roots = _roots(absent, begun_s, max(span.end_s for span in spans), stuck, frozenset())
             is_over = not any(span.unfinished for span in spans)
-            # All wait for each other: those who were missed here.
+            # Without roots all wait for each other: take the absent ones.
             found[tuple(sorted(roots)) or absent, is_over].append(sum(span.seconds for span in spans))
     made = (Missed(who, len(waits), sum(waits), over) for (who, over), waits in found.items())
     return tuple(sorted(made, key=lambda each: -each.waited_s))
@@ -84,7 +84,7 @@ def _stuck(
         for span in spans:
             found[span.worker].append(_Stuck(span.start_s, span.end_s, absent))
     sources = {(span.worker, span.start_s): span.source for span in timeline.spans if span.source is not None}
-    for span in timeline.spans:  # a message's wait began with it, if it has not ended
+    for span in timeline.spans:  # a wait for a message that has not ended began when the call did
         source = sources.get((span.worker, span.start_s))
         if source is not None and span.kind == "collective" and (span.unfinished or span.failure):
             found[span.worker].append(_Stuck(span.start_s, span.end_s, (source,)))
@@ -98,7 +98,7 @@ def _roots(
     stuck: Mapping[int, list[_Stuck]],
     passed: frozenset[int],
 ) -> set[int]:
-    """Who keeps those that were absent between two moments, themselves if nobody does."""
+    """The workers that kept `absent` ones away between two moments, at the ends of chains of waits."""
     roots = set[int]()
     for worker in absent:
         if worker not in passed:

@@ -1,4 +1,4 @@
-"""Names of modules that callers give: what workers import for themselves."""
+"""Names of modules that callers give: modules that each worker imports separately."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OF_USER: Final = "."
-"""In the place of a name: all modules that are no library's, neither Python's nor an installed package's."""
-# What changes them for workers is there once, or they are the runtime itself.
+"""In place of a name: all modules that belong neither to Python nor to an installed package."""
+# What we change in them for workers exists only once, or they are the runtime itself.
 _ONE: Final = ("disco_magic", "IPython", "ipykernel", "numpy", "cupy", "torch", "jax", "jaxlib", "matplotlib")
 
 
 def module_names(given: Iterable[str] | str) -> tuple[str, ...]:
-    """Names of packages and modules, each once; as text with commas between them.
+    """Names of packages and modules, each once; text has commas between them.
 
     Raises:
-        UsageMistake: one is no name, or is a part of a package; or there can be only one such module.
+        UsageMistake: one is no name, or is a part of a package; or a process can have only one such module.
     """
     try:
         asked = given.split(",") if isinstance(given, str) else list(given)

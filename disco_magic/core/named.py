@@ -1,4 +1,4 @@
-"""What the blocks that `worker.span` names add up to: how often, and how long one takes, on every worker."""
+"""Totals of the blocks named by `worker.span`: how many, and how long one takes, on every worker."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Span, Timeline
 
 MOST: Final = 6
-"""Names in a table; the others are counted."""
+"""Names shown in a table; the others are counted."""
 _NUMBER: Final = re.compile(r"[0-9]+")
 _WIDTH: Final = 24  # characters of a name
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Blocks whose names differ in digits alone, in a timeline's window.
+    """Blocks whose names differ only in digits, in a timeline's window.
 
     Attributes:
-        name: theirs, with ``#`` for the digits: ``F#`` for ``F0`` and ``F1``; as it is if there is one only.
+        name: their name with ``#`` for the digits, ``F#`` for ``F0`` and ``F1``; as it is if all are one.
         label: the name of one of them.
-        count: worker -> how many there were; blocks that a window cuts count, too.
-        seconds: worker -> how long they took within the window, all together, waiting included.
+        count: worker -> how many there were, including blocks that the window cuts.
+        seconds: worker -> how long they took within the window in total, waiting included.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Named:
     seconds: dict[int, float]
 
     def cell(self, worker: int) -> str:
-        """``6 x 20.1 ms``, of a mean; nothing if there was none."""
+        """Count and mean, ``6 x 20.1 ms``; empty if there was none."""
         count = self.count.get(worker, 0)
         return f"{count:,} {TIMES} {human_seconds(self.seconds[worker] / count)}" if count else ""
 
 
 def named(timeline: Timeline) -> tuple[Named, ...]:
-    """All of them, those first that took longest on all workers together."""
+    """All named blocks; those that took longest on all workers together come first."""
     blocks: defaultdict[str, list[Span]] = defaultdict(list)
     for worker in timeline.workers:
         for span in timeline.lane(worker):
@@ -67,7 +67,7 @@ def _added_up(name: str, spans: Sequence[Span], timeline: Timeline) -> Named:
 
 
 def named_rows(blocks: Sequence[Named], timeline: Timeline) -> list[tuple[str, ...]]:
-    """A table as text: its header, and a row per worker that is shown; nothing without such blocks."""
+    """A table as text: a header, and a row per worker that is shown; empty without such blocks."""
     if not blocks:
         return []
     shown = blocks[:MOST]
@@ -81,6 +81,6 @@ def _head(name: str) -> str:
 
 
 def more_names(blocks: Sequence[Named]) -> str:
-    """What `named_rows` does not show, in words."""
+    """How many names `named_rows` does not show, in words."""
     more = len(blocks) - MOST
     return f"{plural(more, 'further name')} of worker.span took less" if more > 0 else ""

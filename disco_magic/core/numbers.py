@@ -6,7 +6,7 @@ import operator
 
 
 def whole_number(given: object) -> int | None:
-    """`given` as a number that counts something, NumPy's included; None if it is none, as True is."""
+    """`given` as an int if it is a whole number, also NumPy's; None if not, or if it is a bool."""
     if isinstance(given, bool):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Where workers went apart that made one collective call more or less than others: calls before it shows.
+"""Where workers diverged before a command failed because one made more or fewer collective calls.
 
-Calls meet in their order. One that a worker makes too much meets the next call of the others, if it looks
-like that: the numbers are wrong from there on, and only the last call has nobody to meet. What tells the two
-apart is the lines from which they were made.
+Calls are matched in order. An extra call is matched with the others' next call if both look alike: the
+numbers are wrong from there on, and only the last call has no counterpart. The lines from which the calls
+were made show where that began.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from disco_magic.core.timeline import Span
 
-# Of one command and the same members: the how many-th call -> worker -> it.
+# Of one command and the same members: number of the call -> worker -> its span.
 Calls = dict[int, dict[int, "Span"]]
 
 
 def parting(spans: Iterable[Span], seq: int) -> str:
-    """How many calls each worker made in a command that failed, and the first that met at different lines.
+    """How many calls each worker made in a command that failed, and the first made from different lines.
 
     Args:
-        spans: of a timeline, in the order of their beginning.
+        spans: of a timeline, in the order in which they began.
         seq: number of the command.
 
     Returns:
-        A sentence; "" if neither numbers nor lines differ, before the last call that anybody made.
+        A sentence; "" if neither numbers nor lines differ before the last call that any worker made.
     """
     circles: dict[tuple[int, ...], Calls] = {}
     for span in spans:
@@ -45,7 +45,7 @@ def _told(members: tuple[int, ...], calls: Calls) -> str:
     }
     differ = len(set(made.values())) > 1
     apart = next((n for n in sorted(calls)[:-1] if _is_parting(calls, n)), None)
-    if apart is None and not (differ and min(made.values())):  # who makes no call at all is told already
+    if apart is None and not (differ and min(made.values())):  # a worker without calls is already reported
         return ""
     said = []
     if differ:
@@ -59,7 +59,7 @@ def _told(members: tuple[int, ...], calls: Calls) -> str:
 def _is_parting(calls: Calls, number: int) -> bool:
     """Whether one worker goes on from there as another one does a call later.
 
-    A root that has a line of its own meets the others again at the next call.
+    A root that calls from a line of its own meets the others again at the next call.
     """
     sites = {worker: span.site for worker, span in calls[number].items()}
     first = {site: worker for worker, site in reversed(sites.items())}
@@ -68,7 +68,7 @@ def _is_parting(calls: Calls, number: int) -> bool:
 
 
 def _follows(calls: Calls, one: int, other: int, number: int) -> bool:
-    """Whether the calls of `one` after that number are those of `other` from it on, as far as there are."""
+    """Whether the calls of `one` after that number equal those of `other` from it on, as far as both go."""
     n = number
     while (mine := calls.get(n + 1, {}).get(one)) and (theirs := calls.get(n, {}).get(other)):
         if mine.site != theirs.site:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Place(Protocol):
     """Where one worker's arrays are and its work is queued: the host's memory, or a stream of a GPU.
 
-    Only the worker's own thread calls it, unless it says otherwise.
+    Methods are for the worker's own thread, unless they say otherwise.
 
     Attributes:
         device: of the arrays that the worker makes.
@@ -25,13 +25,13 @@ class Place(Protocol):
     xp: Any
 
     def enter(self) -> None:
-        """The calling thread works here from now on: a worker's first thread, or one that took over."""
+        """Make the calling thread work here from now on: a worker's first thread, or a successor."""
 
     def beside(self) -> AbstractContextManager[object]:
-        """Lets another thread compute where the calling one does now, in a block, once.
+        """A context, usable once, in which another thread computes where the caller does now.
 
-        It keeps nothing of the worker. What is queued in it lies between what the caller has queued and what
-        the caller queues next.
+        It keeps nothing of the worker alive. Work queued in it runs between what the caller has queued and
+        what the caller queues next.
         """
 
     def finish(self) -> None:
@@ -41,37 +41,37 @@ class Place(Protocol):
         """
 
     def settle(self) -> None:
-        """As `finish`, in the midst of a cell: what is current, device and stream, stays that."""
+        """Like `finish`, in the middle of a cell: the current device and stream stay current."""
 
     def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
-        """Arrays that calls before were to fill and never will; whether they made them, and why. Once."""
+        """Arrays that earlier calls will never fill, whether the calls made them, and why; returned once."""
 
     def is_idle(self) -> bool:
         """Whether everything that the worker has queued is done; never waits. From any thread.
 
-        False as well where the device cannot say.
+        Also False if the device cannot say.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array that nothing was written to."""
+        """An uninitialised array."""
 
     def read(self, value: Any) -> Any | None:
         """`value` as an array of `xp`, without a copy, if its elements are on a device of this kind.
 
-        None if they are not; for the host's place always, where NumPy reads what it can.
+        None if they are not; always None for the host's place, where NumPy reads what it can.
         """
 
     def adopt(self, value: Any) -> Any:
         """A copy of a controller's value for this worker; arrays of numbers become arrays of `xp`."""
 
     def move_in(self, array: Any) -> Any:
-        """An array of NumPy that nobody else holds, as one of `xp`; itself where that is NumPy's too."""
+        """A NumPy array that nothing else refers to, as an array of `xp`; itself if `xp` is NumPy."""
 
     def take(self, value: Any) -> Any:
         """A copy of a worker's value for the controller; arrays of `xp` become arrays of NumPy."""
 
     def copy(self, target: Any, source: Any) -> None:
-        """Copy between arrays of one shape and dtype, of NumPy or `xp`; one of NumPy is free again then."""
+        """Copy between NumPy or `xp` arrays of one shape and dtype; then a NumPy one may be reused."""
 
     def memory(self) -> tuple[int, int] | None:
-        """Bytes of the device that are in use, by anybody, and in all; None for the host. From any thread."""
+        """Bytes of the device in use by any process, and in all; None for the host. From any thread."""

@@ -1,8 +1,8 @@
-"""What a worker's recorder keeps, and how it becomes spans when somebody reads it.
+"""What a worker's recorder keeps, and how that becomes spans when it is read.
 
-Bare tuples of plain data, all of them, with tuples of plain data in them at most: the garbage collector drops
-such ones from its lists when it has met them twice, and need not look at the thousands that are kept whenever
-it looks at everything. Objects in their place make a collective a quarter slower.
+All of it is bare tuples of plain data, at most with tuples of plain data in them: the garbage collector
+untracks such tuples when it has seen them twice, and need not visit the thousands that are kept in every full
+collection. Objects instead would make a collective a quarter slower.
 """
 
 from __future__ import annotations
@@ -19,36 +19,34 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Command
     from disco_magic.core.timeline import Kind
 
-    # The line of the user's code, in words, from a code object and where in it.
+    # Returns the line of the user's code, in words, from a code object and an offset in it.
     Place = Callable[[CodeType, int], str]
 
 LONG: Final = 200
-"""Characters of a label that are kept."""
+"""How many characters of a label are kept."""
 
-# Commands that a worker executes without a pause: when that began, number of the first one, what it calls if
-# it is an ordinary call, and `Recorder.quiet` then. A bare tuple: a worker makes one whenever it wakes.
+# A spell, commands that a worker executes without a pause: when it began, number of the first command, what
+# that calls if it is an ordinary call, and `Recorder.quiet` then. A bare tuple: one is made at each wake-up.
 Spell = tuple[float, int, Any, int]
-# Of a worker that sleeps: however late it is, this was not long ago.
+# The spell of a sleeping worker: it has not begun, at whatever time one looks.
 ASLEEP: Final[Spell] = (float("inf"), 0, None, 0)
 
 
-# A command, several, an error, or what the user has named: kind, start, end, label, detail, number of the
-# command (of several the last one) if it has one, and how long the worker was asleep in its collectives, if
-# that is known.
+# A command, several, an error, or a named block: kind, start, end, label, detail, number of the command (the
+# last one of several) if it has one, and how long the worker was asleep in its collectives, if known.
 Done = tuple[str, float, float, str, str, int | None, float | None]
-# A block that has a name: when it began, and the name.
+# A named block: when it began, and its name.
 Named = tuple[float, str]
 SIMPLE: Final = 7
-# What is called: the verb, behind ``allreduce_tree's`` if it is a part of that; dtype and shape of the array,
-# or the name of another type and nothing; the other arguments without `out`; the code that calls it and where
-# in it.
+# A call: the verb, preceded by ``allreduce_tree's`` if it is a part of that; dtype and shape of the array, or
+# the name of another type and ""; the other arguments without `out`; the calling code and the offset in it.
 Facts = tuple[str, Any, Any, tuple[Any, ...], "CodeType", int]
-# A collective, a send or a recv: when it was called, what, and its meeting (see `Span`; no members: none).
+# A collective, a send or a recv: when it was called, its facts, and its meeting (see `Span`), if it has one.
 Joined = tuple[float, str, Any, Any, tuple[Any, ...], "CodeType", int, tuple[int, ...], int, int]
-# That, its end, seconds asleep, name of the exception.
+# A `Joined` with its end, seconds asleep, and name of the exception.
 Parted = tuple[Any, ...]
 
-# Of the arguments that are kept; the last one only where the call named who takes part.
+# The arguments that are kept; `over` only if the call named the members.
 _NAMES: Final = {
     "allreduce": ("op", "over"),
     "reduce": ("op", "root", "over"),
@@ -65,23 +63,23 @@ _NAMES: Final = {
 
 
 def start_of(done: Any) -> tuple[str, float]:
-    """What it is and when it began, which no other span of the worker has in common with it."""
+    """Kind and start, which together no other span of the worker has."""
     return (done[0], done[1]) if len(done) == SIMPLE else ("collective", done[0])
 
 
 def seq_of(done: Any) -> int | None:
-    """Number of the command that it is of; None: of a block with a name, which may last for several."""
+    """Number of the command it belongs to; None for a named block, which may last for several."""
     seq: int | None = done[5] if len(done) == SIMPLE else done[8]
     return seq
 
 
 def end_of(done: Any) -> float:
-    """When it was over."""
+    """When it ended."""
     return float(done[2] if len(done) == SIMPLE else done[10])
 
 
 def spans_of(worker: int, done: Any, place: Place) -> list[Span]:
-    """What was kept, in words."""
+    """Make spans of what was kept."""
     if len(done) == SIMPLE:
         kind, start, end, label, detail, seq, waited_s = done
         return [Span(worker, kind, label, start, end, "", detail, seq=seq, waited_s=waited_s)]
@@ -99,15 +97,15 @@ def attended(
     error: str = "",
     waiting_s: float | None = None,
 ) -> list[Span]:
-    """A collective and the waiting in it, which is drawn at its beginning: nearly all of it is there.
+    """Make the spans of a collective and of the waiting in it, drawn at its beginning, where most of it is.
 
     Args:
-        worker: whose it is.
+        worker: the caller.
         joined: what was called.
-        end: when it was over, or now.
+        end: when it ended, or now.
         place: the line of the user's code in words.
-        asleep_s: how long the worker was asleep in it; None: it is not over.
-        error: name of the exception that it has raised.
+        asleep_s: how long the worker was asleep in it; None: it has not ended.
+        error: name of the exception that it raised.
         waiting_s: how long the worker has been asleep in it until now.
     """
     start, verb, kind, shape, rest, code, offset, members, scope, number = joined
@@ -130,7 +128,7 @@ def attended(
 
 
 def kind_of(command: Command) -> Kind:
-    """What a command is that goes through the interpreter."""
+    """The kind of a command that goes through the interpreter."""
     kind = type(command)
     return "cell" if kind is Run else "copy" if kind in (Store, Fetch) else "call"
 
@@ -138,7 +136,7 @@ def kind_of(command: Command) -> Kind:
 def doing_of(
     worker: int, command: Command, opened: float | None, spell: Spell, *, until: float, words: str
 ) -> Span | None:
-    """What goes on, if it is known when that began."""
+    """The span of the current command, if its start is known."""
     seq = command.seq
     detail = f"command {seq}"
     if opened is not None:

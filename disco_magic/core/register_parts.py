@@ -1,4 +1,4 @@
-"""One register with all that is in it, on all workers: a frozen picture, as those of `snapshot`."""
+"""One register with all its parts, on all workers: a frozen picture, like those of `snapshot`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 _AS_TEXT: Final = 60
 MOST_PARTS: Final = 300
-"""Parts of a register that are shown."""
+"""How many parts of a register are shown."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RegisterParts:
-    """One register and all that is in it; shows itself as a table.
+    """One register and all its parts; its repr is a table.
 
     Attributes:
         row: the register itself.
         rows: its parts in their order, ``model.0.weight``: arrays, numbers and texts, objects that are not
             looked into; 1,000 at most.
         is_all: whether these are all.
-        gaps: name of a part -> in what it differs on the first worker that holds another value than most, in
-            words; of the first few that differ.
+        gaps: name of a part -> how the first worker whose value is not the most frequent one differs, in
+            words; for the first few parts that differ.
     """
 
     row: Row
@@ -45,12 +45,12 @@ class RegisterParts:
 
     @property
     def shown(self) -> list[Row]:
-        """The parts that tables have: first what differs, then what has NaN or Inf; the first 300 of that."""
+        """The parts that tables show: first what differs, then what has NaN or Inf; 300 at most."""
         return sorted(self.rows, key=lambda row: (not row.differs, not row.is_bad))[:MOST_PARTS]
 
     @property
     def listed(self) -> list[Row]:
-        """Those of them that the table as text has: all that differ or have NaN or Inf, and 60 at least."""
+        """Those of `shown` in the text table: all that differ or have NaN or Inf, and at least 60."""
         shown = self.shown
         return shown[: max(sum(row.differs or row.is_bad for row in shown), _AS_TEXT)]
 

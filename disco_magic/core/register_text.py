@@ -1,4 +1,4 @@
-"""Registers as text: what the repr of a snapshot shows, and the words that HTML tables share with it."""
+"""Registers as text: the repr of a snapshot, and the words that HTML tables share with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 ABSENT: Final = "no value"
-"""A name that is not bound there, or a reference whose command was not for this worker."""
+"""A name that is not bound on a worker, or a reference whose command was not for this worker."""
 DEFINITIONS: Final = frozenset(
     {
         "module",
@@ -30,29 +30,29 @@ DEFINITIONS: Final = frozenset(
         "CallersWorker",
     }
 )
-"""What a cell imports and defines, as `RegisterInfo.type` calls it."""
-# Of longer names the rest of the line is further to the right.
+"""Types of what a cell imports and defines, as in `RegisterInfo.type`."""
+# For longer names the rest of the line moves to the right.
 _WIDTH: Final = 60
 BY_TYPE: Final = " \u00b7 compared by type only"
 COMING: Final = "not there yet"
-"""A reference on a worker that has commands to do still."""
+"""A reference on a worker that still has commands to do."""
 
 
 def snapshot_text(snapshot: SessionSnapshot) -> str:
-    """All registers of a session: a line each where workers agree, the odd ones marked where they do not."""
+    """All registers of a session: a line each if workers agree; if not, the odd ones are marked."""
     table = table_text(snapshot.listed, snapshot.num_workers)
     return "\n".join(part for part in (caption(snapshot), table, f"total {totals(snapshot)}") if part)
 
 
 def parts_text(parts: RegisterParts) -> str:
-    """A register and all that is in it: what differs first."""
+    """A register and all its parts; those that differ come first."""
     listed = parts.listed
     table = table_text([parts.row, *listed], parts.num_workers, parts.gaps)
     return "\n".join(filter(None, (parts_caption(parts), table, left_out(parts, len(listed)))))
 
 
 def left_out(parts: RegisterParts, shown: int) -> str:
-    """``and 100 more`` parts than these, or ""."""
+    """``and 100 more``, parts not shown, or ""."""
     left = len(parts.rows) - shown
     return f"and {left:,} more, in its .rows" if left else ""
 
@@ -72,7 +72,7 @@ def parts_caption(parts: RegisterParts) -> str:
 
 
 def totals(snapshot: SessionSnapshot) -> str:
-    """What the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
+    """How much memory the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
     alike: dict[str, list[int]] = {}
     for worker, total in enumerate(snapshot.nbytes):
         alike.setdefault(human_bytes(total), []).append(worker)
@@ -82,9 +82,9 @@ def totals(snapshot: SessionSnapshot) -> str:
 
 
 def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A line per register where all workers agree, else a line per worker; the odd ones marked, or all.
+    """A line per register if all workers agree, else a line per value; the odd ones, or all, are marked.
 
-    `gaps` has by name what stands below a register.
+    `gaps` has the text to put below a register, by name.
     """
     width = min(_WIDTH, max((len(row.name) for row in rows), default=0))
     lines = []
@@ -95,10 +95,10 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
-        if row.differs and not any(marks):  # each from each other one, as shards do
+        if row.differs and not any(marks):  # all values differ from each other, as shards do
             marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
         said = who_has(
-            # What looks the same and differs stands in lines of its own.
+            # What differs but looks the same has lines of its own.
             (worker, (MARK if odd else " ", line_of(info, absent(row, worker)), info and info.fingerprint))
             for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True))
         )
@@ -111,12 +111,12 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
 
 
 def _is_unseen(row: Row) -> bool:
-    """Whether it is a value, not a definition, that nobody has compared."""
+    """Whether it is a value, not a definition, that was not compared."""
     return not row.compared and any(cell.type not in DEFINITIONS for cell in row.cells if cell is not None)
 
 
 def together(row: Row) -> RegisterInfo | None:
-    """The cell that tells of all, with the devices of all: ``cuda:[0-3]``."""
+    """The cell that represents all workers, with all their devices: ``cuda:[0-3]``."""
     first = row.cells[0]
     names = list(dict.fromkeys(cell.device or "" for cell in row.cells if cell is not None))
     if first is None or len(names) == 1:
@@ -128,23 +128,23 @@ def together(row: Row) -> RegisterInfo | None:
 
 
 def agreement(row: Row) -> str:
-    """How far all workers agree: ``the same on all``; "" where each is shown by itself."""
+    """How far all workers agree: ``the same on all``; "" if they are shown one by one."""
     first = row.cells[0]
     if not row.alike or len(row.cells) < 2 or first is None:
         return ""
     if not row.compared:
         return "of this type on all"
-    # Of a container that stands there already.
+    # The text of a container says `(sample)` already.
     return "the same on all (sample)" if first.sampled and first.dtype is not None else "the same on all"
 
 
 def absent(row: Row, worker: int) -> str:
-    """What to say where a worker has no value."""
+    """The words for a worker without a value."""
     return COMING if worker in row.coming else ABSENT
 
 
 def line_of(info: RegisterInfo | None, missing: str = ABSENT) -> str:
-    """One worker's value in a line; `missing` where there is none."""
+    """One worker's value in a line; `missing` if there is none."""
     if info is None:
         return missing
     return " \u00b7 ".join(part for part in (info.kind, where(info), content(info)) if part)
@@ -158,7 +158,7 @@ def caption(snapshot: SessionSnapshot) -> str:
     if differing:
         text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"
     unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
-    # Lists, objects, functions: looking into them would run code of theirs.
+    # Lists, objects, functions: looking into them would run the user's code.
     return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")
 
 
@@ -169,7 +169,7 @@ def where(info: RegisterInfo) -> str:
 
 
 def content(info: RegisterInfo) -> str:
-    """Statistics of an array (on a sample where it is large), else the value or what it is."""
+    """Statistics of an array (from a sample if it is large), else the value or a description of it."""
     if info.text and info.shape in ((), (1,)):
         return info.text
     odd = [f"{count:,} {name}" for count, name in ((info.nans, "NaN"), (info.infs, "Inf")) if count]

@@ -1,10 +1,10 @@
-"""The register file of one worker: numbered registers, and the names a cell binds.
+"""The register file of one worker: numbered registers, and the names that cells bind.
 
 Numbered registers belong to references (DRefs) of the controller and die with them. Named registers are
-the variables of the worker's namespace. Single writer: only the worker changes either; a snapshot may be
-taken from another thread at any time, because copying a dict with int or str keys runs no Python code.
+the variables of the worker's namespace. Single writer: only the worker changes either; any thread may take a
+snapshot at any time, because copying a dict with int or str keys runs no Python code.
 
-Good values and failures live in two dictionaries, so that reading an operand costs one look-up and no test:
+Values and failures are in two dictionaries, so that reading an operand costs one look-up and no test:
 a poisoned register is simply absent from `values`.
 """
 
@@ -59,37 +59,37 @@ class RegisterFile:
         self.marked = {} if marked is None else marked
 
     def set(self, register: int, value: Any) -> None:
-        """Give a register a value, poisoned or not before."""
+        """Give a register a value, whether or not it was poisoned."""
         self.poisons.pop(register, None)
         self.values[register] = value
 
     def poison(self, register: int, poison: Poison) -> None:
-        """Take a register's value away. The first origin stays: a poisoned register keeps its poison."""
+        """Take away a register's value. The first origin stays: a poisoned register keeps its poison."""
         self.values.pop(register, None)
         self.poisons.setdefault(register, poison)
 
     def clear(self) -> None:
-        """Let go of all numbered registers."""
+        """Release all numbered registers."""
         self.values.clear()
         self.poisons.clear()
 
     def kill(self, registers: Iterable[int]) -> None:
-        """Make registers absent; those that are absent already are skipped."""
+        """Make registers absent; those that are already absent are skipped."""
         for register in registers:
             self.values.pop(register, None)
             if self.poisons:
                 self.poisons.pop(register, None)
 
     def drop(self, name: str) -> None:
-        """Unbind a name; nothing if it is not bound."""
+        """Unbind a name, if it is bound."""
         self.names.pop(name, None)
         for label in [label for label in self.marked if register_of(label) == name]:
             del self.marked[label]
 
     def moved(self) -> RegisterFile:
-        """A file with the same content, while this one becomes empty.
+        """Return a file with the same content, and empty this one.
 
-        For a thread that was given up in the middle of a `kill`: when it goes on, the ids may be others'.
+        For a thread that was given up in the middle of a `kill`: when it goes on, the ids may be reused.
         """
         heir = RegisterFile(self.names, self.marked)
         heir.values, heir.poisons = dict(self.values), dict(self.poisons)
@@ -109,7 +109,7 @@ class RegisterFile:
         """The value or `Poison` of register ``x`` or ``#5``, `ABSENT` if neither; safe from any thread."""
         if label.startswith("#"):
             return self.content(int(label[1:])) if label[1:].isdecimal() else ABSENT
-        # Of names alone: a key of the user's own class would be asked whether it is equal.
+        # Look among the names only: a key of a user's class would have its `__eq__` called.
         return {name: value for name, value in dict(self.names).items() if _public(name)}.get(label, ABSENT)
 
     def contents(self) -> list[tuple[str, Any]]:
@@ -121,19 +121,19 @@ class RegisterFile:
 
 
 def register_of(label: str) -> str:
-    """The register that a part is in: ``w`` of ``w['a'].b``."""
+    """The register that a part is in: ``w`` for ``w['a'].b``."""
     return label.partition("[")[0].partition(".")[0]
 
 
 def inside(label: str) -> tuple[str, str]:
-    """What the labels of the parts of a register, or of a part, begin with: ``w.`` and ``w[``."""
+    """How the labels of the parts of a register, or of a part, begin: ``w.`` and ``w[``."""
     return f"{label}.", f"{label}["
 
 
 def around(label: str) -> Iterator[str]:
-    """The label itself, ``w['a'].b``, then those of what it may be a part of: ``w['a']``, ``w``.
+    """Yield the label itself, ``w['a'].b``, then the labels it may be a part of: ``w['a']``, ``w``.
 
-    What stands between quotes may have dots and brackets: some of these may be nobody's label.
+    Quoted keys may contain dots and brackets, so some of the results may be no label at all.
     """
     yield label
     for end in range(len(label) - 1, 0, -1):
@@ -142,15 +142,15 @@ def around(label: str) -> Iterator[str]:
 
 
 def nearest(label: str, among: Container[str]) -> str | None:
-    """Of these labels the one itself, or else that of the smallest part, or the register, which it is in."""
+    """The label itself if it is in `among`, else the longest one in there of what contains that part."""
     return next((each for each in around(label) if each in among), None)
 
 
 def is_within(label: str, other: str) -> bool:
-    """Whether a label is `other`, or that of a part of what has that label."""
+    """Whether a label is `other`, or that of a part of it."""
     return label == other or label.startswith(inside(other))
 
 
 def _public(name: object) -> bool:
-    # A cell may put anything into globals(), also keys that are no text.
+    # A cell may put anything into globals(), also keys that are not text.
     return isinstance(name, str) and not name.startswith("_")

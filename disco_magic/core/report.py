@@ -1,4 +1,4 @@
-"""A check's report: what differs in one sentence, a table of it, and what to do."""
+"""A check's report: what differs in one sentence, a table, and advice."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _ADVICE_ON_MARKED: Final = "`del` drops the mark of a register that need not be 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport:
-    """Whether registers agree; what `session.check` returns. True if they do; shows itself as a table.
+    """Whether registers agree; `session.check` returns it. True if they do; its repr is a table.
 
-    False also if a value that was to be compared could not be: nobody knows whether it is the same.
+    Also False if a value that was to be compared could not be, because then it is unknown whether it agrees.
 
-    Iterating gives its rows, one per register, or instead of it one for each of its parts that differ:
-    ``params['w']``. Indexing gives one of them, by its name or by its place: ``report["w"]``, ``report[0]``;
-    a slice gives some. ``"w" in report`` says whether there is a row of that name.
+    Iterating yields its rows: one per register, or instead one for each of its parts that differ,
+    ``params['w']``. Indexing returns one of them, by name or by position, ``report["w"]``, ``report[0]``; a
+    slice returns several. ``"w" in report`` says whether there is a row of that name.
 
     Attributes:
         title: what was checked, ``"Disco session 1"`` or ``"Cell In[7]"``.
@@ -56,12 +56,12 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs of what could be compared."""
+        """Whether nothing that could be compared differs."""
         return not self.differing
 
     @property
     def uncompared(self) -> tuple[CheckRow, ...]:
-        """The rows whose values were asked for and could not be compared; each says why."""
+        """The rows whose values were to be compared and could not be; each says why."""
         return tuple(row for row in self.rows if row.opaque)
 
     @property
@@ -101,17 +101,17 @@ class CheckReport:
         raise KeyError(f"no row {which!r}; there are: {_list([row.name for row in self.rows])}")
 
     def raise_if_differing(self) -> None:
-        """Raise `Divergence` if anything differs; the message has the table of what does."""
+        """Raise `Divergence` if anything differs; the message contains the table of what does."""
         if not self.ok:
             raise Divergence(self.message, self)
 
     @property
     def message(self) -> str:
-        """What differs in one sentence, the table of all that does, and what to do."""
+        """What differs in one sentence, the table of all that differs, and what to do."""
         return self.told(_ADVICE, (_ADVICE_ON_MARKED,))
 
     def told(self, advice: Sequence[str], on_values: Sequence[str] = ()) -> str:
-        """`message`, with what to do: unless only marks differ `advice`, and `on_values` if values do."""
+        """`message` with this advice: `advice` unless only marks differ, and `on_values` if values differ."""
         differing = self.differing
         others = len(differing) - 1
         also = f", and {others} more differ{'s' * (others == 1)}" if others else ""
@@ -125,21 +125,21 @@ class CheckReport:
         lines = table(differing[:_MOST_ROWS])
         if len(lines) > _MOST_LINES:
             more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
-        # Who looks at what differs might take all else for equal.
+        # A reader of the differences might take everything else for equal.
         opaque = [f"values not compared: {_list(self._opaque)}"] if self._opaque else []
         unseen = [*opaque, *([f"not compared: {_list(self._unseen)}"] if self._unseen else [])]
         return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
 
     @property
     def _near_in_part(self) -> list[str]:
-        """Registers of which some parts are near, and all else is equal."""
+        """Registers of which some parts are near and everything else is equal."""
         differing = {register_of(row.name) for row in self.differing}
         parts = [register_of(row.name) for row in self.rows if row.near and row.name != register_of(row.name)]
         return [name for name in dict.fromkeys(parts) if name not in differing]
 
     @property
     def _equal(self) -> str:
-        """What counts as equal."""
+        """What counts as equal, in a sentence."""
         if not self.within:
             return "Equal means bit for bit: 0.0 is not -0.0."
         tolerance = f"within {self.within} of the first worker's, of numbers of floating point"
@@ -147,7 +147,7 @@ class CheckReport:
 
     @property
     def _opaque(self) -> list[str]:
-        """What could not be compared by value and does not differ otherwise, with why."""
+        """Rows that could not be compared by value and do not differ otherwise, with the reason."""
         return [f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs]
 
     @property
@@ -178,7 +178,7 @@ class CheckReport:
 
 
 def table(rows: Iterable[CheckRow]) -> list[str]:
-    """A line for the workers of a row that hold the same: the row's name, in what it differs, who, what."""
+    """A line per value in a row: the row's name, how it differs, on which workers, and the value."""
     cells = [
         (f"{MARK if row.differs else ' '} {row.name}" if not i else "", *line)
         for row in rows

@@ -1,4 +1,4 @@
-"""Frozen pictures of a session: what tables, reprs and widgets read. Plain data, no reference to a value."""
+"""Frozen pictures of a session, read by tables, reprs and widgets. Plain data, no reference to a value."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class RegisterInfo:
         type: class name of the value.
         shape: lengths of the axes, or None if the value is no array.
         dtype: element type as text, or None.
-        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array. Of another library what it says;
-            of a container the GPU that the arrays in it are on, if they are all on one.
-        nbytes: bytes of the elements; 0 where it is not known without running the value's code.
-        text: the value in at most 60 characters, or what it is.
+        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array. For another library's array what
+            that says; for a container the GPU that all arrays in it are on, if it is a single one.
+        nbytes: bytes of the elements; 0 if that is not known without running the value's code.
+        text: the value in at most 60 characters, or a description.
         minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked
             for, spread evenly; complex numbers by magnitude. None if there are none, or they are no numbers.
-        fingerprint: equal for equal values; b"" if the value was not compared, or not seen: one on a GPU that
-            is computed still has no statistics and no text either.
-        sampled: whether the statistics and the fingerprint saw only a part of the elements.
-        nans, infs: how many sampled elements are NaN, or infinite, of containers those in them; None where
-            elements are no numbers, or nobody looked.
+        fingerprint: equal for equal values; b"" if the value was not compared, or could not be seen: one that
+            a GPU is still computing has no statistics and no text either.
+        sampled: whether the statistics and the fingerprint cover only a part of the elements.
+        nans, infs: how many sampled elements are NaN, or infinite; for a container, those in it. None if
+            elements are no numbers, or were not looked at.
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
             there are none. If all are equal, they are in the ninth bin.
-        items: of a list, tuple, dict or set how many there are, else None.
+        items: length of a list, tuple, dict or set, else None.
     """
 
     type: str
@@ -61,7 +61,7 @@ class RegisterInfo:
 
     @property
     def measure(self) -> str:
-        """Stands before the statistics if they are not of the elements but of their magnitudes: ``|x|``."""
+        """``|x|`` if the statistics are of the elements' magnitudes, else "": it precedes them."""
         return "|x| " if self.dtype is not None and "complex" in self.dtype else ""
 
     @property
@@ -76,19 +76,19 @@ class RegisterInfo:
 
     @property
     def is_bad(self) -> bool:
-        """Whether NaN or Inf are among the elements that were looked at, or it is one of them."""
+        """Whether NaN or Inf are among the elements that were looked at, or the value is one of these."""
         return bool(self.nans or self.infs) or (self.type == "float" and self.text in _BAD)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Row:
-    """One register across workers; None where a worker has not got it.
+    """One register across workers; None for a worker that does not have it.
 
-    `coming` are those of them that have commands to do still, so that it may be there soon.
-    `circles` are the workers that are meant to agree with each other; none: all of them.
+    `coming` are the workers that still have commands to do, so that it may appear there soon.
+    `circles` are the sets of workers that are meant to agree with each other; none: all workers.
 
-    An array on a GPU that is computed still has no fingerprint: it may be equal to the others or not, and
-    neither is said of it.
+    An array that a GPU is still computing has no fingerprint: whether it equals the others is unknown,
+    and it counts as neither.
     """
 
     name: str
@@ -101,10 +101,10 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether any worker's value is known to be missing or of another type, shape, length or content.
+        """Whether a worker's value is known to be missing or to differ in type, shape, length or content.
 
-        Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference. With
-        `circles`, than those of its own circle.
+        Or in the kind of device: a GPU where others have it on the CPU. Which GPU does not matter. With
+        `circles`, values are compared within each circle.
         """
         return any(map(self._differ, self.circles or (tuple(range(len(self.cells))),)))
 
@@ -121,7 +121,7 @@ class Row:
 
     @property
     def alike(self) -> bool:
-        """Whether one worker's cell says what is known of all: they do not differ, as far as can be told."""
+        """Whether one worker's cell can represent all: as far as is known, they do not differ."""
         told = {None if cell is None else (_kind(cell), cell.fingerprint or cell.text) for cell in self.cells}
         return len(told) <= 1 and len(self.coming) in (0, len(self.cells))
 
@@ -131,10 +131,11 @@ class Row:
         return any(cell is not None and cell.is_bad for cell in self.cells)
 
     def odd(self) -> tuple[bool, ...]:
-        """For every worker whether it differs from the most frequent cell (the first of equally frequent).
+        """For every worker whether it differs from the most frequent cell, the first of equally frequent.
 
-        Where no two agree in value (each has its own shard), only what is of another type, shape or dtype, or
-        on another kind of device, is odd. With `circles`, in each of them, and there all if no two agree.
+        If no two agree in value (each has its own shard), only a cell of another type, shape or dtype, or on
+        another kind of device, is odd. With `circles`, this is decided in each; if no two in it agree,
+        all are odd.
         """
         if not self.circles:
             return _odd(self.cells)
@@ -148,9 +149,9 @@ class Row:
         return tuple(found)
 
     def pair(self) -> tuple[int, int] | None:
-        """Two workers whose values differ and should not: one that holds what most do first, if any does.
+        """Two workers whose values differ and should not; if possible the first one holds the usual value.
 
-        None where that is said of no two, as where each of many has its own shard.
+        None if there is no such pair, for example if each of many workers has its own shard.
         """
         odd = self.odd()
         for circle in self.circles or (tuple(range(len(odd))),):
@@ -163,7 +164,7 @@ class Row:
         return None
 
     def of(self, workers: Sequence[int]) -> Row:
-        """The row of some workers alone, numbered from 0 in this order."""
+        """The row of these workers only, numbered from 0 in this order."""
         place = {worker: number for number, worker in enumerate(workers)}
         circles = [tuple(place[each] for each in circle if each in place) for circle in self.circles]
         return Row(
@@ -178,11 +179,11 @@ def _odd(cells: Sequence[RegisterInfo | None]) -> tuple[bool, ...]:
     kinds = [_kind(cell) for cell in cells]
     prints = [b"" if cell is None else cell.fingerprint for cell in cells]
     keys = list(zip(kinds, prints, strict=True))
-    # Those that may be equal to another one, which has been looked at.
+    # Without a fingerprint: they may be equal to one that has been looked at.
     unseen = [kind is not None and not p and any(k == kind and q for k, q in keys) for kind, p in keys]
     told = [key for key, hidden in zip(keys, unseen, strict=True) if not hidden]
     if len(set(told)) == len(told):
-        # Of two the one that has it, where the other one lacks it.
+        # Of two workers, the one without a value is the odd one.
         usual = max(kinds, key=lambda kind: (kinds.count(kind), kind is not None))
         return tuple(kind != usual for kind in kinds)
     most = max(told, key=told.count)
@@ -203,11 +204,11 @@ def _kind(cell: RegisterInfo | None) -> tuple[object, ...] | None:
 class SessionSnapshot:
     """All registers of a session at one moment per worker (not one moment for all of them).
 
-    Shows itself as a table.
+    Its repr is a table.
 
     Attributes:
         rows: the registers.
-        parts: those parts of them that are meant to agree between other workers than the whole, and do not.
+        parts: parts that differ between workers that should agree, if the whole register has other circles.
     """
 
     session_id: int
@@ -229,7 +230,7 @@ class SessionSnapshot:
 
     @property
     def listed(self) -> list[Row]:
-        """The registers, below each the parts of it."""
+        """The registers, each followed by its parts."""
         below: dict[str, list[Row]] = {}
         for part in self.parts:
             below.setdefault(register_of(part.name), []).append(part)
@@ -237,7 +238,7 @@ class SessionSnapshot:
 
     @property
     def differing(self) -> int:
-        """How many registers differ, themselves or in one of `parts`."""
+        """How many registers differ, as a whole or in one of `parts`."""
         return len({register_of(row.name) for row in (*self.rows, *self.parts) if row.differs})
 
     def row(self, name: str) -> Row:
@@ -257,12 +258,12 @@ def merge(
     per_worker: list[list[tuple[str, RegisterInfo]]],
     circles: Mapping[str, tuple[Workers, ...]] = MappingProxyType({}),
 ) -> SessionSnapshot:
-    """Put the workers' own lists side by side: one row per register, in the order of first appearance.
+    """Combine the workers' own lists: one row per register, in the order of first appearance.
 
     Args:
         session_id: of which session.
         per_worker: names and pictures.
-        circles: register -> the workers that are meant to agree with each other, if not all of them are.
+        circles: register -> the sets of workers that are meant to agree with each other, if not all are.
     """
     columns = [dict(infos) for infos in per_worker]
     names = dict.fromkeys(name for infos in per_worker for name, _ in infos)

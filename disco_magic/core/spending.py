@@ -1,4 +1,4 @@
-"""What a timeline adds up to: seconds per worker, and who keeps the others waiting."""
+"""What a timeline adds up to: seconds per worker, and which worker keeps the others waiting."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Spent:
         idle_s: the rest. Commands too short to be recorded count as idle; `session.stats()` has them all.
         errors: commands that failed.
         came_last: in how many collectives it was the last member to come.
-        others_waited_s: how long the others waited for it there, in `recv` and in `send`, all together.
-        messages_s: how much of that in `recv` and `send`. Who waits for one that waits itself waits for whom
-            that needs.
+        others_waited_s: how long the others waited for it there, in `recv` and in `send`, in total.
+        messages_s: the part of that in `recv` and `send`. If the worker waited for waits itself, the time is
+            charged to the one that it waits for.
         missed_s: how long the others waited for it, and maybe for further ones, in collectives to which it
             did not come.
     """
@@ -55,8 +55,8 @@ class Summary:
     Attributes:
         workers: one per worker that is shown.
         collectives: how many collectives of several workers all members came to.
-        missed: by whom others were missed, those first for whom they waited longest.
-        messages: what they waited in besides collectives: ``send and recv``.
+        missed: collectives that workers did not come to, those with the longest waits first.
+        messages: what else they waited in: ``send and recv``.
     """
 
     workers: tuple[Spent, ...]
@@ -66,7 +66,7 @@ class Summary:
 
     @property
     def sentence(self) -> str:
-        """Who keeps the others waiting; empty if nobody had to wait."""
+        """Which worker keeps the others waiting; empty if none had to wait."""
         missed = str(self.missed[0]) if self.missed else ""
         return "; ".join(filter(None, [missed, self._of_the_last]))
 
@@ -110,9 +110,9 @@ class Summary:
 
 
 def stands_out(waits_s: Iterable[float]) -> bool:
-    """Whether the worker for which the others waited longest is told from the rest: somebody is always last.
+    """Whether the worker that the others waited for longest is a straggler: some worker is always last.
 
-    It is if they waited for it twice as long as for any other one.
+    It is if they waited for it at least twice as long as for any other one.
     """
     longest, second = sorted((*waits_s, 0.0), reverse=True)[:2]
     return longest >= 2 * second
@@ -152,7 +152,7 @@ def summarize(timeline: Timeline) -> Summary:
 
 
 def _groups(timeline: Timeline) -> list[Group]:
-    """The collectives of several workers: members, and who of them has come."""
+    """Collectives of several workers: members, and spans of those that have come."""
     groups: defaultdict[Meeting, list[Span]] = defaultdict(list)
     for span in timeline.spans:
         if span.kind == "collective" and span.meeting is not None:
@@ -161,7 +161,7 @@ def _groups(timeline: Timeline) -> list[Group]:
 
 
 def _meetings(timeline: Timeline, groups: Sequence[Group]) -> list[list[Span]]:
-    """The collectives that all members have come to, the last one within the window."""
+    """The collectives that all members came to, the last of them within the window."""
     return [
         spans
         for members, spans in groups
@@ -177,8 +177,8 @@ def _waited_in_messages(timeline: Timeline) -> defaultdict[int, float]:
     because_of: defaultdict[int, float] = defaultdict(float)
 
     def blame(worker: int, start_s: float, end_s: float, depth: int) -> None:
-        """Hand on what `worker` waits itself meanwhile; in a collective, that is told by who comes last."""
-        start_s = max(start_s, timeline.known_from_s(worker))  # before that nobody knows what it did
+        """Charge `worker`, less its own waits: those for messages are passed on to their sources."""
+        start_s = max(start_s, timeline.known_from_s(worker))  # what it did before is unknown
         if start_s >= end_s:
             return
         because_of[worker] += end_s - start_s
@@ -200,14 +200,14 @@ def _waited_in_messages(timeline: Timeline) -> defaultdict[int, float]:
 
 
 def _messages(timeline: Timeline) -> str:
-    """The verbs of messages that workers have waited in."""
+    """The verbs of the messages in which workers waited."""
     labels = [span.label for spans in _waits(timeline).values() for span in spans if span.source is not None]
     called = {label.partition("(")[0].rpartition(" ")[2] for label in labels}
     return " and ".join(sorted(called, reverse=True)) or "recv"
 
 
 def _waits(timeline: Timeline) -> dict[int, list[Span]]:
-    """What each worker waited, in order."""
+    """Each worker's waits, in order."""
     found: dict[int, list[Span]] = {worker: [] for worker in timeline.workers}
     for span in timeline.spans:
         if span.kind == "waiting" and span.worker in found:
@@ -216,7 +216,7 @@ def _waits(timeline: Timeline) -> dict[int, list[Span]]:
 
 
 def _alone(timeline: Timeline, worker: int) -> Spent:
-    """What one worker did, and nothing yet of who waited for it."""
+    """What one worker did, without how long others waited for it."""
     start, end = timeline.known_from_s(worker), timeline.end_s
     lane = timeline.lane(worker)
     busy_s = covered([span for span in lane if span.kind != "error"], start, end)
@@ -231,7 +231,7 @@ def covered(spans: Iterable[Span], start_s: float, end_s: float) -> float:
 
 
 def stretches(spans: Iterable[Span], start_s: float, end_s: float) -> Sequence[tuple[float, float]]:
-    """(from, to) of all times between two moments in which at least one of the spans goes on, in order."""
+    """All intervals between two moments in which at least one of the spans goes on, in order."""
     found: list[tuple[float, float]] = []
     for span in sorted(spans, key=lambda span: span.start_s):
         start, end = max(span.start_s, start_s), min(span.end_s, end_s)

@@ -1,4 +1,4 @@
-"""What a session has done so far, in numbers: plain data that reprs, widgets and tests read."""
+"""What a session has done so far, in numbers: plain data for reprs, widgets and tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Account:
     """What a launcher knows of one worker; fields as in `WorkerStats`.
 
     Attributes:
-        memory: bytes of `device` that are in use, by anybody, and in all; None if that cannot be told.
+        memory: bytes of `device` in use by any process, and in all; None if the device does not say.
     """
 
     registers: int
@@ -34,8 +34,8 @@ class Account:
 class WorkerStats:
     """One worker since it was started.
 
-    The times add up to the time since then; they are wall time, so that a worker which waits for the
-    interpreter's lock or for a file counts as running.
+    The times add up to the time since then; they are wall time, so a worker that waits for the GIL or for a
+    file counts as running.
 
     Attributes:
         worker: its id.
@@ -48,8 +48,8 @@ class WorkerStats:
         waiting_s: seconds asleep in collectives and `recv`, for other workers.
         idle_s: seconds without a command.
         device: where its arrays are, ``"cpu"`` or ``"cuda:0"``.
-        device_nbytes: memory of that device that its registers keep, each allocation once, also those of
-            views and of arrays in lists, tuples and dictionaries; 0 for the CPU.
+        device_nbytes: memory of that device kept alive by its registers, each allocation once, also through
+            views and through arrays in lists, tuples and dictionaries; 0 for the CPU.
     """
 
     worker: int
@@ -71,7 +71,7 @@ class DeviceStats:
 
     Attributes:
         device: ``"cuda:0"``.
-        workers: who computes there.
+        workers: ids of those that compute there.
         used, total: bytes in use, by this process or others, and in all; None if the device does not say.
         nbytes: bytes that these workers' registers keep, each allocation once per worker.
     """
@@ -105,12 +105,12 @@ HEADER = ("worker", "sent", "done", "outstanding", "registers", "bytes", "runnin
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionStats:
-    """All workers of a session; ``stats[2]`` is worker 2, and it can be iterated. Shows itself as a table.
+    """All workers of a session; iterable, and ``stats[2]`` is worker 2. Its repr is a table.
 
     Attributes:
         session_id: its number.
         workers: by id.
-        devices: the GPUs they compute on; none on the CPU.
+        devices: the GPUs they compute on; empty on the CPU.
     """
 
     session_id: int

@@ -1,4 +1,4 @@
-"""Who did what when: what workers have recorded, as plain data that pictures, traces and tests read.
+"""Who did what when: what workers recorded, as plain data for pictures, traces and tests.
 
 ::
 
@@ -30,10 +30,10 @@ COMMANDS: Final = frozenset({"cell", "call", "calls", "copy"})
 """Kinds of spans that are commands; all others lie within one of these."""
 
 FAILED: Final = "failed: "
-"""What the detail of a collective begins with that has raised."""
+"""How the detail of a failed collective begins."""
 _DEPTHS: Final = {"span": 1, "collective": 2}
 
-# members, command, and the how many-th collective of that command and those members.
+# Members, number of the command, and number of the collective in that command with those members.
 Meeting = tuple[tuple[int, ...], int, int]
 
 
@@ -48,15 +48,15 @@ class Span:
             ``"collective"`` (all of it; also send and recv), ``"waiting"`` (the part of a collective asleep
             for others), ``"error"`` (a moment).
         label: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``allreduce(float32 (3,), op=sum)``.
-        start_s, end_s: seconds; in a `Timeline` since its session's workers were started.
-        site: the line of the user's code, where there is one.
+        start_s, end_s: seconds; in a `Timeline`, since its session's workers were started.
+        site: the line of the user's code, if there is one.
         detail: more in words.
-        unfinished: it was going on when the timeline was taken; `end_s` is that moment.
-        meeting: what the same collective has in common on all its members; None if it is none, or of one.
-        seq: number of the command, or of the one that failed; of several calls that of the last; else None.
-        waited_s: of a command that is over: seconds asleep in its collectives, for others; None if that was
-            not kept. All of them, also where the collectives themselves were dropped.
-        source: of the waiting in a `recv` or `send`, for whom.
+        unfinished: it was going on when the timeline was taken, at `end_s`.
+        meeting: what a collective's spans on all members have in common; None if it is none, or of one.
+        seq: number of the command, or of the one that failed; for several calls the last one's; else None.
+        waited_s: for a command that has ended: seconds asleep in its collectives, for others; None if that
+            was not kept. Complete even if the collectives' own spans were dropped.
+        source: for the waiting in a `recv` or `send`: the worker that was waited for.
     """
 
     worker: int
@@ -79,12 +79,12 @@ class Span:
 
     @property
     def failure(self) -> str:
-        """Name of the exception that a collective has raised; empty if none, or of anything else."""
+        """Name of the exception that a collective raised; empty if none, or if it is no collective."""
         told = self.kind == "collective" and self.detail.startswith(FAILED)
         return self.detail.removeprefix(FAILED) if told else ""
 
     def since(self, origin_s: float) -> Span:
-        """The same with times that begin at `origin_s`; `replace` takes three times as long."""
+        """The same span with times relative to `origin_s`; `replace` takes three times as long."""
         return Span(
             self.worker,
             self.kind,
@@ -114,7 +114,7 @@ class Record:
         began_s: when the worker began.
         until_s: when the record was taken, or the worker ended.
         whole_from_s: everything since then is kept.
-        dropped: how many spans are not kept any more.
+        dropped: how many spans were dropped.
     """
 
     spans: tuple[Span, ...] = ()
@@ -128,12 +128,12 @@ class Record:
 class Timeline:
     """What the workers of a session did and when; ``session.timeline()`` makes it.
 
-    Shows itself as a lane per worker; `summary` has the numbers, `save` writes a trace for Perfetto.
+    Its repr has a lane per worker; `summary` has the numbers, `save` writes a trace for Perfetto.
 
     Attributes:
         session_id: number of the session.
         num_workers: how many workers it has.
-        spans: in order of their beginning; of all workers, also of those that are not shown.
+        spans: of all workers, also of those that are not shown, in the order in which they began.
         start_s, end_s: the window that is shown, seconds since the workers were started.
         whole_from_s: per worker, since when everything is kept; before, the oldest spans were dropped.
         dropped: per worker, how many spans were dropped.
@@ -151,7 +151,7 @@ class Timeline:
 
     @classmethod
     def of_records(cls, session_id: int, records: Sequence[Record]) -> Timeline:
-        """The records of all workers side by side; time begins when the first worker did."""
+        """Combine the records of all workers; time begins when the first worker did."""
         origin = min(record.began_s for record in records)
         spans = [span.since(origin) for record in records for span in record.spans]
         return cls(
@@ -194,7 +194,7 @@ class Timeline:
         return self._cut(max(self.start_s, self.end_s - seconds), self.end_s)
 
     def of_cell(self) -> Timeline:
-        """The time of the last cell, on the workers that executed it, or do so now.
+        """The time of the last cell, on the workers that executed it or are executing it.
 
         Raises:
             UsageMistake: no cell is kept.
@@ -207,13 +207,13 @@ class Timeline:
         seqs = {span.seq for span in last if span.seq is not None}
         errors = [span for span in self.spans if span.kind == "error" and span.seq in seqs]
         start = min(span.start_s for span in last)
-        end = max(span.end_s for span in [*last, *errors])  # how it failed is noted when it has ended
+        end = max(span.end_s for span in [*last, *errors])  # a failure is noted after the cell has ended
         return self._cut(start, max(end, start + 1e-6))
 
     def _cut(self, start_s: float, end_s: float) -> Timeline:
-        """A part; without what lies outside, but for the other halves of collectives that reach into it.
+        """Return a part, with spans outside it only if they belong to collectives that reach into it.
 
-        A notebook's output history keeps every timeline that it has shown.
+        The rest is dropped: a notebook's output history keeps every timeline that was shown.
         """
         inside = [span.start_s <= end_s and span.end_s >= start_s for span in self.spans]
         met = {span.meeting for span, is_in in zip(self.spans, inside, strict=True) if is_in} - {None}
@@ -222,7 +222,7 @@ class Timeline:
         return replace(self, spans=spans, start_s=start_s, end_s=end_s)
 
     def of(self, workers: Iterable[int]) -> Timeline:
-        """The lanes of these workers only; who kept them waiting is still known.
+        """The lanes of these workers only; it is still known who kept them waiting.
 
         Raises:
             UsageMistake: one of them does not exist, or there is none.
@@ -236,7 +236,7 @@ class Timeline:
         return replace(self, workers=chosen)
 
     def lane(self, worker: int) -> list[Span]:
-        """What one worker did in the window, in order; what only partly lies in it is whole."""
+        """What one worker did in the window, in order; spans that are partly inside are complete."""
         return [
             span
             for span in self.spans
@@ -244,7 +244,7 @@ class Timeline:
         ]
 
     def known_from_s(self, worker: int) -> float:
-        """Since when the window is known of a worker; its beginning, unless something was dropped."""
+        """Since when a worker is known in the window; the window's start, unless something was dropped."""
         return min(max(self.start_s, self.whole_from_s[worker]), self.end_s)
 
     @property
@@ -265,7 +265,7 @@ class Timeline:
         return summarize(self)
 
     def named(self) -> tuple[Named, ...]:
-        """What `worker.span` has named, how often and how long, in the window; first what took longest."""
+        """How often and how long each block named by `worker.span` ran in the window, the longest first."""
         return named(self)
 
     def to_chrome(self) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class Timeline:
         return trace_of(self)
 
     def save(self, path: str | Path) -> None:
-        """Write `to_chrome` as JSON to a file; one of that name is replaced.
+        """Write `to_chrome` as JSON to a file; an existing file is replaced.
 
         Raises:
             UsageMistake: `path` is a directory, or its directory does not exist or cannot be written to.
@@ -285,6 +285,6 @@ class Timeline:
 
 
 def _order(span: Span) -> tuple[float, float, int]:
-    """By beginning; of those that begin together the one that contains the other first."""
+    """By beginning; of spans that begin together, the one that contains the other comes first."""
     depth = 0 if span.kind in COMMANDS else _DEPTHS.get(span.kind, 3)
     return span.start_s, -span.end_s, depth

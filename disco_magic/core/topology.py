@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Members = tuple[int, ...]
-    # Who works together: those along an axis of the mesh, or several; on workers also ids.
+    # Who works together: the workers along an axis of the mesh, or several; on workers also ids.
     Axes = str | Sequence[str]
     Over = Axes | Sequence[int]
 
@@ -30,7 +30,7 @@ class Topology:
     Attributes:
         num_workers: how many workers there are.
         num_groups: how many groups of neighbours they form.
-        mesh: where each of them is along named axes, or one without axes; groups have nothing to do with it.
+        mesh: where each of them is along named axes, possibly without axes; it is independent of groups.
     """
 
     num_workers: int
@@ -74,11 +74,11 @@ class Topology:
         return tuple(range(start, start + self.group_size))
 
     def parts(self, *, in_group: bool = True, over: Axes | None = None) -> tuple[Members, ...]:
-        """The workers in the parts in which they work together, ids ascending.
+        """The parts in which workers work together; the ids of each ascend.
 
         Args:
-            in_group: the groups, or all workers as one part.
-            over: axes of the mesh instead; each part has the workers that differ along these only.
+            in_group: the parts are the groups; if false, all workers are one part.
+            over: axes of the mesh instead; the workers of each part differ along these only.
 
         Raises:
             UsageMistake: `over` names no axes of the mesh.
@@ -94,10 +94,10 @@ class Topology:
 
         Args:
             worker: an id.
-            over: axes of the mesh, or ids of workers with that of `worker` among them, in any order.
+            over: axes of the mesh, or ids of workers, including that of `worker`, in any order.
 
         Raises:
-            UsageMistake: `over` is none of this, or names nobody or nothing that there is.
+            UsageMistake: `over` is neither, is empty, or names an axis or a worker that does not exist.
         """
         named = _named(over)
         if named and all(isinstance(each, str) for each in named):
@@ -134,7 +134,7 @@ def axes_of(over: Axes) -> tuple[str, ...]:
     """The axes that `over` names.
 
     Raises:
-        UsageMistake: it names workers, which only they themselves can do, or nothing.
+        UsageMistake: it names nothing, or workers, which only their own calls can do.
     """
     named = _named(over)
     if not named or not all(isinstance(each, str) for each in named):
@@ -150,7 +150,7 @@ def axes_of(over: Axes) -> tuple[str, ...]:
 def _named(over: Over) -> tuple[Any, ...]:
     if isinstance(over, str):
         return (over,)
-    if isinstance(over, bytes | Mapping):  # bytes are numbers to Python, and a place is no axis
+    if isinstance(over, bytes | Mapping):  # bytes iterate as numbers; a mapping names places
         raise UsageMistake(f"over is {over!r}, {_EXPECTED}")
     try:
         return tuple(over)

@@ -1,4 +1,4 @@
-"""A timeline as trace events, the JSON that chrome://tracing and https://ui.perfetto.dev open."""
+"""A timeline as trace events: the JSON that chrome://tracing and https://ui.perfetto.dev open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.timeline import Span, Timeline
 
-# Names of the trace viewer's own palette.
+# Colour names of the trace viewer.
 _COLOURS: Final[Mapping[str, str]] = {
     "cell": "thread_state_running",
     "call": "thread_state_runnable",
@@ -46,7 +46,7 @@ def _named(event: str, session: int, worker: int, **args: Any) -> dict[str, Any]
 
 
 def _event(session: int, span: Span) -> dict[str, Any]:
-    """Microseconds, to the nanosecond: both ends are rounded, so that what is nested stays nested."""
+    """Times are in microseconds; rounding both ends to the nanosecond keeps nested events nested."""
     start, end = round(span.start_s * 1e6, 3), round(span.end_s * 1e6, 3)
     args: dict[str, Any] = {"label": span.label}
     if span.site:

@@ -1,4 +1,4 @@
-"""A command in words, for errors and status lines; runs no code of the user's."""
+"""A command in words, for errors and status lines; runs no user code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from disco_magic.core.messages import Command
 
-# Types made by a class statement: looking at an attribute, or repr, may run the user's code there.
+# Types made by a class statement: their attributes and repr may run user code.
 _HEAP_TYPE: Final = 1 << 9
-# As `kind.__qualname__` and so on, whatever the class of `kind` says to that.
+# Used in place of `kind.__qualname__` and so on, which a metaclass may redefine.
 _MODULE: Final = type.__dict__["__module__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _MRO: Final = type.__dict__["__mro__"]
@@ -33,7 +33,7 @@ _WORDS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def describe(command: Command, values: Mapping[int, Any]) -> str:
-    """``Cell In[7]``, ``call demo.scale``; `values` are the worker's registers."""
+    """``Cell In[7]`` or ``call demo.scale``, for instance; `values` are the worker's registers."""
     if isinstance(command, Call):
         function = command.function
         return f"call {_name_of(values.get(function, function) if type(function) is int else function)}"
@@ -42,7 +42,7 @@ def describe(command: Command, values: Mapping[int, Any]) -> str:
 
 
 def _name_of(function: object) -> str:
-    """A callable's own name; one with an attribute `disco_name` is called that."""
+    """A callable's own name, or its attribute `disco_name` if it has one."""
     kind = type(function)
     if kind is int:
         return f"register #{function}"
@@ -54,12 +54,12 @@ def _name_of(function: object) -> str:
         return str(
             getattr(function, "__qualname__", None) or getattr(function, "__name__", kind.__qualname__)
         )
-    except BaseException:  # noqa: BLE001 - whatever a class of the user's does there must not end the worker
+    except BaseException:  # noqa: BLE001 - whatever a class of the user's raises here must not end the worker
         return str(_QUALNAME.__get__(kind))
 
 
 def _has_name(kind: type) -> bool:
-    """Whether objects of a class have a `disco_name` that can be read without running code of the user's."""
+    """Whether objects of a class have a `disco_name` that can be read without running user code."""
     for base in _MRO.__get__(kind):
         found = _DICT.__get__(base).get("disco_name")
         if found is not None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TIMES: Final = "\u00d7"
-"""Between how often and what."""
+"""Between a count and what is counted."""
 
 
 def until_the_end() -> str:
@@ -49,17 +49,17 @@ def human_seconds(seconds: float) -> str:
 
 
 def coarse_seconds(seconds: float) -> str:
-    """As `human_seconds`; ``< 1 ms`` where less says nothing."""
+    """Like `human_seconds`, but ``< 1 ms`` for less than that."""
     return "< 1 ms" if seconds < 1e-3 else human_seconds(seconds)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """The lengths of an array's axes with multiplication signs between them; ``0-d`` without any."""
+    """The lengths of an array's axes, joined by multiplication signs; ``0-d`` without axes."""
     return "\u00d7".join(map(str, shape)) if shape else "0-d"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
-    """Lines in which the first `words` columns begin at the same place, and all others end at one."""
+    """Lines in which the first `words` columns are aligned to the left, all others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

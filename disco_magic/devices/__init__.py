@@ -1,1 +1,1 @@
-"""GPUs as places where workers compute: their streams, copies to and from them, which there are."""
+"""GPUs as places where workers compute: their streams, copies to and from them, and which GPUs exist."""

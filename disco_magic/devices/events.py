@@ -1,26 +1,26 @@
-"""Whether a GPU has come to an event, or never will: cupy's own ``Event.done`` does not tell these apart."""
+"""Whether a GPU has reached an event, or never will: cupy's ``Event.done`` does not distinguish these."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
-# cudaError_t, and hipError_t where it has them: errors after which the GPU refuses everything else that this
-# process asks for. Memory and links that failed (214, 220, 226) are among them, illegal addresses (700),
-# time limits (702), assertions (710), failed launches (719), and leaked tensor memory (721).
+# cudaError_t, and hipError_t where it has them: errors after which the GPU refuses everything else from this
+# process. Among them are failures of memory and links (214, 220, 226), illegal addresses (700), time limits
+# (702), assertions (710), failed launches (719), and leaked tensor memory (721).
 _LOST: Final = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether `error`, of CUDA's runtime, says that nothing more can be done on the GPU by this process."""
+    """Whether `error`, from CUDA's runtime, says that this process can no longer use the GPU."""
     return getattr(error, "status", 0) in _LOST
 
 
 def has_passed(cupy: Any, event: Any) -> bool:
-    """Whether a stream has come to `event`; costs 1 us.
+    """Whether a stream has reached `event`; costs 1 us.
 
-    Not ``event.done``: where the device has failed that is False, for ever, for cupy looks at nothing but
-    whether the answer is success.
+    Not ``event.done``, which stays False for ever if the device has failed: cupy only checks whether the
+    answer is success.
 
     Raises:
         CUDARuntimeError: the device has failed.

@@ -1,4 +1,4 @@
-"""Which GPUs there are, and the one place where cupy is imported."""
+"""Which GPUs exist; the only place where cupy is imported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from disco_magic.errors import MissingDependency, PlaneUnavailable
 
-# Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
+# For AMD's GPUs, and for NVIDIA's under WSL, which have no device files of their own.
 _OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
 
 
 def load_cupy() -> Any:
-    """The module `cupy`; takes a second the first time.
+    """Return the module `cupy`; takes a second the first time.
 
     Raises:
         MissingDependency: it is not installed; the message names the extra.
@@ -39,7 +39,7 @@ def load_cupy() -> Any:
 
 
 def _why_none(reason: Exception) -> str:
-    """What CUDA says, unless it does not say what is wrong: without a driver it calls that one too old."""
+    """CUDA's reason, unless that is misleading: without a driver it says that the driver is too old."""
     from disco_magic.functions.installed import nvidia_driver
 
     if nvidia_driver() is None and not has_driver_files():
@@ -49,12 +49,12 @@ def _why_none(reason: Exception) -> str:
 
 
 def has_driver_files() -> bool:
-    """Whether there are files of a GPU's driver; it may still find none. Costs some microseconds."""
+    """Whether files of a GPU driver exist; it may still find no GPU. Costs some microseconds."""
     return has_other_driver() or any(map(os.path.exists, ("/dev/nvidia0", "/dev/nvidiactl")))
 
 
 def has_other_driver() -> bool:
-    """Whether a driver is there whose GPUs have no device files of their own."""
+    """Whether there is a driver whose GPUs have no device files of their own."""
     return any(map(os.path.exists, _OTHER_DRIVERS))
 
 
@@ -66,31 +66,31 @@ def _advice() -> str:
 
 
 def has_nccl() -> bool:
-    """Whether cupy finds an NCCL; loads it, if there is one."""
+    """Whether cupy finds NCCL; loads it if it does."""
     return nccl_of(load_cupy()) is not None
 
 
 def nccl_of(cupy: Any) -> Any | None:
     """`cupy.cuda.nccl`, None if it finds no NCCL.
 
-    cupy 14 has it when it is imported and no sooner; simulated GPUs have it as an attribute.
+    cupy 14 has this module only after it is imported; simulated GPUs have it as an attribute.
     """
     nccl = getattr(cupy.cuda, "nccl", None)
     if nccl is None and sys.modules.get("cupy") is cupy:
-        with suppress(ImportError), warnings.catch_warnings():  # it was built without
-            warnings.simplefilter("ignore")  # cupy's, that it finds no NCCL: who needs it is told by us
+        with suppress(ImportError), warnings.catch_warnings():  # cupy was built without it
+            warnings.simplefilter("ignore")  # cupy's, that it finds no NCCL: we report that where it matters
             nccl = import_module("cupy.cuda.nccl")
     return nccl if nccl is not None and nccl.available else None
 
 
 def gpu_kind(cupy: Any) -> str:
-    """Whose GPUs this `cupy` was built for, as devices are named: ``"cuda"`` or ``"rocm"``."""
+    """The kind of GPU that this `cupy` was built for, as devices are named: ``"cuda"`` or ``"rocm"``."""
     return "rocm" if cupy.cuda.runtime.is_hip else "cuda"
 
 
 def count_gpus() -> int:
-    """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
-    # Not for sessions on the CPU: importlib.metadata takes 40 ms.
+    """How many GPUs a session could use; 0 without cupy or a driver, in which case cupy is not imported."""
+    # Not imported for sessions on the CPU: importlib.metadata takes 40 ms.
     from disco_magic.functions.installed import has_package, visible_gpus
 
     if not has_package("cupy") or not (visible_gpus() or has_other_driver()):

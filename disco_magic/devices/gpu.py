@@ -1,10 +1,10 @@
 """A GPU as the place where a worker computes: cupy's arrays, on a stream of the worker's own.
 
-The module `cupy` is handed in: the real one, or a simulated GPU of `disco_magic.testing`.
+The module `cupy` is passed in: the real one, or a simulated GPU of `disco_magic.testing`.
 
 Memory belongs to the stream that it was allocated on: cupy hands a freed block to the next allocation of that
 stream at once, before the device has done what was queued with it. That is right as long as only this stream
-uses the block. Whoever uses a worker's array on another stream (`planes.device`) orders the two by events.
+uses the block. Code that uses a worker's array on another stream (`planes.device`) orders the two by events.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
-# NumPy's own arrays: what other classes add to one, a mask for instance, would be lost.
+# Only NumPy's own classes: what a subclass adds, a mask for instance, would be lost.
 _NUMPYS: Final = (np.ndarray, np.memmap)
-# How another library's arrays are lent; the first that a class has.
+# How other libraries share arrays; the first one that a class has is used.
 _LENDS: Final = {"__dlpack__": "DLPack", "__cuda_array_interface__": "the CUDA array interface"}
 
 
@@ -47,9 +47,9 @@ class GpuPlace:
 
     Attributes:
         stream: where the worker's work is queued; does not wait for the default stream.
-        fence: an event that others may record on the stream, while the worker waits for them.
-        wait: how to wait for the GPU, until a function says that it is there; as `wait_until`, unless a
-            plane has work there that may fail, or may need help to end.
+        fence: an event that other threads may record on the stream, while the worker waits for them.
+        wait: waits for the GPU until a function returns true; `wait_until`, unless a plane has work there
+            that may fail, or may need help to end.
     """
 
     def __init__(self, cupy: Any, index: int) -> None:
@@ -75,8 +75,8 @@ class GpuPlace:
         else:
             pause_precisely()
             self._device.use()
-            # As `with stream:` would: where one of the user's ends, cupy goes back to the last one that was
-            # entered so; after a mere `use` that is the default stream.
+            # As `with stream:` would: when a stream block of the user's ends, cupy goes back to the
+            # last stream entered this way; after a mere `use` that is the default stream.
             self.stream.__enter__()
             # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
             self._staging = Staging(self.xp, self.stream, self._device)
@@ -84,11 +84,11 @@ class GpuPlace:
             self._thread = thread
 
     def beside(self) -> AbstractContextManager[object]:
-        """See `Place.beside`: on the caller's current device and stream, which may be one of the user's."""
+        """See `Place.beside`: on the caller's current device and stream, which may be the user's."""
         return on_stream(self.xp.cuda.Device(), self.xp.cuda.get_current_stream())
 
     def finish(self) -> None:
-        """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""
+        """See `Place.finish`. Of the user's streams it waits only for the current one, which it leaves."""
         self._come_back()
         try:
             self._done.record(self.stream)
@@ -103,7 +103,7 @@ class GpuPlace:
             raise
 
     def settle(self) -> None:
-        """See `Place.settle`: in a block of a stream of the user's, what comes next is queued there, too."""
+        """See `Place.settle`: in a block of a stream of the user's, what follows is still queued there."""
         device = self.xp.cuda.Device()
         self._device.use()
         current = self.xp.cuda.get_current_stream()
@@ -118,11 +118,11 @@ class GpuPlace:
         """See `Place.is_idle`. Costs 1 us."""
         try:
             return bool(self.stream.done)
-        except self.xp.cuda.runtime.CUDARuntimeError:  # it is lost
+        except self.xp.cuda.runtime.CUDARuntimeError:  # the GPU is lost
             return False
 
     def _come_back(self) -> None:
-        """Go on with our own device and stream, after what is queued on the one that is current."""
+        """Return to our own device and stream, after what is queued on the current one."""
         self._device.use()
         current = self.xp.cuda.get_current_stream()
         if current.ptr != self.stream.ptr:
@@ -153,7 +153,7 @@ class GpuPlace:
             return None
         try:
             if way == "__cuda_array_interface__":
-                return self.xp.asarray(value)  # no copy; it waits for the stream that the other names
+                return self.xp.asarray(value)  # no copy; it waits for the stream that the other library names
             code, _ = value.__dlpack_device__()
             if code != self.device.type_code:
                 return None
@@ -164,18 +164,18 @@ class GpuPlace:
             ) from reason
 
     def adopt(self, value: Any) -> Any:
-        """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
+        """See `Place.adopt`. Only `value` itself becomes an array of cupy, not arrays inside it."""
         if type(value) in _NUMPYS and self._can_hold(value.dtype):
             return self.move_in(value)
         if isinstance(value, self.xp.ndarray):
-            self.finish()  # so that what waits below waits for this copy only
+            self.finish()  # so that the wait below is for this copy only
             mine = self.xp.array(value)
             self.finish()  # the original may be dropped now
             return mine
         return copy_of(value, CALLER)
 
     def move_in(self, array: Any) -> Any:
-        """See `Place.move_in`. What cupy has no arrays of stays on the host."""
+        """See `Place.move_in`. Arrays of dtypes that cupy does not have stay on the host."""
         if not self._can_hold(array.dtype):
             return array
         self._come_back()
@@ -184,8 +184,8 @@ class GpuPlace:
         return there
 
     def take(self, value: Any) -> Any:
-        """See `Place.take`. Also arrays in lists, tuples and dictionaries come as arrays of NumPy."""
-        self.finish()  # so that what is copied below waits for nothing that an interrupt could not end
+        """See `Place.take`. Arrays in lists, tuples and dictionaries become arrays of NumPy, too."""
+        self.finish()  # so that the copies below wait for nothing that an interrupt could not end
         return self._taken(value)
 
     def _taken(self, value: Any) -> Any:
@@ -245,7 +245,7 @@ class GpuPlace:
         return total - free, total
 
     def _can_hold(self, dtype: np.dtype[Any]) -> bool:
-        if dtype.type.__module__ != "numpy":  # of ml_dtypes, where one float8 says that it is of kind f
+        if dtype.type.__module__ != "numpy":  # ml_dtypes, where one float8 claims kind f
             return dtype.name == "bfloat16" and self._has_bfloat16
         # No long double: neither float128 nor complex256.
         return dtype.kind in _KINDS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)

@@ -1,7 +1,7 @@
-"""Pinned buffers, threads that carry chunks through them, and one array on its way.
+"""Pinned buffers, threads that carry chunks through them, and one array in transfer.
 
-Helpers and their buffers serve all workers of the process. What they wait for is never more than a few chunks
-away: whoever asks for them has waited for everything else.
+Helpers and their buffers serve all workers of the process. They never wait for more than a few chunks:
+callers wait for everything else before they ask for help.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
-# A thread copies 8 GB/s, twelve of them 60; a link of PCIe 5 takes 55.
+# A thread copies 8 GB/s, twelve of them 60; a PCIe 5 link takes 55.
 THREADS: Final = max(1, min(12, cores() * 3 // 4))
-BUFFERS: Final = 2  # of a ring
+BUFFERS: Final = 2  # per ring
 _LOOK_S: Final = 50e-6
 
 
 class Buffer:
-    """A pinned buffer, and when it is free again."""
+    """A pinned buffer that knows when it is free again."""
 
     def __init__(self, cupy: Any, nbytes: int) -> None:
         self._cupy = cupy
         self.memory = cupy.cuda.alloc_pinned_memory(nbytes)
         self.bytes: Bytes = np.frombuffer(self.memory, np.uint8, nbytes)
         self.address: int = self.memory.ptr
-        # An event belongs to one device: of each device that has used the buffer, and that of the last one.
+        # An event belongs to one device: one for each device that used the buffer, and the last one recorded.
         self._events: dict[int, Any] = {}
         self._moved: Any = None
-        # The stream, if something ended us between a transfer and its event.
+        # The stream, if an interrupt came between a transfer and its event.
         self._in_doubt: Any = None
 
     def transfer(self, stream: Any, target: int, source: int, nbytes: int, kind: int) -> None:
-        """Let the device copy from or to it, on `stream`."""
+        """Let the device copy from or to the buffer, on `stream`."""
         self._in_doubt = stream
         self._cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream.ptr)
         self._mark()
 
     def _mark(self) -> None:
-        """The device is done with it when the stream has come to here."""
+        """Record that the device is done with it when the stream has come to here."""
         device = self._cupy.cuda.runtime.getDevice()
         self._moved = self._events.get(device)
         if self._moved is None:
@@ -62,12 +62,12 @@ class Buffer:
         self._in_doubt = None
 
     def free(self) -> None:
-        """Until the device does not use it; in C code, where that can be no more than a few chunks away."""
+        """Wait until the device does not use it; in C code, since that is at most a few chunks away."""
         if self._moved is not None:
             self._moved.synchronize()
 
     def settle(self) -> None:
-        """The same whatever is before it, so that an interrupt can end the wait."""
+        """Wait for the same, however long, so that an interrupt can end the wait."""
         if self._in_doubt is not None:
             self._mark()
         if self._moved is not None:
@@ -88,27 +88,27 @@ class Ring:
         self._buffers = deque(Buffer(cupy, nbytes) for _ in range(BUFFERS))
 
     def next(self) -> Buffer:
-        """The one that was used longest ago; it comes soon, for only transfers of this copy are before it."""
+        """The least recently used buffer; free soon, because only transfers of this copy are before it."""
         buffer = self._buffers[0]
         self._buffers.rotate(-1)
         buffer.free()
         return buffer
 
     def settle(self) -> None:
-        """Until the device uses none of them."""
+        """Wait until the device uses none of them."""
         for buffer in self._buffers:
             buffer.settle()
 
 
 class Copy:
-    """One array on its way, by as many threads as come and take chunks of it.
+    """One array in transfer, by as many threads as come and take chunks of it.
 
     Args:
-        staging: whose.
+        staging: its `Staging`.
         raw: the array on the host.
-        there: the array on the device; kept until the last chunk is on its way.
+        there: the array on the device; kept until the last chunk has been queued.
         chunk: bytes that are moved at a time.
-        up: to the device; not up: from it.
+        up: to the device; if false, from it.
     """
 
     def __init__(self, staging: Staging, raw: Bytes, there: Any, chunk: int, *, up: bool) -> None:
@@ -121,7 +121,7 @@ class Copy:
         self._up = up
         # A thread takes the next one with `deque.popleft`, which is documented to be thread-safe.
         self._starts = deque(range(0, raw.nbytes, chunk))
-        # For helpers, which nobody interrupts; the caller, whom an interrupt may strike anywhere, looks only.
+        # Taken by helpers only, which are never interrupted; the caller, which may be, only reads.
         self._counting = threading.Lock()
         self._busy = 0
         self._stopped = False
@@ -135,24 +135,24 @@ class Copy:
             self._download(ring)
 
     def help(self) -> None:
-        """The same by a helper."""
+        """Do the same in a helper."""
         with self._counting:
-            self._busy += 1  # before it takes a chunk: where none is left and nobody is busy, all is done
+            self._busy += 1  # before taking a chunk: when none is left and no helper is busy, all is done
         try:
             if self._starts:
                 self._device.use()
                 ring = self._ring_of_helper()
                 if ring is not None:
                     self.work(ring)
-        except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits for this
-            self._error = error.with_traceback(None)  # whose frames would keep the arrays
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for this copy
+            self._error = error.with_traceback(None)  # its frames would keep the arrays alive
             self.stop()
         finally:
             with self._counting:
                 self._busy -= 1
 
     def _ring_of_helper(self) -> Ring | None:
-        """The calling helper's; None if there is no memory for one, so that the others do without it."""
+        """The calling helper's ring; None if there is no memory for one, so that the others do without it."""
         try:
             _helper.ring = ring_for(self, _helper.ring)
         except (MemoryError, self.cupy.cuda.runtime.CUDARuntimeError):
@@ -165,12 +165,12 @@ class Copy:
         self._starts.clear()
 
     def rest(self) -> None:
-        """Until no helper touches the arrays: not longer than their last chunks take."""
+        """Wait until no helper touches the arrays, which takes no longer than their last chunks."""
         while self._busy:
             pause(_LOOK_S)
 
     def check(self) -> None:
-        """Raise what a helper met."""
+        """Raise a helper's error, if any."""
         error, self._error = self._error, None
         if error is not None:
             try:
@@ -209,7 +209,7 @@ class Copy:
 
 
 class _Helper(threading.local):
-    """What a helping thread keeps."""
+    """What a helper thread keeps."""
 
     ring: Ring | None = None
 
@@ -223,20 +223,20 @@ _started = 0
 
 
 def wanted_help() -> SimpleQueue[Copy | None]:
-    """Copies that want help, None to end a helper; the first one that does starts them."""
-    global _started  # noqa: PLW0603 - of the process, as the helpers are
+    """The queue of copies that want help, or None to end a helper; the first call starts them."""
+    global _started  # noqa: PLW0603 - one for the process, like the helpers
     if _started < THREADS - 1:
         with _starting:
             while _started < THREADS - 1:
                 _started += 1
                 name = f"pinned-copy-{_started}"
                 helper = threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True)
-                Context().run(helper.start)  # not the worker's that is the first to need it
+                Context().run(helper.start)  # not in the context of the first worker that needs it
     return _wanted
 
 
 def help_with(wanted: SimpleQueue[Copy | None]) -> None:
-    """What a helper does until it is handed None."""
+    """Help with copies from the queue until it yields None."""
     while (copy := wanted.get()) is not None:
         copy.help()
         del copy  # and with it the array

@@ -1,15 +1,15 @@
 """Copies of NumPy's arrays to a GPU and back, in chunks, several at a time, through pinned memory.
 
-A GPU copies at full speed only from and to memory that the system may not move. NumPy's is not so, and
-pinning an array for one copy costs more than the copy. So each thread that copies has a ring of two pinned
-buffers: it takes a chunk, copies it between the array and one of them, and while the device moves that, it is
-at the next.
+A GPU copies at full speed only from and to memory that the system may not move. NumPy's memory may be moved,
+and pinning an array for one copy costs more than the copy. So each thread that copies has a ring of two
+pinned buffers: it copies a chunk between the array and one of them, and while the device moves that chunk, it
+works on the next.
 
                .-- the caller's ring: np.copyto <-> buffer, buffer --.
     array  ----+-- a helper's ring                                   +-- the device's copy engine -- GPU
                '-- a helper's ring                                   '
 
-An array that is pinned already (``cupyx.empty_pinned``) goes without the detour.
+An array that is already pinned (``cupyx.empty_pinned``) is copied directly.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 # Measured on 16 cores and an H100: from 256 MiB on, chunks of 4 MiB and eight to twelve threads are fastest.
 CHUNK_NBYTES: Final = 4 * 1024 * 1024
-# Smaller arrays in `PARTS` chunks, none smaller than this: each takes its turn at the interpreter's lock, and
-# 16 MiB in 24 chunks took twice as long as in 8.
+# Smaller arrays in `PARTS` chunks, none smaller than this: each chunk takes its turn at the GIL, and 16 MiB
+# in 24 chunks took twice as long as in 8.
 LEAST_NBYTES: Final = 1024 * 1024
 PARTS: Final = 8
-# Up to this much a helper would not be in time.
+# Up to this size a helper would come too late.
 ALONE_NBYTES: Final = 2 * LEAST_NBYTES
 _PINNED: Final = 1  # cudaMemoryTypeHost
 
@@ -53,7 +53,7 @@ class Staging:
         self._runtime = cupy.cuda.runtime
         self._reached = cupy.cuda.Event(disable_timing=True)
         self._ring: Ring | None = None
-        self._copy: Copy | None = None  # one that is on its way, or that an interrupt has left
+        self._copy: Copy | None = None  # one in progress, or left by an interrupt
 
     def upload(self, there: Any, host: NDArray[Any]) -> None:
         """Copy between C-contiguous arrays; `host` may be changed when this returns."""
@@ -64,7 +64,7 @@ class Staging:
             self._staged(raw, there, up=True)
 
     def download(self, host: NDArray[Any], there: Any) -> None:
-        """The other way; `host` is complete when this returns."""
+        """Copy in the other direction; `host` is complete when this returns."""
         raw = host.reshape(-1).view(np.uint8)
         if self._is_pinned(raw):
             self._straight(raw.ctypes.data, there.data.ptr, raw.nbytes, self._runtime.memcpyDeviceToHost)
@@ -72,12 +72,12 @@ class Staging:
             self._staged(raw, there, up=False)
 
     def _staged(self, raw: Bytes, there: Any, *, up: bool) -> None:
-        """Through the buffers, with those helpers that are free."""
+        """Copy through the buffers, with the helpers that are free."""
         self._settle()
         chunk, helpers = _division(raw.nbytes)
         copy = Copy(self, raw, there, chunk, up=up)
         self._ring = ring_for(copy, self._ring)
-        # Helpers serve all workers: none shall sit behind what a stream has to do before.
+        # Helpers serve all workers: none must wait for work that a stream has queued before.
         self._await()
         self._copy = copy
         try:
@@ -92,7 +92,7 @@ class Staging:
             self._settle()
 
     def _settle(self) -> None:
-        """Until neither a helper nor the device touches the array or the ring of this thread."""
+        """Wait until neither a helper nor the device touches the array or the ring of this thread."""
         if self._copy is not None:
             self._copy.rest()
             if self._ring is not None:
@@ -100,13 +100,13 @@ class Staging:
             self._copy = None
 
     def _await(self) -> None:
-        """Until the device has done what is queued so far."""
+        """Wait until the device has done what is queued so far."""
         self._reached.record(self.stream)
         wait_until(lambda: has_passed(self.cupy, self._reached))
 
     def _straight(self, target: int, source: int, nbytes: int, kind: int) -> None:
-        """Between the device and an array that is pinned, without a buffer."""
-        self._await()  # as `_staged`: what is interrupted behind other work would be copied long afterwards
+        """Copy between the device and a pinned array, without a buffer."""
+        self._await()  # as in `_staged`: after an interrupt, a queued copy would still be made
         try:
             self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
             self._await()
@@ -115,7 +115,7 @@ class Staging:
             raise
 
     def _is_pinned(self, raw: Bytes) -> bool:
-        """Whether all of it is: one that only begins in pinned memory could not be copied straight."""
+        """Whether all of it is pinned: one that only begins in pinned memory could not be copied directly."""
         first = raw.ctypes.data
         return self._is_byte_pinned(first) and self._is_byte_pinned(first + raw.nbytes - 1)
 
@@ -127,7 +127,7 @@ class Staging:
 
 
 def _division(nbytes: int) -> tuple[int, int]:
-    """Bytes of a chunk, and how many helpers are worth while."""
+    """Bytes of a chunk, and how many helpers are worthwhile."""
     if nbytes <= ALONE_NBYTES:
         return min(nbytes, max(LEAST_NBYTES // 4, -(-nbytes // pinned.BUFFERS))), 0
     chunk = max(LEAST_NBYTES, min(CHUNK_NBYTES, -(-nbytes // PARTS)))

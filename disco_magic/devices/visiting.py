@@ -1,4 +1,4 @@
-"""Another thread's work at a worker's place: that of its cell's threads, and of a debugger's prompt."""
+"""Work of another thread at a worker's place: threads of its cells, and a debugger's prompt."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_stream(device: Any, stream: Any) -> Iterator[None]:
-    """Compute on a device and a stream of cupy's in a block, and where one was before after it."""
+    """Compute on a device and a stream of cupy's in a block; restore the previous ones after it."""
     with device, stream:
         yield
 
 
 @contextmanager
 def visiting(place: Any, timeout_s: float) -> Iterator[bool]:
-    """Work on the device and the stream of a worker's place in a block, and where one was before after it.
+    """Work on the device and stream of a worker's place in a block; restore the previous ones after it.
 
-    Gives whether what the worker had queued is done: it is waited for `timeout_s` seconds at most, and what
-    follows on the stream comes after it. On the host there is nothing to do. A GPU that is lost can be
-    visited: who computes there is told.
+    Yields whether what the worker had queued is done: it is waited for `timeout_s` seconds at most, and what
+    follows on the stream comes after it. On the host there is nothing to do. A lost GPU can be visited: code
+    that computes there gets the error.
     """
     is_done = True
     with ExitStack() as stack:

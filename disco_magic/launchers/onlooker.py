@@ -1,4 +1,4 @@
-"""What can be seen of workers that are threads of this process, from outside and without a message."""
+"""What can be seen, from outside and without a message, of workers that are threads of this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Onlooker:
-    """The looking half of a `ThreadLauncher`, which has these attributes. No method waits for a worker."""
+    """The observing half of a `ThreadLauncher`, which has these attributes. No method waits for a worker."""
 
     workers: list[Worker]
     _session_id: int
@@ -41,7 +41,7 @@ class Onlooker:
     _channels: list[ThreadChannel]
 
     def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
-        """Per worker ``(label, picture)`` of its named registers, with `numbered` of all."""
+        """Per worker ``(label, picture)`` of its named registers; with `numbered`, of all registers."""
         held = [
             [
                 (label, value)
@@ -55,12 +55,12 @@ class Onlooker:
         return [[(label, next(pictures)) for label, _ in each] for each in held]
 
     def marks(self) -> list[dict[str, tuple[str, ...]]]:
-        """Per worker the registers that are marked as equal, each with the axes along which it is."""
-        # CPython copies a dictionary of text in one step; the workers' threads may change theirs meanwhile.
+        """Per worker the registers marked as equal, with the axes along which each is."""
+        # CPython copies a dictionary with str keys in one step, and the workers' threads may change theirs.
         return [dict(worker.context.marks.names) for worker in self.workers]
 
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
-        """Per worker the picture of one numbered register, None where there is none."""
+        """Per worker the picture of one numbered register, None if there is none."""
         held = [self._content(number, f"#{register}", since) for number in range(len(self.workers))]
         there = [pair for pair in zip(held, self._sights, strict=True) if pair[0] is not ABSENT]
         pictures = iter(describe_all([value for value, _ in there], sights=[sight for _, sight in there]))
@@ -74,7 +74,7 @@ class Onlooker:
         circles: Sequence[tuple[int, ...]],
         since: int = 0,
     ) -> list[Any]:
-        """``function(*values, *arguments)`` of each circle of workers, by the calling thread."""
+        """``function(*values, *arguments)`` for each circle of workers, in the calling thread."""
         held = {
             number: self._content(number, register, since)
             for number in {number for circle in circles for number in circle}
@@ -92,7 +92,7 @@ class Onlooker:
     def examine_names(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
     ) -> list[Any]:
-        """``function(bound, behind, *arguments)`` of each of `workers`, by the calling thread."""
+        """``function(bound, behind, *arguments)`` for each of `workers`, in the calling thread."""
         found = []
         for number in workers:
             with seen_by(self._sights[number]), visible(self.workers[number].registers.names) as names:
@@ -100,12 +100,12 @@ class Onlooker:
         return found
 
     def has_rested(self, worker: int, seq: int) -> bool:
-        """Whether a worker sleeps, and has executed and told everything up to command `seq`.
+        """Whether a worker sleeps, and has executed and reported everything up to command `seq`.
 
-        Its clock starts when it has told what came of its commands and let go of all of them, and stops
-        before it takes up the next one. On a GPU its work may go on while it sleeps.
+        Its idle clock starts when it has reported the results of its commands and released all of them, and
+        stops before it takes the next one. On a GPU its work may go on while it sleeps.
         """
-        if self.plane.left[worker] != seq:  # also as long as the worker is not there yet
+        if self.plane.left[worker] != seq:  # also while the worker has not started yet
             return False
         me = self.workers[worker]
         return me.idle.is_running and me.context.place is HOST
@@ -115,13 +115,13 @@ class Onlooker:
         return visiting(self.places[worker], timeout_s)
 
     def glance(self, worker: int, register: int) -> Any:
-        """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
+        """The value of a register of a worker that has rested, if nothing can change it, else ABSENT."""
         value = self.workers[worker].registers.values.get(register, ABSENT)
         return value if is_constant(value) else ABSENT
 
     def _content(self, worker: int, label: str, since: int) -> Any:
-        """What a worker holds under a label, ABSENT before it has executed command `since`."""
-        if self.plane.left[worker] < since:  # first: what is there afterwards may be anybody's
+        """What a worker holds under a label; ABSENT before it has executed command `since`."""
+        if self.plane.left[worker] < since:  # first, because the register may be reused at any later time
             return ABSENT
         return self.workers[worker].registers.labelled(label)
 
@@ -130,7 +130,7 @@ class Onlooker:
         return sights[0].with_others(sights[1:]) if sights else None
 
     def given_up(self) -> int:
-        """See `Launcher.given_up`; by name, for a restart of the session does not end them either."""
+        """See `Launcher.given_up`; found by name, because a restart of the session does not end them."""
         mine = f"disco-{self._session_id}-worker-"
         there = [thread for thread in threading.enumerate() if thread.name.startswith(mine)]
         return sum(thread not in self._threads for thread in there)
@@ -144,10 +144,10 @@ class Onlooker:
         ]
 
     def backlog(self) -> list[int]:
-        """Commands that every worker was sent and has not done, without cells that were withdrawn.
+        """Per worker the commands sent and not done, without cells that were withdrawn.
 
-        The queue first: a command that is taken meanwhile counts twice for a moment, never not at all. One
-        that was taken and has not begun yet does not count.
+        The queue is read first: a command taken meanwhile counts twice for a moment, never not at all. A
+        command that was taken and has not begun yet does not count.
         """
         return [
             max(0, channel.size() - len(worker.withdrawals)) + worker.is_executing
@@ -169,5 +169,5 @@ class Onlooker:
 def _memory(place: Place) -> tuple[int, int] | None:
     try:
         return place.memory()
-    except Exception:  # noqa: BLE001 - a GPU that is lost has no memory to tell of
+    except Exception:  # noqa: BLE001 - a lost GPU cannot report its memory
         return None

@@ -1,7 +1,7 @@
-"""Workers as threads of this process: the default, and what needs nothing but Python.
+"""Workers as threads of this process: the default, which needs nothing but Python.
 
-The threads are daemons: a notebook must be able to end while a worker is stuck in C code. Whoever starts
-them stops them; `session.session` does so at interpreter exit too.
+The threads are daemons: a notebook must be able to end while a worker is stuck in C code. Their owner
+stops them; `session.session` does so at interpreter exit too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ThreadLauncher(Onlooker):
         self._channels: list[ThreadChannel] = []
         self._threads: list[threading.Thread] = []
         self._ended: set[int] = set()
-        self._left_to_parent: list[Message] = []  # with finalizers that may not run twice
+        self._left_to_parent: list[Message] = []  # kept, because their finalizers must not run twice
 
     def start(self, deliver: Callable[[Event], None]) -> Sequence[ThreadChannel]:
         """Start all workers; their events go to `deliver`.
@@ -107,7 +107,7 @@ class ThreadLauncher(Onlooker):
             for channel in self._channels[: len(self._threads)]:
                 channel.send(Stop(0))
             self.stop(timeout_s=1.0)
-            for worker in self.workers:  # also of those whose thread never ran
+            for worker in self.workers:  # also of workers whose thread never ran
                 worker.dispose()
             if not isinstance(reason, Exception):  # Ctrl-C
                 raise
@@ -132,36 +132,36 @@ class ThreadLauncher(Onlooker):
         try:
             worker.run(lane, self._channels[worker.id].receive)
         except BaseException as error:
-            # A bug of the runtime, not of the user: say it now instead of hanging at the next sync.
+            # A bug of the runtime, not of the user: report it now instead of hanging at the next sync.
             self._deliver(Lost(worker.id, 0, f"{class_name(error)}: {words(error)}"))
             self.plane.close()
             worker.dispose()
             raise
-        if lane is worker.lane:  # else it was given up
+        if lane is worker.lane:  # else its thread was given up
             self._ended.add(worker.id)
         if len(self._ended) == len(self.workers):
-            self.plane.close()  # of a session that was dropped nobody else would
+            self.plane.close()  # if the session was dropped, nothing else would
 
     def forsake(self, reason: str) -> None:
-        """See `Launcher.forsake`. Threads that are not there may hold what the worker that is takes."""
+        """See `Launcher.forsake`. Makes new mutexes: threads that do not exist here may hold the old ones."""
         me = threading.get_ident()
         for worker, channel in zip(self.workers, self._channels, strict=False):
             worker.mutex = threading.RLock()
             if worker.lane.thread_id == me:
-                worker.lane.forked = True  # it ends with its command; what is queued is the parent's to do
+                worker.lane.forked = True  # it ends with its command; the queued ones are for the parent
                 while not channel.empty():
                     self._left_to_parent.append(channel.receive(block=False))
         self.plane.forsake(reason)
 
     def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:
-        """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""
+        """Tell a worker in what scope it is to execute cell `seq`, which is sent next."""
         self.workers[worker].scopes[seq] = (scope, context)
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
-        """Interrupt `workers`; those that were executing something and may still be.
+        """Interrupt `workers`; return those that were executing something and may still be.
 
-        A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
-        In a restart some are not there yet: they have nothing to execute.
+        A calling worker is struck last: otherwise its own interrupt would end this. During a restart some do
+        not exist yet: they have nothing to execute.
         """
         chosen = self._own_last(workers)
         for number in chosen:
@@ -174,7 +174,7 @@ class ThreadLauncher(Onlooker):
             self.workers[number].skip(through)
 
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
-        """End cell `seq` on `workers`, or let it not begin; who had not begun it. As `interrupt`."""
+        """End cell `seq` on `workers`, or keep it from beginning; return those that had not begun it."""
         chosen = {number: self.workers[number].claim_cell(seq) for number in self._own_last(workers)}
         for number, (_, claimed) in chosen.items():
             if claimed:
@@ -182,14 +182,14 @@ class ThreadLauncher(Onlooker):
         return [number for number, (unbegun, _) in chosen.items() if unbegun]
 
     def _own_last(self, workers: Sequence[int]) -> list[int]:
-        """Those of `workers` that are there, the calling thread's own last."""
+        """Those of `workers` that exist, the calling thread's own last."""
         me, there = threading.get_ident(), dict(enumerate(self.workers))
         return sorted(there.keys() & workers, key=lambda number: (there[number].lane.thread_id == me, number))
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
-        """Give every worker that ignores its interrupt a new thread; which workers that was.
+        """Give every worker that ignores its interrupt a new thread; return these workers.
 
-        One for which no thread can be started is lost.
+        A worker for which no thread can be started is lost.
         """
         self.stuck = [thread for thread in self.stuck if thread.is_alive()]
         replaced = []
@@ -202,16 +202,16 @@ class ThreadLauncher(Onlooker):
                     self._threads[number] = self._spawn(worker, lane)
                 except RuntimeError as reason:  # too many threads, or the interpreter is ending
                     self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
-                    self.plane.close()  # as `_main`: nobody may wait for a worker that never comes
+                    self.plane.close()  # as in `_main`: nothing may wait for a worker that never comes
                 else:
                     replaced.append(number)
         return replaced
 
     def stop(self, timeout_s: float, through: int = 0) -> list[Position]:
-        """End all workers, after Stop was sent to them; where they were when the time was over. Idempotent.
+        """End all workers, after Stop was sent; return where they were when the time was over. Idempotent.
 
-        What was sent is executed for `timeout_s` seconds at most; then what is left of it, as far as command
-        `through`, is interrupted. A thread that does not end within a further half second sits in C code or
+        What was sent is executed for `timeout_s` seconds at most; then what is left of it, up to command
+        `through`, is interrupted. A thread that does not end within another half second is in C code or
         cleans up; it is a daemon, and ends by itself when that is done.
         """
         alive = self._join(list(range(len(self._threads))), timeout_s)
@@ -221,7 +221,7 @@ class ThreadLauncher(Onlooker):
                 break
             self.interrupt(through, alive)
             alive = self._join(alive, pause)
-        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
+        # Successors of stuck threads take what is left in the queue, so that no caller waits for an answer.
         alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
         self.plane.close()
         leave_records(self)
@@ -230,13 +230,13 @@ class ThreadLauncher(Onlooker):
     def _join(self, workers: list[int], timeout_s: float) -> list[int]:
         deadline = time.monotonic() + timeout_s
         for number in workers:
-            # In slices: a Ctrl-C between Python's last look for one and the wait does not end that.
+            # In slices: a Ctrl-C between Python's last check for one and the wait does not end the wait.
             while self._threads[number].is_alive() and (left := deadline - time.monotonic()) > 0:
                 self._threads[number].join(min(left, LOOK_UP_S))
         return [number for number in workers if self._threads[number].is_alive()]
 
 
 def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
-    # Weak: a session that is dropped goes at once, not when the garbage collector comes.
+    # Weak, so that a dropped session is freed at once, without waiting for the garbage collector.
     alive = launcher()
     return "its session was dropped" if alive is None else alive.workers[worker].missing_because()

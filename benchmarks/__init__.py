@@ -1,4 +1,4 @@
-"""Measurements of disco_magic and of what people use instead, taken side by side: ``python -m benchmarks``.
+"""Compares disco_magic side by side with what people use instead: ``python -m benchmarks``.
 
 ::
 
@@ -6,7 +6,7 @@
         |
         +-- side: one process each, launched in turn, round after round
               control|data|notebook|growth   ours, through the public interface
-              floor                          the least any implementation needs (bare queues, bare copies)
+              floor                          the minimum for any implementation (bare queues, bare copies)
               peer_tvm peer_mpi peer_ipyparallel
                  each prints one JSON line per measurement: key, seconds per operation of every repeat
         |

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure ours and the installed peers in one run and print the comparison."""
+"""``python -m benchmarks``: measure disco_magic and the installed peers in one run; print the comparison."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that are measured by the same sides, in `rounds` rounds of one launch per side."""
+    """Rows measured by the same sides, each launched once in every one of `rounds` rounds."""
 
     title: str
     rows: Sequence[Row]
@@ -46,11 +46,11 @@ GROUPS = {
 
 
 def main() -> int:
-    """Measure, print, and write what was asked for; 1 if a measurement of ours failed."""
+    """Measure, print, and write what was asked for; 1 if one of our own measurements failed."""
     args = arguments()
     effort = Effort(args.workers, args.repeat or (3 if args.quick else 7), args.quick)
     about = machine.describe()
-    # As pip does where it installs; in a checkout the first start would compile, or every one.
+    # pip compiles when it installs; in a checkout the first start, or every one, would compile.
     compileall.compile_dir(Path(disco_magic.__file__).parent, quiet=1)
     figures, parts = Figures(), []
     for name in args.only or GROUPS:
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", action="append", choices=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--workers", type=int, default=4, help="the targets are for 4")
@@ -100,7 +100,7 @@ def measure(name: str, effort: Effort, figures: Figures, *, rounds: int | None, 
 
 
 def skip(side: Side, figures: Figures) -> bool:
-    """Whether `side` cannot run here; says so."""
+    """Whether `side` cannot run here; prints why."""
     reason = side.missing()
     if reason:
         figures.problems[side.tag] = reason
@@ -109,7 +109,7 @@ def skip(side: Side, figures: Figures) -> bool:
 
 
 def section(group: Group, effort: Effort, figures: Figures) -> str:
-    """A group's heading, table and legend."""
+    """Return a group's heading, table and legend."""
     judge = effort.workers == 4
     lines = table.table(group.rows, group.sides, figures, judge=judge)
     return f"### {group.title}, {effort.workers} workers\n\n{lines}\n\n{table.legend(group.rows)}"

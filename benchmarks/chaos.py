@@ -1,19 +1,19 @@
-"""Random faults under load: nobody may hang, no session may be lost, no result may be wrong.
+"""Provoke random faults under load: nothing may hang, no session may be lost, no result may be wrong.
 
 ``python -m benchmarks.chaos --minutes 10``
 
-Several clients, one of them the main thread, ask several sessions for everything at once while faults are
+Several clients, one of them the main thread, use every feature of several sessions at once while faults are
 provoked: errors of every kind before, in and after collectives, workers that leave, objects that fail, cells
 that are cancelled, interrupts, SIGINTs, timeouts, threads stuck in C code, restarts, garbage with finalizers.
-Every value is predicted by a model and compared; every error must be explained by a fault that was provoked:
-its class, its worker, its command. After each episode every session has to do an allreduce on all workers.
+Every value is predicted by a model and compared; every error must be explained by a provoked fault: its
+class, its worker, its command. After each episode every session has to do an allreduce on all workers.
 
-    chaos_target.py   a session and its model         chaos_client.py   asks, and checks what comes
-    chaos_faults.py   what goes wrong on workers      chaos_load.py     acts that should go well
-    chaos_watch.py    the account, the watchdog       chaos_harm.py, chaos_siege.py   acts that should not
+    chaos_target.py   a session and its model         chaos_client.py   sends requests, checks the answers
+    chaos_faults.py   what goes wrong on workers      chaos_load.py     acts that should succeed
+    chaos_watch.py    the tally, the watchdog         chaos_harm.py, chaos_siege.py   acts that should fail
 
 The exit status is 1 if anything hung, was lost or was wrong, or if threads are left at the end. Ctrl-C is
-one of the faults here: end a run with SIGTERM; SIGUSR1 shows where all threads are.
+one of the faults here: end a run with SIGTERM. SIGUSR1 shows where all threads are.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 SESSIONS = ((1, 1, 20), (3, 1, 10_000), (4, 2, 50), (8, 1, 500))  # workers, groups, max_outstanding
 CLIENTS = 4  # besides the main thread
-MOMENTS = 20  # progress lines
-SWITCHES_S = (5e-3, 1e-3, 1e-4, 1e-5)  # how long a thread may keep the interpreter: other interleavings
-SETTLING = 20  # waits in which an idle session has to be rid of its errors
+MOMENTS = 20  # how many progress lines a run prints
+SWITCHES_S = (5e-3, 1e-3, 1e-4, 1e-5)  # switch intervals of the GIL; each gives other interleavings
+SETTLING = 20  # waits after which an idle session must have no errors left
 THREADS_END_S = 10.0
 
 
 class Fire:
-    """SIGINTs at random moments, which the main thread takes only where it expects them.
+    """Sends SIGINTs at random moments; the main thread accepts them only where it expects them.
 
     Attributes:
-        pressed, late: how many were sent; how many came when nobody expected them any more.
+        pressed, late: how many were sent; how many arrived when they were no longer expected.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Fire:
         self.late += 1
 
     def under(self, ask: Callable[[], Any]) -> Any:
-        """Call `ask` where a SIGINT may strike; for the main thread."""
+        """Call `ask` while a SIGINT may strike; main thread only."""
         try:
             self._exposed = True
             return ask()
@@ -76,14 +76,14 @@ class Fire:
             self._exposed = False
 
     def press(self) -> None:
-        """Ctrl-C, if the main thread is in a place for it; from another thread."""
+        """Send a SIGINT, if the main thread expects one now; called from another thread."""
         if self._exposed:
             self.pressed += 1
             os.kill(os.getpid(), signal.SIGINT)
 
 
 class Chaos:
-    """One run: sessions, clients, dice and the account."""
+    """One run: sessions, clients, dice and the tally."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -99,7 +99,7 @@ class Chaos:
         self.start = time.monotonic()
 
     def client(self, number: int) -> Siege:
-        """A client of this episode; the main thread's has number 0."""
+        """Make a client of this episode; the main thread's has number 0."""
         client = Siege(
             number,
             f"{self.options.seed}/{self.episodes}/{number}",
@@ -114,7 +114,7 @@ class Chaos:
         return client
 
     def run(self) -> None:
-        """Episode after episode, a line at every moment."""
+        """Run episodes until the time is over, printing progress now and then."""
         self.watchdog.start()
         seconds = self.options.minutes * 60
         moment = 0
@@ -128,7 +128,7 @@ class Chaos:
     # --- an episode ------------------------------------------------------------------------------------
 
     def episode(self) -> None:
-        """A few seconds of load and harm, then a look whether every session is well."""
+        """Apply a few seconds of load and harm, then check that every session still works."""
         self.episodes += 1
         until = time.monotonic() + self.dice.uniform(1.0, 3.0)
         harm = self.dice.choice((0.02, 0.1, 0.3))
@@ -151,15 +151,15 @@ class Chaos:
             self.settle(target)
 
     def use(self, client: Siege, until: float, harm: float) -> None:
-        """What a client does in an episode."""
+        """Act as one client during an episode."""
         while time.monotonic() < until:
             with self.watchdog.operation(f"client {client.register}, between two operations"):
                 (client.harm if client.dice.random() < harm else client.act)()
 
     def sweep(self, client: Siege, over: threading.Event) -> None:
-        """Drop what others gave away, and collect garbage.
+        """Drop references that clients gave away, and collect garbage.
 
-        One thread: if several wait, CPython's `SimpleQueue.get` may outstay its timeout for ever.
+        In one thread only: with several waiters, CPython's `SimpleQueue.get` may ignore its timeout for ever.
         """
         while not over.is_set():
             with self.watchdog.operation("dropping references and garbage"), suppress(Empty):
@@ -168,18 +168,18 @@ class Chaos:
                     client.collect()
 
     def interrupt(self, client: Siege, over: threading.Event) -> None:
-        """Stop a session at random moments."""
+        """Interrupt a session at random moments."""
         while not over.wait(client.dice.uniform(0.0, 0.2)):
             client.aim()
             client.interrupt()
 
     def press(self, client: Siege, over: threading.Event) -> None:
-        """Ctrl-C at random moments."""
+        """Send SIGINTs at random moments."""
         while not over.wait(client.dice.uniform(0.0, 0.2)):
             self.fire.press()
 
     def settle(self, target: Target) -> None:
-        """Take the errors that are left, explain all of them, and do an allreduce on all workers."""
+        """Raise the remaining errors, explain all of them, and do an allreduce on all workers."""
         client = self.client(CLIENTS + 2)
         client.targets = [target]
         client.aim()
@@ -201,7 +201,7 @@ class Chaos:
     # --- the end ---------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Shut everything down, let go of everything, and wait for all threads."""
+        """Shut everything down, drop all references, and wait for all threads."""
         for target in self.targets:
             with self.watchdog.operation(f"the last shutdown of {target.name}"):
                 target.session.shutdown()
@@ -216,7 +216,7 @@ class Chaos:
             pause.wait(0.05)
 
     def progress(self) -> str:
-        """A line."""
+        """Return a progress line."""
         tally = self.tally
         return "  ".join(
             (
@@ -232,7 +232,7 @@ class Chaos:
         )
 
     def report(self) -> None:
-        """The table."""
+        """Print the final table."""
         tally = self.tally
         print(f"\n{'fault':36}{'times':>8}{'worst time to its error':>26}")
         for kind, times in sorted(tally.faults.items()):
@@ -262,12 +262,12 @@ class Chaos:
 
 
 def rss() -> int:
-    """Memory of this process, bytes."""
+    """Memory of this process in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
 def main() -> int:
-    """The command line."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(
         description="Random faults under load; nothing may hang, be lost or wrong."
     )

@@ -1,4 +1,4 @@
-"""A client: what it asks of a session, and the check of all that comes back."""
+"""A client: sends requests to a session and checks everything that comes back."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 NOBODY: frozenset[int] = frozenset()
-TRIES = 4  # a `get` raises what failed before it, too
+TRIES = 4  # a `get` also raises what failed before it
 
 
 class Client:
-    """Dice, and the session that is used now; one thread's.
+    """The dice and current session of one client; used by one thread.
 
     Args:
-        number: of the client; its named registers carry it.
+        number: of the client; part of its registers' names.
+        seed: of its dice.
         seed: of its dice.
         targets: the sessions.
-        waste: takes references that another thread is to drop.
-        under_fire: calls its argument where a SIGINT may strike; None: not the main thread's client.
+        waste: takes references for another thread to drop.
+        under_fire: calls its argument while a SIGINT may strike; None: not the main thread's client.
         fire_at_calls: whether SIGINTs may strike in calls and waits too, not only in cells.
     """
 
@@ -58,12 +59,12 @@ class Client:
         self._under_fire, self._fire_at_calls = under_fire, fire_at_calls
 
     def new_name(self) -> str:
-        """A name that is bound nowhere: one that cannot be bound keeps its value, as in any assignment."""
+        """Return a name bound nowhere: if binding failed, an old name would keep its previous value."""
         self._names += 1
         return f"{self.register}_{self._names}"
 
     def aim(self) -> None:
-        """Choose the session of the next act."""
+        """Choose the session for the next act."""
         self.target = self.dice.choice(self.targets)
         self.life = self.target.life
         self.session = self.target.session
@@ -72,7 +73,7 @@ class Client:
     def attempt(
         self, what: str, ask: Callable[[], Any], *expected: type[BaseException], cell: bool = False
     ) -> Outcome:
-        """(what `ask` gives, None), or (None, the error); an error that nothing can explain is noted."""
+        """Return (result of `ask`, None) or (None, its error); record an error that nothing can explain."""
         self.tally.operation()
         fire = self._under_fire if cell or self._fire_at_calls else None
         try:
@@ -88,19 +89,19 @@ class Client:
         elif isinstance(error, SessionBroken):
             self.tally.note_lost(f"{what} on {self.target.name}: {error}")
         elif isinstance(error, disco.SessionClosed | UnknownName) and self.target.has_turned_since(self.life):
-            return  # a name of the life before is not there
+            return  # names of an earlier life are gone
         elif isinstance(error, KeyboardInterrupt) and self._under_fire is not None:
             self.stopped()
         elif not isinstance(error, expected) and mark_of(error) is None:
             self.tally.note_wrong(f"{what} on {self.target.name}: {type(error).__name__}: {error}")
 
     def stopped(self, workers: Sequence[int] | None = None, through: float | None = None) -> None:
-        """An interrupt of this client is over: it explains what was sent before."""
+        """Note that an interrupt by this client is over: it may explain failures of what was sent before."""
         everything = self.session.ledger.seq if through is None else through
         self.target.stopped(self.life, self.everybody if workers is None else workers, everything)
 
     def compare(self, what: str, got: Any, expected: Any) -> None:
-        """A value came: it has to be the predicted one."""
+        """Check that a value that came is the predicted one."""
         if np.array_equal(np.asarray(got), np.asarray(expected)):
             self.tally.value()
         else:
@@ -113,7 +114,7 @@ class Client:
             self.compare(what, got, expected)
 
     def fetch(self, what: str, ref: DRef, worker: int, expected: Any, *, must_fail: bool = False) -> bool:
-        """Get a value and compare it; whether it came. Errors of other commands come first, once each."""
+        """Get a value and compare it; whether it came. Other commands' errors are raised first, once each."""
         for _ in range(TRIES):
             got, error = self.attempt(f"get of {what}", lambda: ref.get(worker))
             if error is None:
@@ -126,7 +127,7 @@ class Client:
     def held(
         self, what: str, expected: Array, make: Callable[[], DRef], failed: frozenset[int] = NOBODY
     ) -> Held | None:
-        """A new reference in the pool; `failed`: where it can have no value."""
+        """Make a reference and add it to the pool; `failed`: workers on which it can have no value."""
         ref, _ = self.attempt(what, make)
         if ref is None:
             return None
@@ -135,16 +136,16 @@ class Client:
         return held
 
     def one(self) -> Held | None:
-        """One of the pool, of this life."""
+        """Pick a reference of this life from the pool."""
         held = self.target.pick(self.dice)
         return held if held is not None and held.life == self.life else None
 
     def whole(self) -> Held | None:
-        """One whose value all workers should have."""
+        """Pick one that should have a value on all workers."""
         held = self.one()
         return held if held is not None and not held.failed else None
 
     def throw_away(self, thing: object) -> None:
-        """Drop it here or in another thread."""
+        """Drop an object, here or in another thread."""
         if self.dice.random() < 0.5:
             self.waste.put(thing)

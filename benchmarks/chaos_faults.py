@@ -1,7 +1,7 @@
-"""What goes wrong on a worker, on purpose: errors that say who raised them, objects that fail, a trap.
+"""Faults provoked on workers: errors that name their origin, objects that fail, a trap.
 
-A `Fault` is known on the controller and on the workers by its number, which its command carries as its name
-(``chaos 17``) and its errors as a mark. So every error can be traced to the fault that made it.
+A `Fault` is identified on the controller and on the workers by its number, which its command carries in its
+name (``chaos 17``) and its errors carry as a mark. So every error can be traced to the fault that made it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 PRIME: Final = 1_000_003
-LENGTH: Final = 24  # of every array; each session's number of workers and size of a group divide it
-BIG: Final = LENGTH * 8192  # above what one worker moves alone in a collective
-STUCK_S: Final = 60.0  # a thread that nobody lets go ends by itself
+LENGTH: Final = 24  # of every array; divisible by each session's number of workers and group size
+BIG: Final = LENGTH * 8192  # too big for one worker to move alone in a collective
+STUCK_S: Final = 60.0  # a trapped thread that is not released ends by itself
 
 _numbers = itertools.count(1)
 _NAME = re.compile(r"chaos (\d+)$")
 
 
 class Escape(BaseException):
-    """What ``except Exception`` does not catch."""
+    """An exception that ``except Exception`` does not catch."""
 
 
 class Mute(Exception):
-    """An exception whose words raise."""
+    """An exception whose `str` and `repr` raise."""
 
     def __str__(self) -> str:
         raise ZeroDivisionError("no words")
@@ -47,7 +47,7 @@ class Mute(Exception):
 
 @dataclass(frozen=True)
 class Frozen(Exception):
-    """An exception that nothing can be assigned to."""
+    """An exception whose attributes cannot be assigned."""
 
     text: str
 
@@ -68,14 +68,14 @@ WAYS: Final[dict[str, Callable[[str], BaseException]]] = {
 
 
 def marked(way: str, number: int, worker: int) -> BaseException:
-    """An error that tells which fault made it, and on which worker (-1: on the controller)."""
+    """Make an error that records its fault and worker (-1: the controller)."""
     error = WAYS[way](f"provoked by fault {number} on worker {worker}")
     vars(error)["chaos"] = (number, worker)
     return error
 
 
 def mark_of(error: BaseException | None) -> tuple[int, int] | None:
-    """(number of the fault, worker) of a provoked error, or of what caused it."""
+    """Return (number of the fault, worker) of a provoked error, or of its cause."""
     while error is not None:
         found: tuple[int, int] | None = vars(error).get("chaos")
         if found is not None:
@@ -85,39 +85,39 @@ def mark_of(error: BaseException | None) -> tuple[int, int] | None:
 
 
 def number_in(command: str) -> int | None:
-    """The number of the fault that a command, in a failure's words, belongs to."""
+    """Return the number of the fault that a command belongs to, from the command's text."""
     found = _NAME.search(command)
     return int(found[1]) if found else None
 
 
 def begin(salt: int, length: int = LENGTH) -> Array:
-    """An array of this worker's own."""
+    """Make this worker's own array."""
     return own_array(disco.worker().id, salt, length)
 
 
 def own_array(worker: int, salt: int, length: int = LENGTH) -> Array:
-    """What `begin` gives on `worker`."""
+    """Predict what `begin` returns on `worker`."""
     return (np.arange(length, dtype=np.int64) + 31 * worker + salt) % PRIME
 
 
 def summed(rows: Array, size: int) -> Array:
-    """What an allreduce in groups of `size` workers gives: row w is worker w's array."""
+    """Predict an allreduce in groups of `size` workers; row w is worker w's array."""
     sums = rows.reshape(-1, size, rows.shape[1]).sum(axis=1, keepdims=True) % PRIME
     return np.broadcast_to(sums, (len(rows) // size, size, rows.shape[1])).reshape(rows.shape)
 
 
 @dataclass
 class Fault:
-    """Fails on `victims` at `point` of a collective, as a function or in a cell.
+    """Makes `victims` fail at `point` of a collective, in a function or in a cell.
 
     Attributes:
         point: ``"before"``, ``"inside"`` or ``"after"`` the collective; ``""`` for faults of other kinds.
         way: what is raised, a key of `WAYS`.
         victims: the workers that raise it.
-        in_group: which collective.
-        allowed: worker -> class of the errors that it makes without a mark of ours.
-        caught: workers that went into `trap`.
-        number, disco_name: what its command and its errors carry.
+        in_group: whether the collective is within groups.
+        allowed: worker -> class of the errors that it may have without our mark.
+        caught: workers that entered `trap`.
+        number, disco_name: carried by its errors and its command.
     """
 
     point: str = ""
@@ -135,7 +135,7 @@ class Fault:
         self.disco_name = f"chaos {self.number}"
 
     def __call__(self, salt: int) -> Array:
-        """The function; a cell does the same line by line."""
+        """Run as a function on a worker; a cell does the same line by line."""
         self.strike("before")
         x = self.operand(begin(salt))
         total = disco.worker().allreduce(x, in_group=self.in_group)
@@ -143,18 +143,18 @@ class Fault:
         return np.asarray(total) % PRIME
 
     def strike(self, point: str) -> None:
-        """Fail if this is the point and the calling worker a victim."""
+        """Raise if this is the fault's point and the calling worker is a victim."""
         me = disco.worker().id
         if point == self.point and me in self.victims:
             raise marked(self.way, self.number, me)
 
     def operand(self, x: Array) -> Any:
-        """`x`, or what fails while the collective reads it."""
+        """Return `x`, or an operand that fails while the collective reads it."""
         me = disco.worker().id
         return Unreadable(self, me) if self.point == "inside" and me in self.victims else x
 
     def trap(self) -> None:
-        """Hold the calling worker in C code until `open`; a worker walks into it once."""
+        """Hold the calling worker in C code until `open`."""
         ticket: SimpleQueue[None] = SimpleQueue()
         self._tickets.append(ticket)
         self.caught.append(disco.worker().id)
@@ -162,8 +162,8 @@ class Fault:
             ticket.get(timeout=STUCK_S)
 
     def open(self) -> None:
-        """Let everybody out of the trap, also those to come."""
-        self.opened = True  # before the tickets are read; `trap` writes and reads them the other way round
+        """Release all workers from the trap, and let later ones pass."""
+        self.opened = True  # before the tickets are read; `trap` accesses them in the opposite order
         for ticket in list(self._tickets):
             ticket.put(None)
 
@@ -172,7 +172,7 @@ class Fault:
 
 
 class Unreadable:
-    """An operand that fails while a collective makes an array of it."""
+    """An operand that fails while a collective converts it to an array."""
 
     def __init__(self, fault: Fault, worker: int) -> None:
         self._fault, self._worker = fault, worker
@@ -185,7 +185,7 @@ class Fragile:
     """An object that fails when it is copied, shown or dropped.
 
     Args:
-        fault: whose error it raises; on the controller, or on the fault's victims.
+        fault: whose error it raises, on the controller or on the fault's victims.
         stage: ``"copy here"``, ``"copy there"``, ``"show"`` or ``"drop"``.
     """
 
@@ -212,10 +212,10 @@ class Fragile:
 
 
 class Litter:
-    """Cyclic garbage: holds references, and runs Python code when the collector finds it.
+    """Cyclic garbage that holds references and runs Python code when it is collected.
 
     Args:
-        held: whatever goes with it, DRefs among others.
+        held: anything to keep alive with it, such as DRefs.
         finalize: called by the finalizer, in whichever thread collects it.
     """
 

@@ -1,4 +1,4 @@
-"""Harm: errors that a client provokes on workers, and the check that the right ones come."""
+"""Harm: errors that a client provokes on workers, and the check that the right ones are raised."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Acts = tuple[tuple[int, Callable[[], None]], ...]
 
-# What the function of a `Fault` does, line by line; the underscore keeps these names out of the registers.
+# What a `Fault` does as a function, line by line; names with an underscore are not registers.
 STRIKING = """\
 _fault = faults[{number}]
 _x = np.arange({length}, dtype=np.int64) + 31 * worker_id + {salt}
@@ -44,19 +44,19 @@ MISMATCHES = {
 
 
 class Harm(Load):
-    """A client that also provokes faults; `calls_in_finalizers`: whether garbage may call a session."""
+    """A client that also provokes faults; `calls_in_finalizers`: whether finalizers may call a session."""
 
     calls_in_finalizers = True
 
     def harm(self) -> None:
-        """One act that provokes something."""
+        """Perform one act that provokes a fault."""
         self.aim()
         acts = self.harms()
         (act,) = self.dice.choices([act for _, act in acts], [weight for weight, _ in acts])
         act()
 
     def harms(self) -> Acts:
-        """What it may do, with weights."""
+        """Return the possible acts with their weights."""
         return (
             (20, self.strike_call),
             (20, self.strike_cell),
@@ -72,25 +72,25 @@ class Harm(Load):
     # --- parts of every provocation --------------------------------------------------------------------
 
     def arm(self, point: str = "", *, in_group: bool = True, **allowed: Any) -> Fault:
-        """A fault on one, some or all workers."""
+        """Arm a fault on one, some or all workers."""
         count = self.dice.choice((1, 1, self.dice.randint(1, self.target.workers), self.target.workers))
         victims = frozenset(self.dice.sample(self.everybody, count))
         way = self.dice.choice(list(WAYS))
         return self.target.arm(Fault(point, way, victims, in_group=in_group, **allowed), self.life)
 
     def cell_of(self, fault: Fault, source: str, **names: object) -> Cell:
-        """A cell whose name carries the fault."""
+        """Compile a cell whose label carries the fault's number."""
         code = source.format(number=fault.number, prime=PRIME, length=LENGTH, **names)
         return compile_cell(code, label=fault.disco_name)
 
     def provoked(self, kind: str, since: float) -> None:
-        """The error of a fault is here."""
+        """Record that the error of a fault has arrived."""
         self.tally.fault(kind, time.monotonic() - since)
 
     def must_fail(
         self, kind: str, fault: Fault, source: str, certain: frozenset[int], **names: object
     ) -> None:
-        """Run a cell that fails for certain on some workers."""
+        """Run a cell that is certain to fail on some workers."""
         since = time.monotonic()
         cell = self.cell_of(fault, source, **names)
         _, error = self.attempt(kind, lambda: self.session.run(cell), cell=True)
@@ -98,7 +98,7 @@ class Harm(Load):
         self.check(kind, error, certain)
 
     def check(self, kind: str, error: BaseException | None, certain: frozenset[int]) -> CellResult | None:
-        """Whether the cell failed where it had to; the result that its error carries."""
+        """Check that the cell failed where it had to; return the result that its error carries."""
         result: CellResult | None = getattr(error, "result", None)
         spared = certain.difference(() if result is None else result.errors)
         if spared and (error is None or isinstance(error, disco.WorkerError)):
@@ -109,7 +109,7 @@ class Harm(Load):
     # --- errors of user code ---------------------------------------------------------------------------
 
     def _striking(self) -> tuple[Fault, int, frozenset[int], Any]:
-        """(fault, salt, who fails for certain, what the others have)."""
+        """Return (fault, salt, workers certain to fail, expected values)."""
         point = self.dice.choice(("before", "inside", "after"))
         fault, salt = self.arm(point, in_group=self.dice.random() < 0.5), self.dice.randrange(PRIME)
         certain = fault.victims
@@ -119,7 +119,7 @@ class Harm(Load):
         return fault, salt, certain, summed(rows, self.target.size(in_group=fault.in_group))
 
     def strike_call(self) -> None:
-        """A function that raises before, in or after a collective, and a call that needs it."""
+        """Call a function that raises before, in or after a collective, and another that needs its result."""
         fault, salt, certain, expected = self._striking()
         since = time.monotonic()
         ref, error = self.attempt("a failing call", lambda: self.session.call_packed(fault, salt))
@@ -134,7 +134,7 @@ class Harm(Load):
                 self.provoked(f"error {fault.point} a collective", since)
 
     def strike_cell(self) -> None:
-        """The same as a cell, perhaps one that awaits."""
+        """Do the same as a cell, sometimes one that awaits."""
         fault, salt, certain, expected = self._striking()
         pause = PAUSE if self.dice.random() < 0.3 else ""
         cell, kind = (
@@ -152,14 +152,14 @@ class Harm(Load):
                     self.compare("a value beside a failure", value, expected[worker])
 
     def recursion(self) -> None:
-        """A function without end."""
+        """Run a function that recurses without end."""
         fault = self.arm(allowed=dict.fromkeys(self.everybody, RecursionError))
         self.must_fail("recursion", fault, "def _f(): return _f()\n_f()", frozenset(self.everybody))
 
     # --- errors of communication -----------------------------------------------------------------------
 
     def mismatch(self) -> None:
-        """One worker calls another collective than the others."""
+        """Make one worker call another collective than the others."""
         if self.target.workers == 1:
             return
         fault = self.arm(allowed=dict.fromkeys(self.everybody, PlaneMismatch))
@@ -168,7 +168,7 @@ class Harm(Load):
         self.must_fail("mismatch", fault, source, frozenset(self.everybody), victim=victim)
 
     def leave(self) -> None:
-        """A worker that does not come to a collective."""
+        """Make one worker skip a collective."""
         in_group, victim = self.dice.random() < 0.5, self.dice.choice(self.everybody)
         others = self.target.beside([victim], in_group=in_group) - {victim}
         fault = self.arm(allowed=dict.fromkeys(others, PlaneAborted))
@@ -176,7 +176,7 @@ class Harm(Load):
         self.must_fail("worker that leaves", fault, code, others, victim=victim, in_group=in_group)
 
     def unread(self) -> None:
-        """A message that nobody takes; its sender may find that out itself."""
+        """Send a message that is never received; its sender may detect that itself."""
         sender, victim = self.dice.choice(self.everybody), self.dice.choice(self.everybody)
         fault = self.arm(allowed={victim: PlaneMismatch})
         fault.allowed.setdefault(sender, PlaneAborted)
@@ -185,7 +185,7 @@ class Harm(Load):
         self.must_fail("unread message", fault, code, frozenset([victim]), sender=sender, victim=victim)
 
     def circle(self) -> None:
-        """All workers wait for a message of the next one."""
+        """Make every worker wait for a message from the next one."""
         fault = self.arm(allowed=dict.fromkeys(self.everybody, PlaneMismatch))
         code = "recv((worker_id + 1) % num_workers)"
         self.must_fail("circle", fault, code, frozenset(self.everybody))
@@ -193,7 +193,7 @@ class Harm(Load):
     # --- objects that fail -----------------------------------------------------------------------------
 
     def fragile(self) -> None:
-        """An object that fails when it is copied here or there, fetched, shown or dropped."""
+        """Use an object that fails when it is copied here or there, fetched, shown or dropped."""
         stage = self.dice.choice(("copy here", "copy there", "fetch", "show", "drop"))
         fault = self.arm()
         since = time.monotonic()
@@ -225,14 +225,14 @@ class Harm(Load):
         elif stage == "show":
             name = self.new_name()
             _, error = self.attempt("bind", lambda: self.session.__setitem__(name, ref))
-            # Where the reference has no value, because of an interrupt, the name is not bound.
+            # If the reference has no value, because of an interrupt, the name is not bound.
             fault.allowed = dict.fromkeys(self.everybody, NameError)
             if error is None:
                 self.must_fail("object: show", fault, name, fault.victims)
                 self.attempt("del", lambda: self.session.__delitem__(name), UnknownName)
 
     def litter(self) -> None:
-        """Cyclic garbage with references in it, whose finalizer does something; any thread may collect it."""
+        """Create cyclic garbage with references and a finalizer; any thread may collect it."""
         session, fault = self.session, self.arm()
         held = self.target.drop(self.dice) if len(self.target.pool) > 1 else None
 
@@ -240,7 +240,7 @@ class Harm(Load):
             try:
                 session.call_packed(nothing)
             except disco.DiscoError:
-                return  # closed meanwhile, or called while this thread sends a command: an error, no deadlock
+                return  # the session was closed, or this thread is sending a command: an error, no deadlock
 
         def fail() -> None:
             raise marked(fault.way, fault.number, -1)

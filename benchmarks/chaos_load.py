@@ -1,4 +1,4 @@
-"""Load: what clients ask of sessions when nobody harms them."""
+"""Load: what clients ask of sessions when nothing harms them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from disco_magic.errors import UnknownName
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FEW = 12  # references that a session should have
+FEW = 12  # references that a session's pool should have at least
 
 
 def mix(x: Array, y: Array, factor: int) -> Array:
-    """Two operands and a number."""
+    """Combine two operands and a number."""
     return (x * factor + y) % PRIME
 
 
 def wrap(x: Array) -> Array:
-    """Back below the prime."""
+    """Reduce modulo the prime."""
     return x % PRIME
 
 
 def ring(x: Array) -> Array:
-    """Hand it to the next worker, take the one of the previous."""
+    """Send `x` to the next worker and receive the previous one's."""
     me = disco.worker()
     me.send(x, (me.id + 1) % me.num_workers)
     got: Array = me.recv((me.id - 1) % me.num_workers)
@@ -38,14 +38,14 @@ def ring(x: Array) -> Array:
 
 
 def nothing() -> None:
-    """What bursts call."""
+    """Do nothing; called by bursts."""
 
 
 class Load(Client):
-    """Acts that go well unless somebody else does harm."""
+    """Acts that succeed unless another client does harm."""
 
     def act(self) -> None:
-        """One act that should go well."""
+        """Perform one act that should succeed."""
         self.aim()
         acts: tuple[tuple[int, Callable[[], None]], ...] = (
             (10, self.begin),
@@ -78,13 +78,13 @@ class Load(Client):
     # --- arrays ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A new array from nothing; seldom a big one."""
+        """Make a new array; rarely a big one."""
         salt, length = self.dice.randrange(PRIME), BIG if self.dice.random() < 0.02 else LENGTH
         expected = np.stack([own_array(w, salt, length) for w in self.everybody])
         self.held("begin", expected, lambda: self.session.call_packed(begin, salt, length))
 
     def call(self) -> None:
-        """Registers and a number as operands."""
+        """Call with registers and a number as operands."""
         x, y, factor = self.one(), self.one(), self.dice.randrange(PRIME)
         if x is None or y is None or x.expected.shape != y.expected.shape:
             return
@@ -94,7 +94,7 @@ class Load(Client):
         )
 
     def chain(self) -> None:
-        """Calls that need each other, and a look at the last one."""
+        """Make calls that each need the one before, and read the last one's result."""
         held = self.one()
         for _ in range(self.dice.randrange(2, 12)):
             if held is None:
@@ -109,7 +109,7 @@ class Load(Client):
         return self.held("chain", expected, make, x.failed)
 
     def burst(self) -> None:
-        """Many calls, results dropped at once, later, or in another thread."""
+        """Make many calls, whose results are dropped at once, later, or in another thread."""
         kept = []
         for _ in range(self.dice.randrange(100)):
             ref, error = self.attempt("burst", lambda: self.session.call_packed(nothing))
@@ -120,7 +120,7 @@ class Load(Client):
         self.throw_away(kept)
 
     def allreduce(self) -> None:
-        """Sum inside the groups or over all."""
+        """Sum inside the groups or over all workers."""
         x, in_group = self.one(), self.dice.random() < 0.5
         if x is None:
             return
@@ -130,7 +130,7 @@ class Load(Client):
         self.held("allreduce", expected, make, failed)
 
     def alltoall(self) -> None:
-        """Exchange parts inside the groups or over all."""
+        """Exchange parts inside the groups or between all workers."""
         x, in_group = self.one(), self.dice.random() < 0.5
         if x is None:
             return
@@ -141,7 +141,7 @@ class Load(Client):
         self.held("alltoall", expected, make, self.target.beside(x.failed, in_group=in_group))
 
     def broadcast(self) -> None:
-        """The first worker's array to its group or to all."""
+        """Copy the first worker's array to its group or to all."""
         x, in_group = self.whole(), self.dice.random() < 0.5
         if x is None:
             return
@@ -152,14 +152,14 @@ class Load(Client):
         )
 
     def ring(self) -> None:
-        """A message from everybody to the next one."""
+        """Send a message from every worker to the next one."""
         x = self.whole()
         if x is not None:
             expected = np.roll(x.expected, 1, axis=0)
             self.held("ring", expected, lambda: self.session.call_packed(ring, x.ref))
 
     def look(self, held: Held | None = None) -> None:
-        """Fetch from one worker or all and compare."""
+        """Fetch from one worker or all, and compare."""
         held = held or self.one()
         if held is None:
             return
@@ -175,7 +175,7 @@ class Load(Client):
             self.throw_away(self.target.drop(self.dice, held))
 
     def copy(self) -> None:
-        """A host array to worker 0, from there to all, and back."""
+        """Copy a host array to worker 0, from there to all workers, and back."""
         host = own_array(0, self.dice.randrange(PRIME))
         there, error = self.attempt("copy_to_worker_0", lambda: self.session.copy_to_worker_0(host))
         if error is not None:
@@ -188,7 +188,7 @@ class Load(Client):
             self.compare("copy_from_worker_0", host, wanted)
 
     def scatter(self) -> None:
-        """A row for every worker, and all of them back on worker 0."""
+        """Scatter a row to every worker, and gather all of them on worker 0."""
         rows = np.stack([own_array(w, self.dice.randrange(PRIME)) for w in self.everybody])
         held = self.held("scatter", rows, lambda: self.session.scatter(rows, in_group=False))
         if held is None:
@@ -200,7 +200,7 @@ class Load(Client):
             self.fetch("gather", whole, 0, rows.ravel())
 
     def replace_value(self) -> None:
-        """Set a register on one worker, and read it there."""
+        """Set a register on one worker, and read it back."""
         worker, number = self.dice.choice(self.everybody), self.dice.randrange(PRIME)
         ref, error = self.attempt("begin", lambda: self.session.call_packed(begin, 1))
         if error is None:
@@ -209,7 +209,7 @@ class Load(Client):
             self.fetch("a value that was set", ref, worker, number)
 
     def some_workers(self) -> None:
-        """A call that only some workers are sent."""
+        """Make a call on only some workers."""
         chosen = self.dice.sample(self.everybody, self.dice.randrange(1, self.target.workers + 1))
         salt = self.dice.randrange(PRIME)
         ref, error = self.attempt("call", lambda: self.session.call_packed(begin, salt, workers=chosen))
@@ -219,7 +219,7 @@ class Load(Client):
     # --- cells and names -------------------------------------------------------------------------------
 
     def cell(self) -> None:
-        """A cell that binds a name, looks at it, and its end."""
+        """Run a cell that binds a name, then read its result and the name."""
         number, name, n = self.dice.randrange(PRIME), self.register, self.target.workers
         wait = "import asyncio as _asyncio\nawait _asyncio.sleep(0)\n" if self.dice.random() < 0.3 else ""
         code = f"{wait}{name} = allreduce(worker_id + {number}, in_group=False)\n{name} + worker_id"
@@ -237,7 +237,7 @@ class Load(Client):
             self.attempt("del", lambda: self.session.__delitem__(name))
 
     def cell_nowait(self) -> None:
-        """A cell that runs while other things are sent."""
+        """Run a cell while other commands are sent."""
         number = self.dice.randrange(PRIME)
         pending, error = self.attempt("run_nowait", lambda: self.session.run_nowait(f"worker_id + {number}"))
         if error is not None:
@@ -251,11 +251,11 @@ class Load(Client):
             self.compare("values of a cell", values, [number + w for w in self.everybody])
 
     def orphan(self) -> None:
-        """A cell whose handle is dropped while it runs."""
+        """Drop a cell's handle while the cell runs."""
         self.attempt("run_nowait", lambda: self.session.run_nowait("allreduce(1)"))
 
     def name(self) -> None:
-        """A reference gets a name, and is read by it."""
+        """Bind a name to a reference, and read it by that name."""
         held, name = self.whole(), self.new_name()
         if held is None:
             return
@@ -265,13 +265,13 @@ class Load(Client):
         if error is None:
             worker = self.dice.choice(self.everybody)
             self.fetch("a name that was bound", ref, worker, held.expected[worker])
-            # Not bound at all if its reference had no value anywhere.
+            # Unknown if the reference had no value on any worker.
             self.attempt("del", lambda: self.session.__delitem__(name), UnknownName)
 
     # --- looks and waits -------------------------------------------------------------------------------
 
     def pictures(self) -> None:
-        """Tables and numbers, which wait for nobody."""
+        """Make the tables and numbers that wait for no worker."""
         session, held = self.session, self.one()
         self.attempt("registers", lambda: str(session.registers(numbered=True)))
         self.attempt("stats", lambda: str(session.stats()))
@@ -281,12 +281,12 @@ class Load(Client):
             self.attempt("info", lambda: str(held.ref.info()))
 
     def sync(self) -> None:
-        """Wait for everybody, or for one."""
+        """Wait for all workers, or for one."""
         worker = self.dice.choice(self.everybody)
         self.attempt("sync_all", self.session.sync_all)
         self.attempt("sync_worker", lambda: self.session.sync_worker(worker))
         self.attempt("flush", self.session.flush)
 
     def collect(self) -> None:
-        """Collect garbage here: its finalizers run in this thread."""
+        """Collect garbage here, so that its finalizers run in this thread."""
         gc.collect(self.dice.randrange(3))

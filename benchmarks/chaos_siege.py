@@ -1,4 +1,4 @@
-"""Harm from outside: cells that are stopped, threads that stick, waits that time out, sessions that end."""
+"""Harm from outside: stopped cells, stuck threads, waits that time out, sessions that end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from benchmarks.chaos_harm import Acts
     from disco_magic.session.pending import PendingCell
 
-PATIENCE_S = 5.0  # for workers to come where a fault wants them, unless they were interrupted before
+PATIENCE_S = 5.0  # for workers to get where a fault wants them; interrupted ones may never
 
-# What a cell does without end once it has said that it runs.
+# Endless cells, which first note that they run.
 HERE = "faults[{number}].caught.append(worker_id)\n"
 LOOP = "_n = 0\nwhile True:\n    _n += 1\n"
 ASYNC = "import asyncio as _asyncio\n"
@@ -33,7 +33,7 @@ ENDLESS = {
     + "def _f():\n    while True: _g()\n_g = int\ntry:\n    _f()\nfinally:\n    _h = sorted('clean')",
 }
 
-# Where an interrupt does not end a cell; {victim}: one worker.
+# Cells that an interrupt does not end; {victim}: one worker.
 SWALLOWS = """\
 def _spin():
     while not faults[{number}].opened:
@@ -53,10 +53,10 @@ STICKING = {
 
 
 class Siege(Harm):
-    """A client that does everything."""
+    """A client that can do everything."""
 
     def harms(self) -> Acts:
-        """What it may do, with weights."""
+        """Return the possible acts with their weights."""
         return (
             *super().harms(),
             (10, self.cancel),
@@ -71,7 +71,7 @@ class Siege(Harm):
     # --- stopping --------------------------------------------------------------------------------------
 
     def gathered(self, fault: Fault, pending: PendingCell, count: int) -> None:
-        """Wait until so many workers came to the fault, or the cell is over."""
+        """Wait until `count` workers have reached the fault, or the cell is over."""
         pause = threading.Event()
         deadline = time.monotonic() + PATIENCE_S
         while len(fault.caught) < count and not pending.done() and time.monotonic() < deadline:
@@ -79,7 +79,7 @@ class Siege(Harm):
 
     def _start(self, kind: str, fault: Fault, source: str, **names: object) -> PendingCell | None:
         cell = self.cell_of(fault, source, **names)
-        # A SIGINT on the way from `run_nowait` to here must not lose the only handle of an endless cell.
+        # A SIGINT between `run_nowait` and here must not lose the only handle of an endless cell.
         kept: list[PendingCell] = []
         self.attempt(kind, lambda: kept.append(self.session.run_nowait(cell)))
         return kept[0] if kept else None
@@ -87,7 +87,7 @@ class Siege(Harm):
     def _cancelled(self, kind: str, pending: PendingCell, certain: frozenset[int]) -> None:
         since = time.monotonic()
         _, error = self.attempt(kind, pending.cancel)
-        if isinstance(error, KeyboardInterrupt):  # perhaps before anything was done
+        if isinstance(error, KeyboardInterrupt):  # perhaps before `cancel` did anything
             self.attempt(kind, pending.cancel)
         self.provoked(kind, since)
         self.stopped(pending.workers, pending.seq)
@@ -96,7 +96,7 @@ class Siege(Harm):
             self.check(kind, error, certain)
 
     def cancel(self) -> None:
-        """A cell without end, cancelled when it runs or before."""
+        """Cancel an endless cell, while it runs or before."""
         kind, fault = self.dice.choice(list(ENDLESS)), self.arm()
         source = ENDLESS["loop" if self.target.workers == 1 and kind == "message" else kind]
         pending = self._start("an endless cell", fault, source)
@@ -108,7 +108,7 @@ class Siege(Harm):
         self._cancelled(f"cancel: {kind}", pending, frozenset(self.everybody))
 
     def stick(self) -> None:
-        """Threads that an interrupt does not end: they are replaced, and end when they are let go."""
+        """Make threads ignore interrupts: they are replaced, and end when they are released."""
         kind, fault = self.dice.choice(list(STICKING)), self.arm()
         victim = self.dice.choice(self.everybody)
         pending = self._start("a sticking cell", fault, STICKING[kind], victim=victim)
@@ -130,7 +130,7 @@ class Siege(Harm):
             self.attempt("wait", pending.wait)
 
     def interrupt(self) -> None:
-        """Stop whatever some or all workers do."""
+        """Interrupt whatever some or all workers do."""
         chosen = None
         if self.dice.random() < 0.3:
             chosen = self.dice.sample(self.everybody, self.dice.randint(1, self.target.workers))
@@ -140,7 +140,7 @@ class Siege(Harm):
         self.stopped(chosen)
 
     def time_out_cell(self) -> None:
-        """A cell that may not take as long as it does."""
+        """Run an endless cell with a timeout."""
         fault, timeout = self.arm(), self.dice.choice((0.0, 0.01, 0.05))
         cell = self.cell_of(fault, ENDLESS[self.dice.choice(("loop", "awaits", "collectives"))])
         since = time.monotonic()
@@ -153,7 +153,7 @@ class Siege(Harm):
             self.tally.note_wrong(f"a cell without end ended on {self.target.name}")
 
     def time_out_wait(self) -> None:
-        """A wait that may take no time."""
+        """Wait with almost no time."""
         held = self.one()
         since = time.monotonic()
         self.attempt("sync_all with a timeout", lambda: self.session.sync_all(0.0), SyncTimeout)
@@ -164,11 +164,11 @@ class Siege(Harm):
     # --- ends ------------------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        """A new life of the same session, whatever it does."""
+        """Restart the session, whatever it is doing."""
         self._turned("restart", self.session.restart)
 
     def replace(self) -> None:
-        """Shut the session down while it is busy; another one takes its place."""
+        """Shut the session down while it is busy, and start another in its place."""
         timeout = self.dice.choice((0.0, 0.01, 0.2))
         self._turned("shutdown while busy", lambda: self.target.replace(timeout))
 

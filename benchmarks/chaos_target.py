@@ -1,4 +1,4 @@
-"""A session under fire, the model of what it must hold, and the reasons an error of it may have."""
+"""A session under test, the model of what it must hold, and what may explain its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Held:
     """A reference and what it must hold.
 
     Attributes:
-        life: of the session it belongs to.
+        life: the session's life that it belongs to.
         expected: row w is worker w's array.
         failed: workers that must have no value.
     """
@@ -41,7 +41,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Seen:
-    """An error that came, to be explained when the episode is over and all reasons are known."""
+    """An error that was raised, to be explained after the episode, when all reasons are known."""
 
     what: str
     failures: dict[int, Failure]
@@ -53,10 +53,10 @@ class Target:
     """One session and its model; safe from several threads.
 
     Attributes:
-        session: the one of now.
-        life: even while the session is open, odd while it is restarted or replaced.
+        session: the current one.
+        life: even while the session is open, odd while it is being restarted or replaced.
         pool: references of this life.
-        faults: by number; what is on its way to explain errors.
+        faults: by number; those that may explain errors.
     """
 
     workers: int
@@ -70,7 +70,7 @@ class Target:
     _armed: dict[int, int] = field(default_factory=dict)  # number of a fault -> life
     _stopped: dict[int, list[float]] = field(
         default_factory=dict
-    )  # life -> per worker, through which command
+    )  # life -> for each worker, the last command that may have been interrupted
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _turning: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,16 +92,16 @@ class Target:
         return f"session {self.session.id} ({self.workers} workers{groups})"
 
     def size(self, *, in_group: bool) -> int:
-        """Members of a communicator."""
+        """Return how many workers a collective has."""
         return self.workers // self.groups if in_group else self.workers
 
     def beside(self, workers: Iterable[int], *, in_group: bool) -> frozenset[int]:
-        """Everybody who needs one of `workers` in a collective."""
+        """Return all workers that need one of `workers` in a collective."""
         size = self.size(in_group=in_group)
         return frozenset(w // size * size + rank for w in workers for rank in range(size))
 
     def whereabouts(self) -> str:
-        """What the session says its workers are doing."""
+        """Return what the session says its workers are doing."""
         try:
             return f"{self.session!r}\n{self.session.doctor()}"
         except disco.SessionClosed as closed:
@@ -110,18 +110,18 @@ class Target:
     # --- references ------------------------------------------------------------------------------------
 
     def keep(self, held: Held) -> None:
-        """Into the pool, if the session was not restarted meanwhile."""
+        """Add a reference to the pool, unless the session was restarted meanwhile."""
         with self._lock:
             if held.life == self.life:
                 self.pool.append(held)
 
     def pick(self, dice: random.Random) -> Held | None:
-        """One of the pool, if there is any."""
+        """Return a random reference of the pool, if there is one."""
         with self._lock:
             return dice.choice(self.pool) if self.pool else None
 
     def drop(self, dice: random.Random, held: Held | None = None) -> Held | None:
-        """Take one out of the pool, whichever if none is named."""
+        """Take a reference out of the pool, a random one if none is named."""
         with self._lock:
             if held is not None:
                 self.pool[:] = [each for each in self.pool if each is not held]
@@ -131,7 +131,7 @@ class Target:
     # --- lives -----------------------------------------------------------------------------------------
 
     def turn(self, session: disco.ThreadedSession, act: Callable[[], object]) -> bool:
-        """End this life of `session` with `act` and begin another; False if somebody else was faster."""
+        """End this life of `session` with `act` and begin another; False if another thread was faster."""
         if not self._turning.acquire(blocking=False):
             return False
         try:
@@ -154,31 +154,31 @@ class Target:
         self.session = self._new()
 
     def has_turned_since(self, life: int) -> bool:
-        """Whether it was closed at some moment since `life` was read."""
+        """Whether it was closed at any time since `life` was read."""
         return life % 2 == 1 or life != self.life
 
     # --- errors ----------------------------------------------------------------------------------------
 
     def arm(self, fault: Fault, life: int) -> Fault:
-        """Let cells find a fault, and errors be explained by it."""
+        """Make a fault available to cells, and as an explanation of errors."""
         self._armed[fault.number] = life
         self.faults[fault.number] = fault
         return fault
 
     def stopped(self, life: int, workers: Iterable[int], through: float) -> None:
-        """What was sent to `workers` up to command `through` since `life` may have been interrupted."""
+        """Note that commands to `workers` up to `through`, since `life`, may have been interrupted."""
         for each in range(life, self.life + 1):
             marks = self._stopped.setdefault(each, [0.0] * self.workers)
             for worker in workers:
                 marks[worker] = max(marks[worker], through)
 
     def note(self, what: str, error: disco.WorkerError, life: int) -> None:
-        """An error came from an operation that began in `life`."""
-        began = life - life % 2  # while it is turned, errors of the life that ends still come
+        """Record an error of an operation that began in `life`."""
+        began = life - life % 2  # during a restart, errors of the ending life are still raised
         self._seen.append(Seen(what, error.failures, range(began, self.life + 1)))
 
     def judge(self) -> None:
-        """Explain all errors of an episode, by what was provoked in it; nobody uses the session meanwhile."""
+        """Explain all errors of an episode by its faults; called while no other thread uses the session."""
         seen, self._seen = self._seen, []
         for each in seen:
             consequences = [is_consequence(failure) for failure in each.failures.values()]
@@ -197,7 +197,7 @@ class Target:
             del self._armed[number], self.faults[number]
 
     def explains(self, failure: Failure, lives: range) -> bool:
-        """Whether something that was provoked accounts for a failure: its class, its worker, its command."""
+        """Whether a provoked fault accounts for a failure: its class, its worker, its command."""
         error, worker = failure.exception, failure.worker
         mark = mark_of(error)
         if mark is not None:
@@ -212,7 +212,7 @@ class Target:
             if origin is not None:
                 return origin.seq <= failure.seq and self.explains(origin, lives)
             return len(lives) > 1 or "without receiving" in str(error)
-        # A name that was bound to a reference without a value is not bound; nobody may have harmed it else.
+        # A name bound to a reference without a value stays unbound; only an interrupt can cause that.
         harmed = any(through for life in lives for through in self._through(life))
         return isinstance(error, UnknownName) and failure.command.startswith("read register") and harmed
 

@@ -1,4 +1,4 @@
-"""What came of it all: what was counted, what was wrong, and a watchdog that declares a hang."""
+"""The tally of a run, of what was counted and what was wrong, and a watchdog that declares hangs."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _LOOK_S = 0.5
 
 @dataclass
 class Tally:
-    """The account of a run; every method may be called from any thread.
+    """The counts of a run; every method may be called from any thread.
 
     Attributes:
-        operations, values: calls of a session that were made; values that came and were as predicted.
+        operations, values: calls made on sessions; values received that were as predicted.
         faults: kind -> how many were provoked.
         worst_s: kind -> the longest time from a fault to its error, seconds.
-        errors: class -> failures of workers that were seen, and explained.
-        swallowed: exceptions that struck in a finalizer, where Python can only print them.
-        wrong, lost, hangs: what should not be, in words.
+        errors: class -> failures of workers that were seen and explained.
+        swallowed: exceptions raised in a finalizer, where Python can only print them.
+        wrong, lost, hangs: what must not happen, in words.
         unsaid: those of them that could not be printed when they were noted.
     """
 
@@ -51,32 +51,32 @@ class Tally:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def operation(self) -> None:
-        """A session was asked for something."""
+        """Count an operation on a session."""
         with self._lock:
             self.operations += 1
 
     def value(self) -> None:
-        """A value came and was as predicted."""
+        """Count a value that was as predicted."""
         with self._lock:
             self.values += 1
 
     def fault(self, kind: str, elapsed_s: float) -> None:
-        """A fault was provoked; its error came `elapsed_s` later."""
+        """Count a provoked fault whose error came after `elapsed_s`."""
         with self._lock:
             self.faults[kind] += 1
             self.worst_s[kind] = max(elapsed_s, self.worst_s.get(kind, 0.0))
 
     def note_wrong(self, what: str) -> None:
-        """Something is not as predicted; said at once."""
+        """Record and print something that is not as predicted."""
         self._note(self.wrong, "wrong", what)
 
     def note_lost(self, what: str) -> None:
-        """A session cannot go on; said at once."""
+        """Record and print a session that cannot go on."""
         self._note(self.lost, "lost", what)
 
     def _note(self, found: list[str], kind: str, what: str) -> None:
-        found.append(what)  # a list's append is atomic; a lock here would meet the finalizers' hook
-        with suppress(RecursionError):  # it may be noted where there is no room for a print: see `unsaid`
+        found.append(what)  # appending to a list is atomic; a lock could deadlock in the finalizers' hook
+        with suppress(RecursionError):  # there may be too little stack left to print: see `unsaid`
             print(f"{kind}: {what}", flush=True)
             return
         self.unsaid.append(f"{kind}: {what}")
@@ -88,9 +88,9 @@ class Tally:
 
 
 class Operation:
-    """What one thread does, since when; while one inside it runs that one counts, and then it begins anew.
+    """What a thread is doing, and since when; a nested operation counts instead, then this one starts anew.
 
-    Written out: `contextlib.contextmanager` assigns to the exceptions that pass, which some refuse.
+    Not a `contextlib.contextmanager`: that assigns to exceptions passing through, which some refuse.
     """
 
     def __init__(self, running: dict[int, tuple[float, str]], what: str) -> None:
@@ -113,10 +113,10 @@ class Watchdog(threading.Thread):
     """Ends the process with status 1 when an operation takes longer than `limit_s` seconds.
 
     Args:
-        limit_s: the longest that anything may take.
+        limit_s: the longest that any operation may take.
         tally: where the hang is noted.
-        targets: the sessions that are asked where they are.
-        report: prints the table, as far as it has come.
+        targets: the sessions, which are asked what they are doing.
+        report: prints the table with the results so far.
     """
 
     def __init__(
@@ -129,17 +129,17 @@ class Watchdog(threading.Thread):
         self._over = threading.Event()
 
     def operation(self, what: str) -> Operation:
-        """Watch what the calling thread does inside."""
+        """Watch what the calling thread does within the context."""
         return Operation(self._running, what)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._over.set()
         self.join()
         faulthandler.cancel_dump_traceback_later()
 
     def run(self) -> None:
-        """Look twice a second; a process whose threads cannot run at all is ended by faulthandler."""
+        """Check twice a second; if no thread of the process can run, faulthandler ends it."""
         while not self._over.wait(_LOOK_S):
             faulthandler.dump_traceback_later(4 * self._limit_s, exit=True)
             now = time.monotonic()
@@ -159,7 +159,7 @@ class Watchdog(threading.Thread):
 
 
 def watch_the_interpreter(tally: Tally) -> None:
-    """Note what ends a thread, and what a finalizer raises; both would only be printed."""
+    """Record exceptions that end threads or are raised by finalizers; Python would only print them."""
 
     def of_thread(args: threading.ExceptHookArgs) -> None:
         name = args.thread.name if args.thread is not None else "?"
@@ -169,10 +169,10 @@ def watch_the_interpreter(tally: Tally) -> None:
     def of_finalizer(args: sys.UnraisableHookArgs) -> None:
         error = args.exc_value
         interrupted = isinstance(error, WorkerInterrupt | KeyboardInterrupt)
-        # An event loop that an interrupt struck while it was made or closed closes itself, as far as it goes.
+        # An event loop interrupted while being made or closed can only partly close itself.
         name = getattr(args.object, "__qualname__", "")
         half_made = name == "BaseEventLoop.__del__"
-        # The collector calls it wherever it runs, at the bottom of a recursion without end, too.
+        # The collector may run it anywhere, even at the bottom of an endless recursion.
         too_deep = isinstance(error, RecursionError) and name == "Litter.__del__"
         if mark_of(error) is not None or interrupted or half_made or too_deep:
             tally.swallowed += 1

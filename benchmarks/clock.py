@@ -1,4 +1,4 @@
-"""The clock every side uses: the same loop, the same warm-up, the same arithmetic for us and for peers."""
+"""The clock that every side uses: the same loop, warm-up and arithmetic for us and for peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Effort:
     Attributes:
         workers: number of workers, 4 in the targets.
         repeat: samples per measurement and round.
-        quick: a fifth of the operations per sample; for a look, not for the record.
+        quick: a fifth of the operations per sample; for a glance, not for the record.
     """
 
     workers: int = 4
@@ -27,12 +27,12 @@ class Effort:
     quick: bool = False
 
     def count(self, full: int) -> int:
-        """Operations per sample where a full run makes `full`."""
+        """Return the operations per sample, given those of a full run."""
         return max(1, full // 5) if self.quick else full
 
 
 def nothing() -> None:
-    """The step that is left out."""
+    """Do nothing; the default for optional steps."""
 
 
 def batches(
@@ -44,7 +44,7 @@ def batches(
     inside: Callable[[], object] = nothing,
     after: Callable[[], object] = nothing,
 ) -> list[float]:
-    """Seconds per `step`, one figure per batch of `count` steps; the first batch is warm-up and dropped.
+    """Return the seconds per `step` of each batch of `count` steps; the first batch is warm-up and dropped.
 
     Every batch is ``before; [step * count; inside]; after`` with the clock running inside the brackets. The
     garbage collector stays on, as it does for users. The loop itself costs about 20 ns per step.
@@ -62,7 +62,7 @@ def batches(
 
 
 def repeat_call(call: Callable[[], object], count: int) -> Callable[[], object]:
-    """`call`, `count` times in a row."""
+    """Return a function that calls `call` `count` times."""
     if count == 1:
         return call
 
@@ -74,7 +74,7 @@ def repeat_call(call: Callable[[], object], count: int) -> Callable[[], object]:
 
 
 def spans(barrier: Callable[[], object], call: Callable[[], object], repeat: int) -> list[Span]:
-    """One worker's start and end of each `call`, all workers released by `barrier` first; warm-up dropped."""
+    """Time each `call` on one worker, after a `barrier` of all workers; the first is warm-up and dropped."""
     taken = []
     for _ in range(repeat + 1):
         barrier()
@@ -85,10 +85,10 @@ def spans(barrier: Callable[[], object], call: Callable[[], object], repeat: int
 
 
 def widths(per_worker: Sequence[Sequence[Span]], count: int = 1) -> list[float]:
-    """Seconds from the first worker's start to the last worker's end, per repeat, divided by `count`.
+    """Return the seconds from the first worker's start to the last one's end, per repeat, divided by `count`.
 
-    `perf_counter` is one clock for all processes of a machine (CLOCK_MONOTONIC), so that this holds for
-    threads and for MPI ranks alike.
+    `perf_counter` is one clock for all processes of a machine (CLOCK_MONOTONIC), so this holds for threads
+    and MPI ranks alike.
     """
     return [
         (max(end for _, end in together) - min(start for start, _ in together)) / count

@@ -1,4 +1,4 @@
-"""Control plane, ours, between threads: calls, waits, reads, start, import.
+"""Measures our control plane between threads: calls, waits, reads, start, import.
 
 ``python -m benchmarks.control EFFORT``
 """
@@ -142,7 +142,7 @@ SHELL = "from benchmarks.shell import shell\nip = shell()"
 
 @cache
 def session(workers: int) -> ThreadedSession:
-    """One session per number of workers for the whole process, as the peer has it."""
+    """Return the process's only session with that number of workers, as the peer does."""
     import disco_magic
 
     disco_magic.register_func("bench.noop", noop, override=True)
@@ -151,21 +151,21 @@ def session(workers: int) -> ThreadedSession:
 
 
 def call(effort: Effort, workers: int) -> list[float]:
-    """`count` calls, results dropped, then one sync: seconds per call."""
+    """Time `count` calls with results dropped, then one sync: seconds per call."""
     here = session(workers)
     function = here.get_global_func("bench.noop")
     return batches(function, effort.count(8000 // workers), effort.repeat, inside=here.sync_all)
 
 
 def enqueue_dropped(effort: Effort) -> list[float]:
-    """The calls alone, results dropped at once."""
+    """Time the calls alone, results dropped at once."""
     here = session(effort.workers)
     function = here.get_global_func("bench.noop")
     return batches(function, 1000, effort.repeat, after=here.sync_all)
 
 
 def enqueue_kept(effort: Effort) -> list[float]:
-    """The calls alone, results kept until the clock has stopped."""
+    """Time the calls alone, results kept until the clock has stopped."""
     here, kept = session(effort.workers), []
     function = here.get_global_func("bench.noop")
 
@@ -178,7 +178,7 @@ def enqueue_kept(effort: Effort) -> list[float]:
 
 
 def round_trip(effort: Effort, workers: int) -> list[float]:
-    """One call, one sync of all workers."""
+    """Time one call and one sync of all workers."""
     here = session(workers)
     function = here.get_global_func("bench.noop")
 
@@ -190,7 +190,7 @@ def round_trip(effort: Effort, workers: int) -> list[float]:
 
 
 def debug_get(effort: Effort) -> list[float]:
-    """The int in worker 1's register; all workers idle."""
+    """Read the int in worker 1's register, all workers idle."""
     here = session(effort.workers)
     register = here.get_global_func("bench.seven")()
     here.sync_all()
@@ -200,13 +200,13 @@ def debug_get(effort: Effort) -> list[float]:
 
 
 def call_and_get(effort: Effort) -> list[float]:
-    """One call, and its value on worker 1."""
+    """Time one call and reading its value on worker 1."""
     seven = session(effort.workers).get_global_func("bench.seven")
     return batches(lambda: seven().debug_get_from_remote(1), effort.count(300), effort.repeat)
 
 
 def start(effort: Effort) -> list[float]:
-    """A new session and its first sync; it is shut down after the clock has stopped."""
+    """Time starting a session and its first sync; it is shut down after the clock has stopped."""
     from disco_magic import ThreadedSession
 
     made: list[ThreadedSession] = []
@@ -219,13 +219,13 @@ def start(effort: Effort) -> list[float]:
 
 
 def fresh(effort: Effort, timed: str, prepare: str = "") -> list[float]:
-    """Seconds that `timed` takes in a fresh interpreter after `prepare`."""
+    """Return the seconds that `timed` takes in a fresh interpreter after `prepare`."""
     program = TIMED.format(prepare=prepare, timed=timed)
     return [in_interpreter(program) for _ in range(effort.count(5) + 1)][1:]
 
 
 def in_interpreter(program: str) -> float:
-    """The figure that `program` prints."""
+    """Run `program` in a fresh interpreter and return the number it prints."""
     run = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     if run.returncode:
         raise RuntimeError(last_line(run.stderr))

@@ -1,4 +1,4 @@
-"""Data plane, ours: collectives between thread workers and copies to and from worker 0, 64 MiB of float32.
+"""Measures our data plane: collectives between threads, copies to and from worker 0; 64 MiB of float32.
 
 ``python -m benchmarks.data EFFORT``
 """
@@ -106,14 +106,14 @@ ROWS = (
 
 @cache
 def session(workers: int) -> ThreadedSession:
-    """One session for the whole process."""
+    """Return the process's only session."""
     from disco_magic import ThreadedSession
 
     return ThreadedSession(workers)
 
 
 def expect(result: Any, value: float) -> None:
-    """A collective must have done its work: `value` at both ends of `result`."""
+    """Check that a collective has done its work: `value` at both ends of `result`."""
     if result[0] != value or result[-1] != value:
         raise RuntimeError(f"expected {value} everywhere, got {result[0]} ... {result[-1]}")
 
@@ -121,7 +121,7 @@ def expect(result: Any, value: float) -> None:
 def together(
     effort: Effort, prepare: Callable[[Any], Callable[[], Any]], expected: float = 1, count: int = 1
 ) -> list[float]:
-    """Every worker makes the call that ``prepare(worker)`` gives it; first start to last end."""
+    """Time, on every worker, the call that ``prepare(worker)`` returns; from first start to last end."""
     import disco_magic
 
     def work() -> list[Span]:
@@ -135,39 +135,39 @@ def together(
 
 
 def summing(effort: Effort, prepare: Callable[[Any], Callable[[], Any]], full_count: int = 1) -> list[float]:
-    """`together` for a sum of ones over all workers."""
+    """Time, as `together`, a sum of ones over all workers."""
     return together(effort, prepare, effort.workers, effort.count(full_count))
 
 
 def allreduce(me: Any) -> Callable[[], Any]:
-    """Sum of 64 MiB into an array that exists."""
+    """Prepare a sum of 64 MiB into an existing array."""
     return partial(me.allreduce, array(), out=array())
 
 
 def allreduce_fresh(me: Any) -> Callable[[], Any]:
-    """Sum of 64 MiB."""
+    """Prepare a sum of 64 MiB into a new array."""
     return partial(me.allreduce, array())
 
 
 def allreduce_small(me: Any) -> Callable[[], Any]:
-    """Sum of 8 bytes into an array that exists."""
+    """Prepare a sum of 8 bytes into an existing array."""
     return partial(me.allreduce, np.ones(2, "float32"), out=np.zeros(2, "float32"))
 
 
 def broadcast(me: Any) -> Callable[[], Any]:
-    """64 MiB from worker 0 into arrays that exist; the root's own array is its result, as in MPI."""
+    """Prepare a broadcast of 64 MiB into existing arrays; the root's own array is its result, as in MPI."""
     x = array() * (me.id == 0)
     return partial(me.broadcast, x if me.id == 0 else None, out=x)
 
 
 def allgather(me: Any) -> Callable[[], Any]:
-    """Everybody's part into a whole that exists."""
+    """Prepare an allgather of every worker's part into an existing array."""
     part = np.ones(NBYTES // 4 // me.num_workers, "float32")
     return partial(me.allgather, part, out=np.zeros(part.size * me.num_workers, "float32"))
 
 
 def copy(effort: Effort, direction: str) -> list[float]:
-    """64 MiB between the notebook and worker 0, into an array that exists."""
+    """Time copying 64 MiB between the notebook and worker 0, into an existing array."""
     here, host, back = session(effort.workers), array(), array() * 0
     remote = here.copy_to_worker_0(host)
     here.copy_from_worker_0(back, remote)

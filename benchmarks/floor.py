@@ -1,4 +1,4 @@
-"""Floors: what the bare machinery costs, so that a figure can be read as a multiple of what is possible.
+"""Floors: what the bare machinery costs, so that a figure can be read as a multiple of the minimum.
 
 ``python -m benchmarks.floor EFFORT control|data|growth``
 """
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 NBYTES = 64 * 2**20
 SMALL_COUNT = 500
-"""Small collectives in a row."""
+"""How many small collectives run in a row."""
 
 
 def noop() -> None:
-    """The function all sides call on their workers."""
+    """Do nothing; all sides call this function on their workers."""
 
 
 class BareWorkers:
-    """N threads, each executing what comes out of a queue of its own: no registers, no errors, no lock."""
+    """N threads, each executing what comes out of its own queue: no registers, no errors, no lock."""
 
     def __init__(self, workers: int) -> None:
         self.done: SimpleQueue[int] = SimpleQueue()
@@ -40,12 +40,12 @@ class BareWorkers:
 
     @staticmethod
     def work(lane: SimpleQueue[Callable[[], object] | None]) -> None:
-        """Execute until None comes."""
+        """Execute functions until None comes."""
         while (function := lane.get()) is not None:
             function()
 
     def call(self, function: Callable[[], object] = noop) -> None:
-        """Hand `function` to every worker."""
+        """Send `function` to every worker."""
         for lane in self.lanes:
             lane.put(function)
 
@@ -56,7 +56,7 @@ class BareWorkers:
             self.done.get()
 
     def call_and_sync(self) -> None:
-        """One call, one wait."""
+        """Make one call and wait for it."""
         self.call()
         self.sync()
 
@@ -69,7 +69,7 @@ class BareWorkers:
 
 
 def with_bare_workers(workers: int, measure: Callable[[BareWorkers], list[float]]) -> list[float]:
-    """`measure` on workers that are ended afterwards."""
+    """Run `measure` on workers that are ended afterwards."""
     bare = BareWorkers(workers)
     try:
         return measure(bare)
@@ -78,26 +78,26 @@ def with_bare_workers(workers: int, measure: Callable[[BareWorkers], list[float]
 
 
 def call(effort: Effort, workers: int) -> list[float]:
-    """`count` calls, then one sync: seconds per call."""
+    """Time `count` calls, then one sync: seconds per call."""
     count = effort.count(4000)
     return with_bare_workers(workers, lambda bare: batches(bare.call, count, effort.repeat, inside=bare.sync))
 
 
 def enqueue(effort: Effort) -> list[float]:
-    """The calls alone."""
+    """Time the calls alone."""
     return with_bare_workers(
         effort.workers, lambda bare: batches(bare.call, 1000, effort.repeat, after=bare.sync)
     )
 
 
 def round_trip(effort: Effort, workers: int) -> list[float]:
-    """One call, one sync."""
+    """Time one call and one sync."""
     count = effort.count(1000 // workers)
     return with_bare_workers(workers, lambda bare: batches(bare.call_and_sync, count, effort.repeat))
 
 
 def get(effort: Effort) -> list[float]:
-    """One thread hands a number back."""
+    """Time a number's way back from one thread."""
 
     def ask(bare: BareWorkers) -> None:
         bare.lanes[0].put(partial(bare.done.put, 7))
@@ -109,7 +109,7 @@ def get(effort: Effort) -> list[float]:
 
 
 class BareMeeting:
-    """N threads wait for each other at locks of their own: who comes last opens those of the others."""
+    """N threads that wait for each other, each at its own lock: the last to arrive releases the others'."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -117,7 +117,7 @@ class BareMeeting:
         self.parked: list[threading.Lock] = []
 
     def join(self, gate: threading.Lock) -> None:
-        """Return when all have come; `gate` is held."""
+        """Return when all have arrived; `gate` is already held."""
         with self.lock:
             last = len(self.parked) == self.size - 1
             if last:
@@ -132,7 +132,7 @@ class BareMeeting:
 
 
 def meet(effort: Effort, count: int) -> list[float]:
-    """`count` meetings in a row: seconds per meeting, from the first thread's start to the last one's end."""
+    """Time `count` meetings in a row: seconds per meeting, from the first start to the last end."""
     count = effort.count(count)
     meeting = BareMeeting(effort.workers)
     taken: list[list[Span]] = [[] for _ in range(effort.workers)]
@@ -148,7 +148,7 @@ def meet(effort: Effort, count: int) -> list[float]:
 
 
 def in_threads(work: Callable[[int], None], count: int) -> None:
-    """``work(i)`` in a thread of its own for every i below `count`, until all have ended."""
+    """Run ``work(i)`` in its own thread for every i below `count`; return when all have ended."""
     threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
@@ -157,7 +157,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
 
 
 def threads_copying(effort: Effort, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[float]:
-    """One thread per target, all copying at once: seconds until the last one is done."""
+    """Copy with one thread per target, all at once: seconds until the last one is done."""
     barrier = threading.Barrier(len(targets))
     taken: list[list[Span]] = [[] for _ in targets]
 
@@ -169,29 +169,29 @@ def threads_copying(effort: Effort, sources: list[np.ndarray], targets: list[np.
 
 
 def array() -> np.ndarray:
-    """64 MiB of float32, every page of it in memory."""
+    """Make 64 MiB of float32, every page of it in memory."""
     return np.ones(NBYTES // 4, "float32")
 
 
 def copy_all(effort: Effort) -> list[float]:
-    """As many threads as workers, each copying 64 MiB of its own: 2 * n * 64 MiB of memory traffic."""
+    """Copy 64 MiB in as many threads as there are workers: 2 * n * 64 MiB of memory traffic."""
     n = effort.workers
     return threads_copying(effort, [array() for _ in range(n)], [array() for _ in range(n)])
 
 
 def copy_rest(effort: Effort) -> list[float]:
-    """n-1 threads, each copying the same 64 MiB: what a broadcast cannot do without."""
+    """Copy the same 64 MiB in n-1 threads: the least that a broadcast must do."""
     n = max(effort.workers - 1, 1)
     return threads_copying(effort, [array()] * n, [array() for _ in range(n)])
 
 
 def copy_once(effort: Effort) -> list[float]:
-    """One thread copies 64 MiB."""
+    """Copy 64 MiB in one thread."""
     return threads_copying(effort, [array()], [array()])
 
 
 def bandwidth() -> float:
-    """Memory traffic in bytes per second with four copying threads: reads and writes both counted."""
+    """Measure memory traffic in bytes per second with four copying threads, reads and writes both counted."""
     samples = sorted(copy_all(Effort(workers=4, repeat=5)))
     return 2 * 4 * NBYTES / samples[len(samples) // 2]
 

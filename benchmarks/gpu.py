@@ -1,8 +1,8 @@
-"""Everything that one GPU can show, by one command: ``python -m benchmarks.gpu``.
+"""Check and measure everything that one GPU can show: ``python -m benchmarks.gpu``.
 
-It needs numpy, cupy and pytest. First it checks (``tests/gpu``), then it measures, each part in a process of
-its own with a deadline: what hangs costs its own deadline and is reported. The order, and how long each part
-is expected to take on a GPU of a data centre beside 16 cores; together eight minutes:
+Needs numpy, cupy and pytest. It first checks (``tests/gpu``), then measures, each part in a process of its
+own with a deadline: a part that hangs costs only its own deadline and is reported. The order, and how long
+each part should take on a data-centre GPU with 16 cores; together eight minutes:
 
     checks   versions; if they fail, nothing more is tried            10 s
              NCCL with one rank, kernels, device plane with 1 to 4
@@ -16,18 +16,18 @@ is expected to take on a GPU of a data centre beside 16 cores; together eight mi
     tuning       chunks, buffers, threads of the staging buffers      30 s
     collectives  2, 4, 8 workers, three dtypes, 1 KiB to 1 GiB       100 s
     latency      8 bytes and 256 MiB, and where the time goes          5 s
-    nccl         one rank, beside cupy's own calls                    10 s
+    nccl         one rank, next to cupy's own calls                   10 s
     pair         the same with two ranks                              15 s
     waiting      how late a worker notices that the GPU is done       15 s
 
-``--only checks`` and ``--only measure`` share it between two commands. ``--budget`` seconds is for all of it;
-what is not begun by then is said so.
+``--only checks`` and ``--only measure`` split it between two commands. ``--budget`` is the seconds for all of
+it; parts that have not begun by then are reported as such.
 
 ``gpu.json`` (every sample), ``gpu.md`` and the logs go to ``--out``. The exit status is 1 if a check failed
-or a section did not come to its end, 2 if there is no GPU. A missed target does not change it.
+or a section did not finish, 2 if there is no GPU. A missed target does not change it.
 
-``--simulate`` runs all of it in small on a simulated GPU, to see that every line runs; that says nothing of
-GPUs and is not written among the results. With ``--quick`` it takes half a minute.
+``--simulate`` runs a small version of it on a simulated GPU, to see that every line runs; its figures say
+nothing about GPUs and are not stored among the results. With ``--quick`` it takes half a minute.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 DEADLINES_S = {"collectives": 240.0}
 DEADLINE_S = 120.0
-# What a quick rehearsal checks: compiling every kernel by a compiler for processors takes minutes.
+# What a quick rehearsal checks: compiling every kernel with a compiler for processors takes minutes.
 REHEARSED = ("versions", "kernels", "faults")
 
 
 def main() -> int:
-    """Check, measure, write, print."""
+    """Run the checks and measurements; write and print the results."""
     args = arguments()
     begin = monotonic()
     if args.simulate:
-        os.environ["DISCO_SIMULATED_GPU"] = "1"  # for the processes that are started
+        os.environ["DISCO_SIMULATED_GPU"] = "1"  # inherited by the child processes
     try:
         about = launch.about() | {
             "date": args.date,
@@ -91,7 +91,7 @@ def main() -> int:
     for section in (section for section in SECTIONS if section in wanted):
         deadline = min(DEADLINES_S.get(section, DEADLINE_S), left())
         launch.measure(section, told, folder, deadline, quick=args.quick)
-        report.write(folder, about, findings, told)  # also what there is so far
+        report.write(folder, about, findings, told)  # also keeps partial results
         progress(begin, section)
     report.write(folder, about, findings, told)
     print(f"\n{report.short(about, findings, told)}\n\nWritten to {folder}")
@@ -99,7 +99,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu",
         description=__doc__,
@@ -128,13 +128,13 @@ def arguments() -> argparse.Namespace:
 
 
 def chosen(only: Sequence[str] | None) -> set[str]:
-    """Which parts to run."""
+    """Return the parts to run."""
     wanted = set(only or ("checks", "measure"))
     return wanted | set(SECTIONS) if "measure" in wanted else wanted
 
 
 def folder_for(about: dict[str, Any]) -> Path:
-    """Where the results go if nobody says so."""
+    """Return where the results go without ``--out``."""
     if about["simulated"]:
         return Path(tempfile.mkdtemp(prefix="disco-gpu-rehearsal-"))
     name = re.sub(r"[^a-z0-9]+", "-", about["gpu"].lower()).strip("-")
@@ -142,7 +142,7 @@ def folder_for(about: dict[str, Any]) -> Path:
 
 
 def commit() -> str:
-    """What is checked out here; ``unknown`` where there is no git."""
+    """Return the commit checked out here; ``unknown`` without git."""
     try:
         done = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -153,7 +153,7 @@ def commit() -> str:
 
 
 def progress(begin: float, what: str) -> None:
-    """A line about what has ended."""
+    """Print a line when a part has ended."""
     print(f"{monotonic() - begin:6.0f} s  {what}", file=sys.stderr, flush=True)
 
 

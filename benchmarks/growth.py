@@ -1,4 +1,4 @@
-"""How costs grow with the number of workers and of live registers, ours.
+"""Measures how our costs grow with the number of workers and of live registers.
 
 ``python -m benchmarks.growth EFFORT``
 """
@@ -106,7 +106,7 @@ ROWS = (
 
 
 def derive(figures: Figures) -> None:
-    """Add the exponents to the figures, for every side that has the medians they need."""
+    """Add the exponents to the figures, for every side with the medians they need."""
     for tag in sorted({key.partition(":")[0] for key in figures.samples}):
         for name, counts in (("workers", WORKERS[2:]), ("registers", LIVE)):
             costs = [figures.samples.get(f"{tag}:{name}.{n}") for n in counts]
@@ -117,7 +117,7 @@ def derive(figures: Figures) -> None:
 
 
 def registers(effort: Effort, live: int) -> list[float]:
-    """Call and drop, with `live` other registers held."""
+    """Time calling and dropping with `live` other registers held."""
     here = session(effort.workers)
     function = here.get_global_func("bench.noop")
     held = [function() for _ in range(live)]
@@ -129,7 +129,7 @@ def registers(effort: Effort, live: int) -> list[float]:
 
 
 def get(effort: Effort, live: int) -> list[float]:
-    """The last of `live` registers from worker 1."""
+    """Time reading the last of `live` registers from worker 1."""
     here = session(effort.workers)
     function = here.get_global_func("bench.seven")
     held = [function() for _ in range(live)]
@@ -141,7 +141,7 @@ def get(effort: Effort, live: int) -> list[float]:
 
 
 def snapshot(effort: Effort) -> list[float]:
-    """A picture of many named registers."""
+    """Time a snapshot of many named registers."""
     from disco_magic import ThreadedSession
 
     with ThreadedSession(SNAPSHOT_WORKERS) as here:
@@ -150,13 +150,13 @@ def snapshot(effort: Effort) -> list[float]:
 
 
 def inspector(effort: Effort) -> list[float]:
-    """A refresh of the live table."""
+    """Time a refresh of the live table."""
     with inspected() as panel:
         return batches(panel.refresh, effort.count(10), effort.repeat)
 
 
 def inspector_bytes(_: Effort) -> list[float]:
-    """How much such a refresh sends."""
+    """Return how many bytes such a refresh sends."""
     import ipywidgets
 
     with inspected() as panel:
@@ -166,7 +166,7 @@ def inspector_bytes(_: Effort) -> list[float]:
 
 @contextmanager
 def inspected() -> Iterator[Any]:
-    """An inspector over the named registers, without a notebook around it."""
+    """Make an inspector of the named registers, without a notebook around it."""
     from disco_magic import ThreadedSession
     from disco_magic.notebook.inspector.panel import Inspector
     from disco_magic.notebook.inspector.refresher import Refresher
@@ -183,7 +183,7 @@ def inspected() -> Iterator[Any]:
 
 
 def fill(here: ThreadedSession) -> None:
-    """Name the registers, and check that the picture has them."""
+    """Bind the named registers, and check that the snapshot has them."""
     values = "np.random.default_rng(worker_id).normal(size=(64, 64)).astype('float32')"
     here.run(f"for i in range({SNAPSHOT_REGISTERS}): globals()[f'a{{i}}'] = {values}\ndel i")
     rows = here.registers().rows

@@ -1,16 +1,16 @@
-"""What a collective of workers with GPUs costs on the host in our own Python, without a GPU.
+"""Measures what a collective on GPUs costs on the host in our own Python code, without a GPU.
 
 ``python -m benchmarks.hollow [--workers 1 2 4] [--rounds 9]``
 
 Below the planes everything is hollow: streams, events and NCCL do nothing and take next to no time, arrays
-are an address and a shape. What is left is what we add to every call: reading arguments, checks, the meeting,
-what is kept of a call that is on its way. It says what a change of that costs or saves; what CUDA and NCCL
-take comes on top, and only a GPU tells that (`benchmarks.gpu`). The worker's verb, which records the call and
-shields it from interrupts, is not in it: each member calls the plane in a plain thread.
+are an address and a shape. What remains is what we add to every call: reading arguments, checks, the meeting,
+bookkeeping of calls in flight. This shows what a change to it costs or saves; the cost of CUDA and NCCL comes
+on top, and only a GPU shows that (`benchmarks.gpu`). The worker's verb, which records the call and shields it
+from interrupts, is not included: each member calls the plane in a plain thread.
 
-Nothing is computed, so that no result can be looked at: the tests of the planes do.
+Nothing is computed, so results cannot be checked here; the tests of the planes do that.
 
-In one process, several rounds of every row in turn; medians, and the quickest round.
+Runs in one process, several rounds of every row in turn; prints medians and the fastest round.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _nothing(*_: object, **__: object) -> int:
 
 
 class Array:
-    """What the planes ask of an array of cupy, as attributes: those of cupy are no slower."""
+    """Has, as attributes, what the planes read of an array of cupy; cupy's own are no slower."""
 
     __slots__ = (
         "__weakref__",
@@ -87,7 +87,7 @@ class Device:
 
 
 class Stream:
-    """Takes no work."""
+    """A stream that takes no work."""
 
     current = threading.local()
     done = True
@@ -96,7 +96,7 @@ class Stream:
         self.ptr = next(_streams) << 8
 
     def use(self) -> None:
-        """Be the thread's current one."""
+        """Become the thread's current stream."""
         Stream.current.stream = self
 
     def __enter__(self) -> None:
@@ -106,7 +106,7 @@ class Stream:
 
 
 class Event:
-    """Has always passed."""
+    """An event that has always passed."""
 
     ptr = 1
 
@@ -116,7 +116,7 @@ class Event:
 
 
 class Communicator:
-    """Of NCCL's, which has nothing to do."""
+    """A communicator of NCCL that has nothing to do."""
 
     def __init__(self, *_: object) -> None: ...
 
@@ -124,7 +124,7 @@ class Communicator:
 
 
 def hollow() -> Any:
-    """A module `cupy` that does nothing."""
+    """Make a module `cupy` that does nothing."""
     nccl = SimpleNamespace(
         available=True,
         NcclError=OSError,
@@ -143,7 +143,7 @@ def hollow() -> Any:
 
 
 def seconds(plane: Any, places: Sequence[GpuPlace], array: Callable[[Any, Any], Any]) -> float:
-    """Of one allreduce of 8 bytes, by the clock of worker 0: the median of tens."""
+    """Time one allreduce of 8 bytes on the clock of worker 0: the median of runs of ten."""
     members = tuple(range(len(places)))
     spans: list[float] = []
 
@@ -161,7 +161,7 @@ def seconds(plane: Any, places: Sequence[GpuPlace], array: Callable[[Any, Any], 
     with ThreadPoolExecutor(len(members)) as pool:
         for done in as_completed([pool.submit(work, worker) for worker in members]):
             if done.exception() is not None:
-                plane.close()  # the others would wait for it for ever
+                plane.close()  # the other members would wait for this one for ever
             done.result()
     return median(spans)
 

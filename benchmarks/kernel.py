@@ -1,4 +1,4 @@
-"""A real Jupyter kernel, driven as a front end drives it."""
+"""A real Jupyter kernel, used the way a front end uses it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Cell:
-    """One execution: when it was sent, what came back.
+    """One execution: when it was sent, and what came back.
 
     Attributes:
         seconds: from sending until both the reply and the idle status had arrived.
         status: ``ok`` or ``error``.
         text: everything printed.
-        nbytes: size of the contents of all messages of the cell on the display channel, as JSON.
+        nbytes: total size, as JSON, of the contents of the cell's messages on the display channel.
     """
 
     msg_id: str
@@ -35,7 +35,7 @@ class Cell:
     idle: bool = field(default=False, repr=False)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Account for one message of the display channel."""
+        """Process a message of the display channel."""
         content = message["content"]
         self.nbytes += len(json.dumps(content).encode())
         match message["msg_type"]:
@@ -50,7 +50,7 @@ class Cell:
 
 
 class Kernel:
-    """A Python kernel of the running environment; leaves nothing behind when the block ends."""
+    """A Python kernel of the current environment; leaves nothing behind when the block ends."""
 
     def __enter__(self) -> Self:
         from jupyter_client.manager import KernelManager
@@ -76,7 +76,7 @@ class Kernel:
         return Cell(self.client.execute(source, store_history=False), sent)
 
     def pump(self, cell: Cell, timeout_s: float) -> None:
-        """Take one message of the display channel into `cell`, if it belongs there."""
+        """Read one message of the display channel into `cell`, if it belongs to it."""
         message = self.client.get_iopub_msg(timeout=timeout_s)
         if message["parent_header"].get("msg_id") == cell.msg_id:
             cell.take(message)
@@ -105,7 +105,7 @@ class Kernel:
         return cell
 
     def wait_for(self, cell: Cell, token: str, times: int, timeout_s: float = 20) -> None:
-        """Return when `cell` has printed `token` so many times."""
+        """Return when `cell` has printed `token` that many times."""
         while cell.text.count(token) < times:
             try:
                 self.pump(cell, timeout_s)
@@ -113,9 +113,9 @@ class Kernel:
                 raise TimeoutError(f"{times} times {token!r} did not come: {cell.text[-300:]!r}") from None
 
     def interrupt(self, source: str, ready: int, *, timeout_s: float = 20) -> float:
-        """Run `source`, interrupt it once ``go`` was printed `ready` times: seconds until the reply.
+        """Run `source` and interrupt it once ``go`` was printed `ready` times: seconds until the reply.
 
-        The reply's status is not looked at: ipyparallel says ``ok``.
+        The reply's status is ignored: ipyparallel says ``ok``.
         """
         cell = self.send(source)
         self.wait_for(cell, "go", ready)
@@ -128,7 +128,7 @@ class Kernel:
         return seconds
 
     def control(self, timeout_s: float = 20) -> float:
-        """Seconds until a question on the control channel is answered."""
+        """Return the seconds until a request on the control channel is answered."""
         start = perf_counter()
         message = self.client.session.msg("kernel_info_request")
         self.client.control_channel.send(message)

@@ -1,10 +1,10 @@
-"""A command's life in pieces, ours: what the controller does, what each worker does, what is left.
+"""Measures one of our commands in pieces: the controller's part, each worker's part, and the rest.
 
 ``python -m benchmarks.life EFFORT``
 
-Every piece runs alone in one thread: the controller's half on queues that nobody reads or on none, the
-worker's half on a queue filled beforehand. What the whole takes beyond their sum is the price of threads: the
-interpreter lock that changes hands, and caches that do.
+Every piece runs alone in one thread: the controller's half on queues that are not read, or without queues,
+the worker's half on a queue filled beforehand. What the whole takes beyond their sum is the price of threads:
+handing over the GIL and the caches.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ ROWS = (
 
 
 def controller(effort: Effort, *, queues: int, kept: bool) -> list[float]:
-    """The controller's half on `queues` queues."""
+    """Time the controller's half with `queues` queues."""
     import disco_magic
     from disco_magic.testing.doubles import scripted_session
 
     disco_magic.register_func("bench.noop", noop, override=True)
     session, _ = scripted_session(max(queues, 1))
     function = session.get_global_func("bench.noop")
-    scripted = session._sends  # noqa: SLF001 - the piece under the knife
+    scripted = session._sends  # noqa: SLF001 - what is measured here
     results: list[Any] = []
     lanes: list[SimpleQueue[Message]] = []
 
@@ -102,12 +102,12 @@ def controller(effort: Effort, *, queues: int, kept: bool) -> list[float]:
 
 
 def keeper(function: DPackedFunc, results: list[Any]) -> Callable[[], object]:
-    """Calls and keeps what it gets."""
+    """Return a function that calls `function` and keeps the result."""
     return lambda: results.append(function())
 
 
 def worker(effort: Effort) -> list[float]:
-    """The worker's half: a thousand messages in a queue, then `serve`; seconds per message."""
+    """Time the worker's half: fill a queue with messages, then `serve`; seconds per message."""
     from disco_magic.core.messages import Stop
     from disco_magic.core.topology import Topology
     from disco_magic.planes.threads import ThreadPlane
@@ -132,12 +132,12 @@ def worker(effort: Effort) -> list[float]:
 
 
 def refuse(event: object) -> None:
-    """A plain call has nothing to tell."""
+    """Fail: a plain call has nothing to report."""
     raise RuntimeError(f"the worker said {event}")
 
 
 def queue(effort: Effort) -> list[float]:
-    """Taking messages out."""
+    """Time taking messages out of a queue."""
     lane: SimpleQueue[int] = SimpleQueue()
     count = effort.count(4000)
 
@@ -149,11 +149,11 @@ def queue(effort: Effort) -> list[float]:
 
 
 def derive(figures: Figures, workers: int) -> None:
-    """The rows that are made of others' medians."""
+    """Add the rows that are computed from others' medians."""
     middle = {key: median(samples) for key, samples in figures.samples.items()}
     needed = {f"ours:{key}" for key in ("controller.dropped", "controller.all", "worker.all", "call")}
     if not needed <= set(middle):
-        return  # one of them failed, and the table says so
+        return  # one of them failed; the table says so
     with_queues = middle["ours:controller.all"]
     whole = with_queues + workers * middle["ours:worker.all"]
     figures.samples["ours:controller.queues"] = [with_queues - middle["ours:controller.dropped"]]

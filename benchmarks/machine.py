@@ -1,4 +1,4 @@
-"""The machine and the versions a table belongs to."""
+"""Describes the machine and the versions that a table belongs to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKAGES = ("numpy", "ipython", "ipykernel", "apache-tvm", "mpi4py", "mpich", "i
 
 
 def describe() -> list[str]:
-    """Lines of text: when, where, with what; a second of listening, and the memory bandwidth."""
+    """Return lines that say when, where and with what; measures load for a second, and memory bandwidth."""
     busy = psutil.cpu_percent(interval=1.0)
     return [
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; the cores were {busy:.0f} % busy before.",
@@ -27,7 +27,7 @@ def describe() -> list[str]:
 
 
 def processor() -> str:
-    """The processor's name as Linux gives it."""
+    """Return the processor's name as Linux reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -35,7 +35,7 @@ def processor() -> str:
 
 
 def installed() -> list[str]:
-    """Names and versions of the packages that matter and are there."""
+    """Return names and versions of the relevant packages that are installed."""
     found = []
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""What a notebook's user waits for, ours: cells in IPython and through a real kernel, interrupts, failures.
+"""Measures what users of our notebooks wait for: cells in IPython and in a real kernel, interrupts, failures.
 
 ``python -m benchmarks.notebook EFFORT``
 """
@@ -155,7 +155,7 @@ ROWS = (
 
 
 def cell(effort: Effort, source: str, prints: int = 0) -> list[float]:
-    """A cell through this process's shell, with a session that runs."""
+    """Time a cell in this process's shell, with a session that is already running."""
     open_session(effort.workers)
     return samples(source, effort.count(100), prints=prints)
 
@@ -168,7 +168,7 @@ def open_session(workers: int) -> None:
 
 
 def push(effort: Effort) -> list[float]:
-    """64 MiB into a new register of worker 0, until it is there."""
+    """Time copying 64 MiB into a new register of worker 0, until it is there."""
     from disco_magic import ThreadedSession
 
     with ThreadedSession(effort.workers) as here:
@@ -184,7 +184,7 @@ def push(effort: Effort) -> list[float]:
 
 
 def pull(effort: Effort) -> list[float]:
-    """The value of such a register."""
+    """Time reading such a register's value."""
     from disco_magic import ThreadedSession
 
     with ThreadedSession(effort.workers) as here:
@@ -194,7 +194,7 @@ def pull(effort: Effort) -> list[float]:
 
 
 def failed(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
-    """A failure on one worker while the others wait for it."""
+    """Time a failure on one worker while the others wait for it."""
     taken = []
     for _ in range(effort.count(10)):
         cell = kernel.finish(kernel.send(f"{magic}\n{FAIL}"), 20)
@@ -205,7 +205,7 @@ def failed(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
 
 
 def start(effort: Effort) -> list[float]:
-    """Extension, session and first cell in a kernel that runs; a new kernel each time."""
+    """Time extension, session and first cell in a running kernel; a new kernel each time."""
     taken = []
     for _ in range(effort.count(3)):
         with Kernel() as kernel:
@@ -219,7 +219,7 @@ def start(effort: Effort) -> list[float]:
 
 
 def in_kernel(effort: Effort, measure: Callable[[Kernel, Effort, str], T], magic: str = "%%disco") -> T:
-    """`measure` in a kernel of its own with a running session."""
+    """Run `measure` in a kernel of its own with a running session."""
     with Kernel() as kernel:
         kernel.run(LOAD)
         kernel.run(f"%disco start -n {effort.workers}")

@@ -1,18 +1,18 @@
-"""Loading parameters: ours on thread workers, beside a plain read and a plain copy of the same bytes.
+"""Measures loading parameters on our thread workers, next to a plain read and copy of the same bytes.
 
 ``python -m benchmarks.parameters [--mib 256] [--workers 4] [--rounds 5]``
 
 A safetensors file and a TVM parameter folder with the same float32 tensors are written to a temporary folder.
-Every load happens in a process of its own, because memory that was freed before makes a second one faster:
+Every load happens in a process of its own, because memory freed by an earlier load makes the next one faster:
 the session starts, a file with one small tensor is loaded, so that everything is imported, then the clock.
-The files are in the page cache: what is measured is the loading, not the disk. Fresh memory is the larger
-part of it, and on a virtual machine that gets its memory from the host page by page, the part that varies:
-read a figure beside that of the plain copy, and repeat it.
+The files are in the page cache: the loading is measured, not the disk. Fresh memory is the larger part of it
+and, on a virtual machine that gets its memory from the host page by page, the part that varies: read a figure
+next to that of the plain copy, and repeat it.
 
-Memory is measured in a further process, because that slows a load down: `tracemalloc` sees every array that
+Memory is measured in another process, because that slows a load down: `tracemalloc` sees every array that
 NumPy allocates, in all threads. Its peak during the load, less what is held afterwards (all workers' parts),
 is what the workers together, and so worker 0, needed at some moment beyond their parts. The process's VmHWM
-would not tell: pages of a mapped file count there, which the kernel takes back whenever it likes.
+would mislead: it includes pages of a mapped file, which the kernel reclaims whenever it likes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SAFETENSORS, LISTING, BINARY = "model.safetensors", "tensor-cache.json", "params
 
 
 class Way(NamedTuple):
-    """A row: what it is, how often the file's bytes are delivered, and what runs between start and stop."""
+    """A row: its title, how often the file's bytes are delivered, and what runs while the clock does."""
 
     title: str
     copies: Callable[[int], int]
@@ -57,7 +57,7 @@ class Way(NamedTuple):
 
 
 def write_files(folder: Path, count: int, shape: tuple[int, int]) -> None:
-    """So many tensors in both formats."""
+    """Write `count` tensors in both formats."""
     nbytes = 4 * shape[0] * shape[1]
     spans = {f"param_{number}": (number * nbytes, (number + 1) * nbytes) for number in range(count)}
     header = {name: {"dtype": "F32", "shape": shape, "data_offsets": span} for name, span in spans.items()}
@@ -92,7 +92,7 @@ def write_files(folder: Path, count: int, shape: tuple[int, int]) -> None:
 
 
 def split(session: ThreadedSession, folder: Path, axis: int | None, verb: str) -> Callable[[], object]:
-    """A load of every tensor, split along an axis or not at all."""
+    """Prepare a load of every tensor, split along an axis or not at all."""
     from disco_magic.loader.plan import Shard
 
     plan = {} if axis is None else {"*": Shard(axis)}
@@ -104,7 +104,7 @@ def split(session: ThreadedSession, folder: Path, axis: int | None, verb: str) -
 def shard_loader(
     session: ThreadedSession, folder: Path, *, functions: Sequence[str] = ("rows",), check_md5: bool = False
 ) -> Callable[[], object]:
-    """Disco's way: worker 0 reads, functions cut, the parts are scattered; without one, a broadcast."""
+    """Prepare Disco's way: worker 0 reads, functions cut, parts are scattered; without any, a broadcast."""
     from disco_magic import register_func
 
     @register_func("benchmarks.rows", override=True)
@@ -136,12 +136,12 @@ def shard_loader(
 
 
 def plain_read(_: ThreadedSession, folder: Path) -> Callable[[], object]:
-    """One thread reads the file."""
+    """Prepare reading the file in one thread."""
     return partial(np.fromfile, folder / BINARY, np.uint8)
 
 
 def plain_copy(session: ThreadedSession, folder: Path, *, whole: bool = False) -> Callable[[], object]:
-    """As many threads as workers each copy their part of an array, or all of it, into fresh memory."""
+    """Prepare copying an array into fresh memory with a thread per worker, each its part or all of it."""
     source = np.fromfile(folder / BINARY, np.uint8)
     parts = [source] * session.num_workers if whole else np.split(source, session.num_workers)
 
@@ -158,12 +158,12 @@ def plain_copy(session: ThreadedSession, folder: Path, *, whole: bool = False) -
 
 
 def once(_: int) -> int:
-    """Every byte goes to one worker."""
+    """Return the number of deliveries if every byte goes to one worker."""
     return 1
 
 
 def everybody(workers: int) -> int:
-    """Every byte goes to every worker."""
+    """Return the number of deliveries if every byte goes to every worker."""
     return workers
 
 
@@ -190,18 +190,18 @@ WAYS = {
 
 
 def child(key: str, folder: Path, workers: int, *, traced: bool) -> None:
-    """Load one way and print what it took: seconds, or with `traced` bytes beyond the parts."""
+    """Load in one way and print what it took: seconds, or with `traced` bytes beyond the parts."""
     from disco_magic import ThreadedSession
 
     with ThreadedSession(workers) as session:
-        WAYS[key].make(session, folder / "small")()  # imports what there is to import
+        WAYS[key].make(session, folder / "small")()  # imports everything that a load needs
         load = WAYS[key].make(session, folder)
         session.sync_all()
         print((beyond if traced else seconds)(load))
 
 
 def seconds(load: Callable[[], object]) -> float:
-    """One load until all workers have their parts."""
+    """Time one load until all workers have their parts."""
     start = perf_counter()
     kept = load()
     taken = perf_counter() - start
@@ -210,7 +210,7 @@ def seconds(load: Callable[[], object]) -> float:
 
 
 def beyond(load: Callable[[], object]) -> float:
-    """Bytes that were allocated at the peak of a load beyond what it leaves."""
+    """Return the bytes allocated at the peak of a load beyond what it leaves."""
     tracemalloc.start()
     kept = load()
     held, peak = tracemalloc.get_traced_memory()
@@ -220,7 +220,7 @@ def beyond(load: Callable[[], object]) -> float:
 
 
 def launch(key: str, folder: Path, workers: int, *more: str) -> float:
-    """`child` in a fresh process."""
+    """Run `child` in a fresh process; return the number it prints."""
     words = ["--child", key, "--folder", str(folder), "--workers", str(workers), *more]
     command = [sys.executable, "-m", "benchmarks.parameters", *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
@@ -231,7 +231,7 @@ def launch(key: str, folder: Path, workers: int, *more: str) -> float:
 
 
 def compare(folder: Path, workers: int, rounds: int) -> list[tuple[str, ...]]:
-    """All ways in turn, round after round; the rows of the table."""
+    """Measure all ways in turn, round after round; return the rows of the table."""
     samples: dict[str, list[float]] = {key: [] for key in WAYS}
     for number in range(rounds):
         for key in WAYS:
@@ -249,7 +249,7 @@ def compare(folder: Path, workers: int, rounds: int) -> list[tuple[str, ...]]:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.parameters")
     parser.add_argument("--mib", type=int, default=256, help="size of either file, a multiple of 32")
     parser.add_argument("--workers", type=int, default=4, help="1, 2, 4, 8, ...")

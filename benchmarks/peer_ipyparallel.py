@@ -1,9 +1,9 @@
-"""ipyparallel: what a ``%%px`` cell costs in IPython and through a kernel.
+"""Measures ipyparallel: what a ``%%px`` cell costs in IPython and in a kernel.
 
 ``python -m benchmarks.peer_ipyparallel EFFORT``
 
-One cluster (controller and engines, about seven seconds to start) serves both halves: the shell of this
-process makes it, the kernel connects to it by its id.
+One cluster (controller and engines, about seven seconds to start) serves both halves: this process's shell
+starts it, the kernel connects to it by its id.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STARTED: list[float] = []
 
 @cache
 def client(workers: int) -> Any:
-    """A client of a running cluster, its view activated in this process's shell."""
+    """Return a client of a running cluster, its view activated in this process's shell."""
     shell()
     start = perf_counter()
     import ipyparallel as ipp
@@ -46,31 +46,31 @@ def client(workers: int) -> Any:
 
 
 def start(effort: Effort) -> list[float]:
-    """Import, cluster, and the first answer of every engine; one sample per round."""
+    """Time import, cluster start and every engine's first answer; one sample per round."""
     client(effort.workers)
     return STARTED
 
 
 def cell(effort: Effort, source: str, prints: int = 0) -> list[float]:
-    """A cell through this process's shell."""
+    """Time a cell in this process's shell."""
     client(effort.workers)
     return samples(source, effort.count(50), prints=prints)
 
 
 def push(effort: Effort) -> list[float]:
-    """64 MiB into engine 0's namespace, until it is there."""
+    """Time copying 64 MiB into engine 0's namespace, until it is there."""
     view, host = client(effort.workers)[0], array()
     return batches(partial(view.push, {"x": host}, block=True), 1, effort.repeat)
 
 
 def pull(effort: Effort) -> list[float]:
-    """The same array back."""
+    """Time copying the same array back."""
     view = client(effort.workers)[0]
     return batches(partial(view.pull, "x", block=True), 1, effort.repeat)
 
 
 def in_kernel(effort: Effort, measure: Callable[[Kernel, Effort, str], T]) -> T:
-    """`measure` with ``%%px`` in a kernel of its own that is connected to the cluster."""
+    """Run `measure` with ``%%px`` in a kernel of its own that is connected to the cluster."""
     client(effort.workers)
     with Kernel() as kernel:
         kernel.run(CONNECT)

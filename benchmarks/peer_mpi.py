@@ -1,4 +1,4 @@
-"""MPICH through mpi4py: the collectives of `data` with buffers that exist on both ends.
+"""Measures MPICH through mpi4py: the collectives of `data`, with existing buffers on both ends.
 
 ``mpiexec -n 4 python -m benchmarks.peer_mpi EFFORT``; rank 0 reports.
 """
@@ -23,13 +23,13 @@ WORLD = MPI.COMM_WORLD
 
 
 def together(call: Callable[[], object], repeat: int, count: int = 1) -> list[float]:
-    """Every rank makes the calls; rank 0 gets first start to last end."""
+    """Time calls of every rank, from first start to last end; only rank 0 gets the figures."""
     taken = WORLD.gather(spans(WORLD.Barrier, repeat_call(call, count), repeat), root=0)
     return widths(taken, count) if taken else []
 
 
 def allreduce(effort: Effort) -> list[float]:
-    """Sum of 64 MiB."""
+    """Time the sum of 64 MiB."""
     x, out = array(), array()
     samples = together(partial(WORLD.Allreduce, x, out, MPI.SUM), effort.repeat)
     expect(out, WORLD.size)
@@ -37,7 +37,7 @@ def allreduce(effort: Effort) -> list[float]:
 
 
 def allreduce_small(effort: Effort) -> list[float]:
-    """Sum of 8 bytes, again and again."""
+    """Time sums of 8 bytes in a row."""
     x, out = np.ones(2, "float32"), np.zeros(2, "float32")
     samples = together(partial(WORLD.Allreduce, x, out, MPI.SUM), effort.repeat, effort.count(SMALL_COUNT))
     expect(out, WORLD.size)
@@ -45,7 +45,7 @@ def allreduce_small(effort: Effort) -> list[float]:
 
 
 def broadcast(effort: Effort) -> list[float]:
-    """64 MiB from rank 0."""
+    """Time a broadcast of 64 MiB from rank 0."""
     x = array() * (WORLD.rank == 0)
     samples = together(partial(WORLD.Bcast, x, 0), effort.repeat)
     expect(x, 1)
@@ -53,7 +53,7 @@ def broadcast(effort: Effort) -> list[float]:
 
 
 def allgather(effort: Effort) -> list[float]:
-    """64 MiB in all: every rank gives its part and gets the whole."""
+    """Time an allgather of 64 MiB in all: every rank gives its part and gets the whole."""
     x = np.ones(NBYTES // 4 // WORLD.size, "float32")
     out = np.zeros(x.size * WORLD.size, "float32")
     samples = together(partial(WORLD.Allgather, x, out), effort.repeat)

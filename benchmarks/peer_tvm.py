@@ -1,4 +1,4 @@
-"""TVM Disco's ThreadedSession, measured in the way `control`, `data` and `growth` measure ours.
+"""Measures TVM Disco's ThreadedSession in the way `control`, `data` and `growth` measure ours.
 
 ``python -m benchmarks.peer_tvm EFFORT control|data|growth``
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @cache
 def disco() -> Any:
-    """The module ``tvm.runtime.disco``, with a no-op registered as ``bench.noop``.
+    """Import the module ``tvm.runtime.disco`` and register a no-op as ``bench.noop``.
 
     The wheel apache-tvm 0.27 sets it to None unless the libraries that hold Disco were loaded with global
     symbols between ``import tvm_ffi`` and ``import tvm``.
@@ -47,7 +47,7 @@ def disco() -> Any:
 
 
 class Session:
-    """A ThreadedSession that stays open as long as the process: shutting one down can abort it."""
+    """A ThreadedSession that stays open as long as the process, because shutting one down can abort it."""
 
     def __init__(self, workers: int) -> None:
         self.session = disco().ThreadedSession(workers)
@@ -61,7 +61,7 @@ class Session:
             self.session._sync_worker(worker)  # noqa: SLF001 - TVM's only way to wait for a worker other than 0
 
     def call_and_sync(self) -> None:
-        """One call, one wait for all."""
+        """Make one call and wait for all workers."""
         self.noop()
         self.sync()
 
@@ -70,7 +70,7 @@ session = cache(Session)
 
 
 def first_import(effort: Effort) -> list[float]:
-    """Import, in this fresh process; one sample per round."""
+    """Time the import, in this fresh process; one sample per round."""
     del effort
     start = perf_counter()
     disco()
@@ -78,19 +78,19 @@ def first_import(effort: Effort) -> list[float]:
 
 
 def call(effort: Effort, workers: int, function: str = "noop") -> list[float]:
-    """`count` calls, results dropped, then one sync: seconds per call."""
+    """Time `count` calls with results dropped, then one sync: seconds per call."""
     here = session(workers)
     return batches(getattr(here, function), effort.count(8000 // workers), effort.repeat, inside=here.sync)
 
 
 def enqueue_dropped(effort: Effort) -> list[float]:
-    """The calls alone, results dropped at once."""
+    """Time the calls alone, results dropped at once."""
     here = session(effort.workers)
     return batches(here.noop, 1000, effort.repeat, after=here.sync)
 
 
 def enqueue_kept(effort: Effort) -> list[float]:
-    """The calls alone, results kept until the clock has stopped."""
+    """Time the calls alone, results kept until the clock has stopped."""
     here, kept = session(effort.workers), []
 
     def drop() -> None:
@@ -102,12 +102,12 @@ def enqueue_kept(effort: Effort) -> list[float]:
 
 
 def round_trip(effort: Effort, workers: int) -> list[float]:
-    """One call, one sync of all workers."""
+    """Time one call and one sync of all workers."""
     return batches(session(workers).call_and_sync, effort.count(1000 // workers), effort.repeat)
 
 
 def debug_get(effort: Effort) -> list[float]:
-    """The int in worker 1's register; all workers idle."""
+    """Time reading the int in worker 1's register, all workers idle."""
     here = session(effort.workers)
     register = here.session.get_global_func("bench.seven")()
     here.sync()
@@ -117,13 +117,13 @@ def debug_get(effort: Effort) -> list[float]:
 
 
 def call_and_get(effort: Effort) -> list[float]:
-    """One call, and its value on worker 1."""
+    """Time one call and reading its value on worker 1."""
     seven = session(effort.workers).session.get_global_func("bench.seven")
     return batches(lambda: seven().debug_get_from_remote(1), effort.count(300), effort.repeat)
 
 
 def start(effort: Effort) -> list[float]:
-    """A new session and its first sync."""
+    """Time starting a session and its first sync."""
     disco()
     made = []
 
@@ -135,7 +135,7 @@ def start(effort: Effort) -> list[float]:
 
 
 def copy(effort: Effort, direction: str) -> list[float]:
-    """64 MiB between the controller and worker 0, into an array that exists, until worker 0 is done."""
+    """Time copying 64 MiB between controller and worker 0, into an existing array, until it is done."""
     here = session(effort.workers).session
     import tvm.runtime
 
@@ -150,7 +150,7 @@ def copy(effort: Effort, direction: str) -> list[float]:
 
 
 def registers(effort: Effort, live: int) -> list[float]:
-    """Call and drop, with `live` other registers held; dropping 100,000 is too slow for a quick run."""
+    """Time calling and dropping with `live` other registers held; dropping 100,000 is too slow if quick."""
     if effort.quick and live > 1000:
         return []
     here = session(effort.workers)
@@ -185,5 +185,5 @@ PARTS: dict[str, dict[str, Callable[[Effort], list[float]]]] = {
 
 if __name__ == "__main__":
     serve(PARTS[sys.argv[2]])
-    # Leave without finalizers: TVM's destructors of live sessions can abort a process that is done.
+    # Leave without finalizers: TVM's destructors of live sessions can abort a finished process.
     os._exit(0)

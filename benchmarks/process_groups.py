@@ -1,9 +1,9 @@
-"""`torch.distributed` on the workers of a session beside four processes with Gloo.
+"""Compares `torch.distributed` on the workers of a session with four processes that use Gloo.
 
 ``python -m benchmarks.process_groups``
 
-Both sides execute the same text, `PROGRAM`, each in processes of its own, in turn, for some rounds; PyTorch
-has one thread per rank. Needs PyTorch. A wrong result ends it.
+Both sides execute the same text, `PROGRAM`, each in processes of its own, in turn, for several rounds, with
+one thread of PyTorch per rank. Needs PyTorch. A wrong result ends it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if not right:
 
 
 def ours() -> dict[str, float]:
-    """Figures of the workers of a session."""
+    """Measure on the workers of a session."""
     import disco_magic as disco
 
     session = disco.ThreadedSession(RANKS)
@@ -80,14 +80,14 @@ def _rank(rank: int, meeting: str, answer: Any) -> None:
 
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=RANKS)
     names: dict[str, Any] = {}
-    exec(PROGRAM, names)  # noqa: S102 - the program
+    exec(PROGRAM, names)  # noqa: S102 - our own program
     if rank == 0:
         answer.put(names["figures"])
     dist.destroy_process_group()
 
 
 def gloo() -> dict[str, float]:
-    """Figures of processes."""
+    """Measure on processes with Gloo."""
     import tempfile
 
     spawn = multiprocessing.get_context("spawn")
@@ -104,7 +104,7 @@ def gloo() -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a table: medians over the rounds."""
+    """Measure, and print a table of medians over the rounds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(

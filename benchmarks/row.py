@@ -1,4 +1,4 @@
-"""One line of a table: what is compared with what, and what counts as met."""
+"""A row of a table: what is compared with what, and whether the target is met."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Bound:
     times: str = ""
 
     def value(self, figures: Figures) -> float | None:
-        """The bound as a figure; None if what it refers to was not measured."""
+        """Return the bound as a figure; None if what it refers to was not measured."""
         if not self.times:
             return self.limit
         samples = figures.samples.get(self.times)
         return self.limit * median(samples) if samples else None
 
     def text(self, unit: str, titles: Mapping[str, str]) -> str:
-        """The bound in words; `titles` has the names of sides by tag."""
+        """Return the bound in words; `titles` maps tags to names of sides."""
         if not self.times:
             return f"≤ {quantity(self.limit, unit)}"
         tag = self.times.partition(":")[0]
@@ -42,11 +42,11 @@ class Row:
     """A comparison.
 
     Attributes:
-        what: the operation, as the first column has it.
-        measured: a sentence that says what runs between start and stop of the clock.
+        what: the operation, as in the first column.
+        measured: a sentence that says what runs while the clock does.
         unit: key of `UNITS`.
         key: our measurement, without ``ours:``.
-        peer: a side's tag (its key is ours), or a whole key ``tag:measurement``.
+        peer: a side's tag (with our key), or a whole key ``tag:measurement``.
         floor: key of the floor.
         bounds: all must hold for the target to be met.
     """
@@ -61,16 +61,16 @@ class Row:
 
     @property
     def ours_key(self) -> str:
-        """Our figure's key."""
+        """The key of our figure."""
         return f"ours:{self.key}"
 
     @property
     def peer_key(self) -> str:
-        """The peer's figure's key; empty without a peer."""
+        """The key of the peer's figure; empty without a peer."""
         return self.peer if ":" in self.peer or not self.peer else f"{self.peer}:{self.key}"
 
     def ratio(self, figures: Figures) -> float | None:
-        """Peer's median divided by ours; None unless both were measured and have a unit."""
+        """Return the peer's median divided by ours; None unless both were measured and have a unit."""
         ours, peer = figures.samples.get(self.ours_key), figures.samples.get(self.peer_key)
         return median(peer) / median(ours) if ours and peer and self.unit else None
 
@@ -82,7 +82,7 @@ class Row:
 
 
 def quantity(value: float, unit: str) -> str:
-    """`value` with two or three digits and its unit."""
+    """Return `value` with two or three digits and its unit."""
     factor, name = UNITS[unit]
     scaled = value * factor
     if scaled == int(scaled):
@@ -93,7 +93,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def spread(samples: Sequence[float], unit: str) -> str:
-    """Median with the quartiles in brackets; with fewer than four samples, the extremes."""
+    """Return the median with the quartiles in brackets; with fewer than four samples, the extremes."""
     if len(samples) == 1:
         return quantity(samples[0], unit)
     low, high = (min(samples), max(samples))

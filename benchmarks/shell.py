@@ -1,4 +1,4 @@
-"""An IPython shell in this process, its output captured: what a cell costs before any kernel is involved."""
+"""An IPython shell in this process, with captured output: what a cell costs without any kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def shell() -> InteractiveShell:
-    """The one shell of the process, without history file and colours."""
+    """Return the process's only shell, without history file and colours."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -25,7 +25,7 @@ def shell() -> InteractiveShell:
 
 
 def run(source: str) -> tuple[float, str]:
-    """Seconds that ``run_cell(source)`` took, and what it printed; a cell that fails is an error here too."""
+    """Return the seconds that ``run_cell(source)`` took, and its output; an error in the cell is raised."""
     ours, text = shell(), StringIO()
     with redirect_stdout(text):
         start = perf_counter()
@@ -36,9 +36,9 @@ def run(source: str) -> tuple[float, str]:
 
 
 def samples(source: str, repeat: int, *, prints: int = 0) -> list[float]:
-    """Seconds of each of `repeat` runs after five that warm up; each must print "line" `prints` times.
+    """Return the seconds of `repeat` runs, after five for warm-up; each must print "line" `prints` times.
 
-    Only the word is counted: ipyparallel adds headings, and a line may be torn by another engine's.
+    Only the word is counted: ipyparallel adds headings, and another engine's output may split a line.
     """
     taken = []
     for i in range(repeat + 5):

@@ -1,8 +1,8 @@
-"""A side of a comparison: a process of its own that reports one JSON line per measurement.
+"""A side of a comparison: a separate process that prints one line of JSON per measurement.
 
-A process of its own because a peer may abort it (TVM does when a function raises), because imports and
-heaps of one side must not slow another, and because some costs differ from launch to launch: each round
-starts every side afresh. A line per measurement, so that an abort costs only what comes after it.
+Separate because a peer may abort its process (TVM does when a function raises), because imports and heaps
+of one side must not slow another, and because some costs differ from launch to launch: each round starts
+every side afresh. One line per measurement, so that an abort loses only later measurements.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Side:
         title: its name in tables.
         module: module that is run with ``python -m``.
         imports: modules that must be importable, otherwise the side is skipped.
-        install: command that brings them.
+        install: command that installs them.
         launcher: words put before the Python executable; ``{workers}`` is filled in.
-        part: passed to the module, for one that serves several groups.
+        part: passed to the module, if it serves several groups.
     """
 
     tag: str
@@ -54,7 +54,7 @@ class Side:
     part: str = ""
 
     def missing(self) -> str:
-        """Why this side cannot run here, as a sentence; empty if it can."""
+        """Return why this side cannot run here, as a sentence; empty if it can."""
         absent = [name for name in self.imports if importlib.util.find_spec(name) is None]
         absent += [word for word in self.launcher[:1] if not shutil.which(program(word))]
         if not absent:
@@ -64,7 +64,7 @@ class Side:
 
 @dataclass
 class Figures:
-    """Samples by key (``side:measurement``), and what went wrong on the way, by key or side tag."""
+    """Samples by key (``side:measurement``), and problems by key or side tag."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class Figures:
 def serve(measures: Mapping[str, Callable[[Effort], Samples | dict[str, Samples]]]) -> None:
     """Run the measurements in order and report each; a failing one is reported and does not stop the rest.
 
-    One that returns a dict has several figures, reported as ``key.name``. One without samples is left out:
-    MPI ranks above 0 take part in the work but have no figures.
+    A measurement that returns a dict has several figures, reported as ``key.name``. One without samples is
+    not reported: MPI ranks above 0 take part in the work but have no figures.
     """
     effort = Effort(**json.loads(sys.argv[1]))
     for key, measure in measures.items():
@@ -87,13 +87,13 @@ def serve(measures: Mapping[str, Callable[[Effort], Samples | dict[str, Samples]
             for name, figures in samples.items() if isinstance(samples, dict) else [("", samples)]:
                 if figures:
                     report(f"{key}.{name}".rstrip("."), samples=figures)
-        except Exception as error:  # noqa: BLE001 - whatever fails here is a row of the table, with its reason
+        except Exception as error:  # noqa: BLE001 - every failure becomes a row of the table, with its reason
             traceback.print_exc()
             report(key, problem=": ".join([type(error).__name__, *str(error).splitlines()[:2]]))
 
 
 def report(key: str, **content: object) -> None:
-    """Send one line to the parent; the marker tells it from whatever else the side prints.
+    """Send one line to the parent; the marker distinguishes it from other output of the side.
 
     It goes to the original standard output, because some measurements capture `sys.stdout`.
     """
@@ -101,7 +101,7 @@ def report(key: str, **content: object) -> None:
 
 
 def launch(side: Side, effort: Effort, figures: Figures, *, timeout_s: float, verbose: bool = False) -> None:
-    """Run `side` once and add its figures; a crash or a time-out becomes a problem of the side."""
+    """Run `side` once and add its figures; a crash or timeout is recorded as a problem of the side."""
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(
             command(side, effort),
@@ -126,14 +126,14 @@ def launch(side: Side, effort: Effort, figures: Figures, *, timeout_s: float, ve
 
 
 def environment(folder: str) -> dict[str, str]:
-    """Variables of a side: this checkout first; a fresh IPYTHONDIR, so that nobody's start-up files count."""
+    """Make a side's environment: this checkout first; a new IPYTHONDIR, without any start-up files."""
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
     return os.environ | {"IPYTHONDIR": folder, "PYTHONPATH": path, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
 def give_up(process: subprocess.Popen[str], folder: str) -> str:
-    """What a side that takes too long has said; it is interrupted first, so that it can clean up."""
+    """Stop a side that takes too long, with an interrupt first, so it can clean up; return its output."""
     os.killpg(process.pid, signal.SIGINT)
     try:
         return process.communicate(timeout=10)[0]
@@ -143,7 +143,7 @@ def give_up(process: subprocess.Popen[str], folder: str) -> str:
 
 
 def sweep(folder: str) -> None:
-    """Kill every process that a side has left: they carry its IPYTHONDIR in their environment.
+    """Kill every process that a side has left; their environment has its IPYTHONDIR.
 
     An engine that spins through an interrupt outlives its cluster, has a process group of its own, and would
     take a core away from every later measurement.
@@ -153,11 +153,11 @@ def sweep(folder: str) -> None:
             if process.environ().get("IPYTHONDIR") == folder:
                 process.kill()
         except psutil.Error:
-            continue  # it is gone already, or another user's
+            continue  # it has ended, or belongs to another user
 
 
 def command(side: Side, effort: Effort) -> list[str]:
-    """The words that start `side`."""
+    """Return the command line that starts `side`."""
     launcher = [word.format(workers=effort.workers) for word in side.launcher]
     launcher[:1] = map(program, launcher[:1])
     part = [side.part] if side.part else []
@@ -165,13 +165,13 @@ def command(side: Side, effort: Effort) -> list[str]:
 
 
 def program(name: str) -> str:
-    """The program beside the running Python if it is there (a wheel's ``mpiexec``), otherwise the PATH's."""
+    """Find a program next to the running Python (a wheel's ``mpiexec``), otherwise leave it to the PATH."""
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else name
 
 
 def collect(side: Side, out: str, figures: Figures) -> None:
-    """Take the reports out of a side's output."""
+    """Read the reports in a side's output."""
     for line in out.splitlines():
         if line.startswith(REPORT):
             said = json.loads(line.removeprefix(REPORT))
@@ -183,6 +183,6 @@ def collect(side: Side, out: str, figures: Figures) -> None:
 
 
 def last_line(text: str | None) -> str:
-    """The last line that says something."""
+    """Return the last line that is not blank."""
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return lines[-1] if lines else "nothing on stderr"

@@ -1,10 +1,10 @@
-"""A long life in one session: random calls, drops, groups, collectives, errors, interrupts, restarts.
+"""Runs one session for long: random calls, drops, groups, collectives, errors, interrupts, restarts.
 
 ``python -m benchmarks.soak --minutes 60``
 
-Every value is predicted by a model in the controller and compared; every error is one that was provoked. At
-twenty moments memory, threads and registers are noted. The exit status is 1 if anything was not as predicted,
-or if memory grew or the number of threads changed.
+Every value is predicted by a model in the controller and compared; every error is a provoked one. At twenty
+moments memory, threads and registers are recorded. The exit status is 1 if anything was not as predicted, or
+if memory grew or the number of threads changed.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ LENGTH = 8  # elements of every array; divisible by the number of workers and th
 POOL = 200
 MOMENTS = 20
 RESTART_AFTER = 3000  # rounds
-# What memory may grow by from the second quarter of the run to the last: allocators keep a part of it.
+# How much memory may grow from the run's second quarter to its last: allocators keep some.
 SLACK_NBYTES = 8 * 2**20
 
 
 def begin(salt: int) -> Array:
-    """An array of this worker's own."""
+    """Make this worker's own array."""
     return (np.arange(LENGTH, dtype=np.int64) + 31 * disco.worker().id + salt) % PRIME
 
 
 def mix(x: Array, y: Array, factor: int) -> Array:
-    """Two operands and a number."""
+    """Combine two operands and a number."""
     return (x * factor + y) % PRIME
 
 
 def wrap(x: Array) -> Array:
-    """Back below the prime."""
+    """Reduce modulo the prime."""
     return x % PRIME
 
 
 def boom_on(x: Array, worker: int) -> Array:
-    """Fails on one worker."""
+    """Raise on one worker."""
     if disco.worker().id == worker:
         raise ValueError(f"provoked on worker {worker}")
     return x
 
 
 def nothing() -> None:
-    """What bursts call."""
+    """Do nothing; called by bursts."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Moment:
-    """What was noted once."""
+    """What was recorded at one moment."""
 
     elapsed_s: float
     commands: int
@@ -89,7 +89,7 @@ class Moment:
     registers: int
 
     def cells(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of its row."""
         return (
             human_seconds(self.elapsed_s),
             f"{self.commands:,}",
@@ -133,11 +133,11 @@ class Soak:
 
     @property
     def commands(self) -> int:
-        """Commands sent to each worker, all lives together."""
+        """How many commands were sent to each worker, over all restarts."""
         return self._commands_before + self.session.ledger.seq
 
     def round(self) -> None:
-        """One act, perhaps a few drops."""
+        """Perform one act, and perhaps drop a few references."""
         weights = [weight for weight, _ in self._acts]
         (act,) = self.dice.choices([act for _, act in self._acts], weights)
         act()
@@ -153,26 +153,26 @@ class Soak:
             raise SystemExit(f"{what}: expected\n{expected}\ngot\n{got}")
 
     def pick(self) -> Held:
-        """One of those held."""
+        """Return a random held reference."""
         return self.dice.choice(self.pool)
 
     # --- acts --------------------------------------------------------------------------------------
 
     def begin(self, salt: int) -> None:
-        """A new array from nothing."""
+        """Make a new array."""
         rows = [
             (np.arange(LENGTH, dtype=np.int64) + 31 * worker + salt) % PRIME for worker in range(self.workers)
         ]
         self.pool.append(Held(self.session.call_packed(begin, salt), np.stack(rows)))
 
     def call(self) -> None:
-        """Registers and a number as operands."""
+        """Call with registers and a number as operands."""
         x, y, factor = self.pick(), self.pick(), self.dice.randrange(PRIME)
         ref = self.session.call_packed(mix, x.ref, y.ref, factor)
         self.pool.append(Held(ref, (x.expected * factor + y.expected) % PRIME))
 
     def burst(self) -> None:
-        """Many calls, results dropped or kept for a moment."""
+        """Make many calls, whose results are dropped at once or soon."""
         kept = []
         for _ in range(self.dice.randrange(2000)):
             ref = self.session.call_packed(nothing)
@@ -180,7 +180,7 @@ class Soak:
                 kept.append(ref)
 
     def allreduce(self) -> None:
-        """Sum inside the groups or over all."""
+        """Sum inside the groups or over all workers."""
         x, in_group = self.pick(), self.dice.random() < 0.5
         ref = self.session.call_packed(wrap, self.session.allreduce(x.ref, in_group=in_group))
         size = self.size if in_group else self.workers
@@ -189,7 +189,7 @@ class Soak:
         self.pool.append(Held(ref, expected))
 
     def alltoall(self) -> None:
-        """Exchange parts inside the groups or over all."""
+        """Exchange parts inside the groups or between all workers."""
         x, in_group = self.pick(), self.dice.random() < 0.5
         ref = self.session.alltoall(x.ref, in_group=in_group)
         size = self.size if in_group else self.workers
@@ -197,7 +197,7 @@ class Soak:
         self.pool.append(Held(ref, parts.swapaxes(1, 2).reshape(self.workers, LENGTH)))
 
     def broadcast(self) -> None:
-        """The first worker's array to its group or to all."""
+        """Copy the first worker's array to its group or to all."""
         x, in_group = self.pick(), self.dice.random() < 0.5
         ref = self.session.broadcast_from_worker0(x.ref, in_group=in_group)
         size = self.size if in_group else self.workers
@@ -210,7 +210,7 @@ class Soak:
         self.check(held.ref.get_all(), held.expected, f"register #{held.ref.register}")
 
     def cell(self) -> None:
-        """A cell that binds a name, a look at it, and its end."""
+        """Run a cell that binds a name, read the name, and unbind it."""
         number = self.dice.randrange(PRIME)
         result = self.session.run(f"soaked = worker_id + {number}\nsoaked * 2")
         self.check(result.values, [2 * (w + number) for w in range(self.workers)], "a cell's values")
@@ -218,7 +218,7 @@ class Soak:
         del self.session["soaked"]
 
     def fail(self) -> None:
-        """A call that raises on one worker, what depends on it, and the error with the right origin."""
+        """Make a call that raises on one worker and another that needs it; check the error's origin."""
         worker, x = self.dice.randrange(self.workers), self.pick()
         poisoned = self.session.call_packed(boom_on, x.ref, worker)
         dependent = self.session.call_packed(mix, poisoned, x.ref, 3)
@@ -229,7 +229,7 @@ class Soak:
         self.check(dependent.get(other), (4 * x.expected[other]) % PRIME, "beside a failed worker")
 
     def mismatch(self) -> None:
-        """One worker calls another collective than the others."""
+        """Make one worker call another collective than the others."""
         worker = self.dice.randrange(self.workers)
         code = f"barrier(in_group=False) if worker_id == {worker} else allreduce(1, in_group=False)"
         failures = self.expect(lambda: self.session.run(code), disco.PlaneMismatch)
@@ -237,7 +237,7 @@ class Soak:
             raise SystemExit(f"a mismatch was raised on {set(failures)} only")
 
     def interrupt(self) -> None:
-        """A cell without end, stopped."""
+        """Run an endless cell and stop it."""
         begun = threading.Semaphore(0)
         self.session["begun"] = self.session.call_packed(lambda: begun.release)
         running = self.session.run_nowait("begun()\nwhile True:\n    pass")
@@ -250,7 +250,7 @@ class Soak:
         del self.session["begun"]
 
     def expect(self, act: Callable[[], object], kind: type[BaseException]) -> dict[int, Any]:
-        """The failures that `act` must raise, all of that kind."""
+        """Return the failures that `act` must raise, all of that kind."""
         try:
             act()
         except disco.WorkerError as error:
@@ -261,20 +261,20 @@ class Soak:
         raise SystemExit("an error that was provoked did not come")
 
     def restart(self) -> None:
-        """A new life of the same session."""
+        """Restart the session."""
         self.pool.clear()
         self._commands_before += self.session.ledger.seq
         self.session.restart()
         for salt in range(10):
             self.begin(salt)
 
-    # --- looking at it -----------------------------------------------------------------------------
+    # --- checks and records ------------------------------------------------------------------------
 
     def moment(self, elapsed_s: float) -> Moment:
-        """Compare all that is held, count what there is."""
+        """Compare all held values, and record the counts."""
         for held in self.pool:
             self.check(held.ref.get_all(), held.expected, f"register #{held.ref.register}")
-        gc.collect()  # the exceptions of failed cells refer to frames that refer to them
+        gc.collect()  # failed cells leave cycles of exceptions and frames
         self.session.flush()
         self.session.sync_all()
         registers = {each.registers for each in self.session.stats()}
@@ -295,7 +295,7 @@ class Soak:
 
 
 def soak(minutes: float, workers: int, groups: int, seed: int) -> list[Moment]:
-    """Run, printing a line per moment."""
+    """Run, printing a line per moment; return the moments."""
     run = Soak(workers, groups, seed)
     start = time.perf_counter()
     moments: list[Moment] = []
@@ -313,7 +313,7 @@ def soak(minutes: float, workers: int, groups: int, seed: int) -> list[Moment]:
 
 
 def verdict(moments: Sequence[Moment]) -> list[str]:
-    """What grew, in words; empty if nothing did."""
+    """Say what grew; empty if nothing did."""
     quarter = len(moments) // 4
     early, late = moments[quarter : 2 * quarter], moments[-quarter:]
     grown = median(m.rss for m in late) - median(m.rss for m in early)
@@ -326,7 +326,7 @@ def verdict(moments: Sequence[Moment]) -> list[str]:
 
 
 def main() -> int:
-    """The command line."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description="Random work in one session; nothing may grow or be wrong.")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=4)

@@ -1,4 +1,4 @@
-"""Figures as Markdown, for the terminal and for the README alike."""
+"""Formats figures as Markdown, for both the terminal and the README."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERDICT = {True: "yes", False: "**no**", None: ""}
 
 
 def table(rows: Sequence[Row], sides: Sequence[Side], figures: Figures, *, judge: bool) -> str:
-    """The rows as an aligned Markdown table; without `judge` the last two columns are left empty."""
+    """Return the rows as an aligned Markdown table; without `judge` the last two columns are empty."""
     titles = {side.tag: side.title for side in sides}
     lines = [HEAD, *(cells(row, titles, figures, judge=judge) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -30,7 +30,7 @@ def table(rows: Sequence[Row], sides: Sequence[Side], figures: Figures, *, judge
 
 
 def cells(row: Row, titles: dict[str, str], figures: Figures, *, judge: bool) -> tuple[str, ...]:
-    """One row's texts."""
+    """Return one row's texts."""
     peer = figure(row.peer_key, row.unit, figures)
     ratio = row.ratio(figures)
     return (
@@ -45,14 +45,14 @@ def cells(row: Row, titles: dict[str, str], figures: Figures, *, judge: bool) ->
 
 
 def figure(key: str, unit: str, figures: Figures) -> str:
-    """Median and quartiles; ``failed`` if there is a reason instead of a figure."""
+    """Return median and quartiles; ``failed`` if there is a reason instead of a figure."""
     if key in figures.samples:
         return spread(figures.samples[key], unit)
     return "failed" if key in figures.problems else ""
 
 
 def legend(rows: Sequence[Row]) -> str:
-    """What is measured, one entry for all rows that say the same."""
+    """Say what is measured, with one entry for all rows that share the text."""
     named: dict[str, list[str]] = {}
     for row in rows:
         named.setdefault(row.measured, []).append(row.what)
@@ -60,5 +60,5 @@ def legend(rows: Sequence[Row]) -> str:
 
 
 def problems(figures: Figures) -> str:
-    """What was skipped or failed, a line each."""
+    """Return what was skipped or failed, a line each."""
     return "\n".join(f"* {key}: {reason}" for key, reason in sorted(figures.problems.items()))

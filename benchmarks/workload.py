@@ -1,4 +1,4 @@
-"""What runs through a kernel under a cell magic, ours or a peer's: the same cells for both."""
+"""Cells that run in a kernel under a cell magic, the same ones for our magic and a peer's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPIN = "print('go', flush=True)\nwhile True:\n    pass"
 
 
 def noop(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
-    """`pass` under `magic`, again and again."""
+    """Time `pass` under `magic`, repeatedly."""
     cells = [kernel.run(f"{magic}\npass".lstrip()) for _ in range(effort.count(50) + 3)]
     return [cell.seconds for cell in cells[3:]]
 
@@ -23,8 +23,8 @@ def noop(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
 def interrupts(kernel: Kernel, effort: Effort, magic: str, source: str = SPIN) -> dict[str, list[float]]:
     """Interrupt `source`, then print on every worker: seconds to the reply, workers that did not print.
 
-    Then cells follow until every worker prints again: ipyparallel's engines need some. If none of them brings
-    all workers back, there is no further interrupt.
+    Then run cells until every worker prints again: ipyparallel's engines need several. If three do not
+    bring all workers back, do not interrupt again.
     """
     taken: dict[str, list[float]] = {"seconds": [], "skipped": []}
     for _ in range(effort.count(5)):
@@ -36,7 +36,7 @@ def interrupts(kernel: Kernel, effort: Effort, magic: str, source: str = SPIN) -
 
 
 def alive(kernel: Kernel, magic: str, timeout_s: float = 3) -> int:
-    """Workers that print within `timeout_s`."""
+    """Count the workers that print within `timeout_s`."""
     cell = kernel.send(f"{magic}\nprint('alive')")
     try:
         kernel.finish(cell, timeout_s)
@@ -47,7 +47,7 @@ def alive(kernel: Kernel, magic: str, timeout_s: float = 3) -> int:
 
 
 def control_while_busy(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
-    """Questions on the control channel while all workers spin."""
+    """Time requests on the control channel while all workers spin."""
     kernel.client.control_channel.start()
     cell = kernel.send(f"{magic}\n{SPIN}")
     kernel.wait_for(cell, "go", effort.workers)
@@ -58,7 +58,7 @@ def control_while_busy(kernel: Kernel, effort: Effort, magic: str) -> list[float
 
 
 def chatter_bytes(kernel: Kernel, effort: Effort, magic: str) -> list[float]:
-    """Bytes for the front end per byte of text."""
+    """Return the bytes sent to the front end per byte of text."""
     text = "x" * (LINE - 1)
     source = f"import time\nfor _ in range({CHATTER}):\n    print({text!r})\n    time.sleep(0.001)"
     cell = kernel.run(f"{magic}\n{source}")

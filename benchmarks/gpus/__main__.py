@@ -1,4 +1,4 @@
-"""One section: ``python -m benchmarks.gpus SECTION [--quick]``; tells its figures line by line."""
+"""One section: ``python -m benchmarks.gpus SECTION [--quick]``; prints its figures line by line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECTIONS = {
 
 
 def main() -> None:
-    """Measure, tell, end."""
+    """Measure one section and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpus", description=__doc__)
     parser.add_argument("section", choices=["about", *SECTIONS])
     parser.add_argument("--quick", action="store_true")
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def about(cupy: Any) -> dict[str, Any]:
-    """The machine and its versions."""
+    """Describe the machine and its versions."""
     import platform
 
     import numpy as np

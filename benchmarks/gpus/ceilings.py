@@ -1,4 +1,4 @@
-"""What the hardware does at best, by plain copies in the same process as what is compared with it."""
+"""The best the hardware can do: plain copies, in the process of the measurements compared with them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WORDS = {"to": "host to GPU", "from": "GPU to host"}
 
 
 def pinned_array(cupy: Any, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Bytes of the host that the GPU reaches by itself."""
+    """Allocate host memory that the GPU can access directly."""
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(nbytes), np.uint8, nbytes)
 
 
 def pinned_copy(stand: Stand, direction: str, device: Any, pinned: Any, nbytes: int) -> Figure:
-    """One ``cudaMemcpyAsync`` between pinned memory and the GPU."""
+    """Time one ``cudaMemcpyAsync`` between pinned memory and the GPU."""
     runtime = stand.cupy.cuda.runtime
     near, far = pinned.ctypes.data, device.data.ptr
     target, source, kind = (
@@ -35,7 +35,7 @@ def pinned_copy(stand: Stand, direction: str, device: Any, pinned: Any, nbytes: 
 
 
 def device_copy(stand: Stand, target: Any, source: Any, name: str = "copy") -> Figure:
-    """One ``cudaMemcpyAsync`` within the GPU; reads and writes both count."""
+    """Time one ``cudaMemcpyAsync`` within the GPU; reads and writes both count."""
     runtime = stand.cupy.cuda.runtime
     nbytes = min(target.nbytes, source.nbytes)
 

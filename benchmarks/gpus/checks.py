@@ -1,4 +1,4 @@
-"""The tests in ``tests/gpu``: several processes at a time, then those that want to be alone."""
+"""Runs the tests in ``tests/gpu``: several processes at a time, then those that need the GPU alone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Part:
-    """Tests that one process runs.
+    """Tests that run in one process.
 
     Attributes:
         name: for the table.
         file: in ``tests/gpu``.
-        deadline_s: it is ended then.
+        deadline_s: seconds after which the process is killed.
         only: pytest's ``-k``.
-        phase: parts of a phase run beside each other, one phase after the other.
+        phase: parts of the same phase run in parallel, one phase after the other.
     """
 
     name: str
@@ -57,12 +57,12 @@ PARTS = (
 
 @dataclass
 class Findings:
-    """What became of a part.
+    """The result of a part.
 
     Attributes:
-        tests: a note per test: its name, outcome, seconds, text, found.
+        tests: for each test, by name: its outcome, seconds, text, found.
         status: pytest's exit status; None if it did not end.
-        tail: the end of what it wrote.
+        tail: the end of its output.
     """
 
     part: Part
@@ -71,16 +71,16 @@ class Findings:
     tail: str = ""
 
     def count(self, outcome: str) -> int:
-        """How many tests ended so."""
+        """Count the tests with this outcome."""
         return sum(test["outcome"] == outcome for test in self.tests.values())
 
     @property
     def good(self) -> bool:
-        """It came to its end, and nothing failed; no test at all is a mistake in `PARTS`."""
+        """Whether it finished and nothing failed; a part without tests is a mistake in `PARTS`."""
         return self.status == 0
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return its row of the table."""
         unfinished = self.count("began")
         wrong = self.count("failed") + self.count("error")
         seconds = sum(test.get("seconds", 0) for test in self.tests.values())
@@ -91,7 +91,7 @@ class Findings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return it as plain data, for JSON."""
         return asdict(self)
 
 
@@ -101,12 +101,12 @@ HEAD = "| checks | passed | failed | skipped | unfinished | time | |\n|---|---|-
 def run(
     parts: Sequence[Part], folder: Path, left: Callable[[], float], *, jobs: int, quick: bool
 ) -> list[Findings]:
-    """Run `parts`; nothing more begins after the first phase has found that nothing works.
+    """Run `parts`; if the first phase fails, nothing else is run.
 
     Args:
-        parts: which.
+        parts: the parts to run.
         folder: where each one's output goes.
-        left: seconds that are left for everything.
+        left: returns the seconds left for everything.
         jobs: processes at a time.
         quick: see `tests.gpu.machine`.
     """
@@ -158,6 +158,6 @@ def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
 def _command(part: Part) -> list[str]:
     words = [sys.executable, "-m", "pytest", "-m", "gpu", f"tests/gpu/{part.file}", "-v", "-rfE"]
     words += ["-k", part.only] if part.only else []
-    # Also an older pytest takes these tests: it does not know all that pyproject.toml says.
+    # An older pytest must accept these tests, too: it does not know all settings in pyproject.toml.
     words += ["-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
     return [*words, "-p", "no:cacheprovider", "-p", "benchmarks.gpus.tell"]

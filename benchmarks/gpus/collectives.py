@@ -1,4 +1,4 @@
-"""Collectives of workers that share the GPU, beside copies within it."""
+"""Collectives of workers that share the GPU, next to copies within it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 VERBS = ("allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall")
 TARGET, TARGET_NBYTES = 0.7, 256 * MIB
-LOOKED_AT = 256  # elements at both ends of a result
-# Of float32, and of 16 bits with a sum of eight.
+LOOKED_AT = 256  # elements checked at both ends of a result
+# By item size: for float32, and for 16-bit types with a sum of eight.
 TOLERANCE = {4: 1e-5, 2: 3e-2}
 
 
 def measure(stand: Stand) -> None:
-    """Each verb, dtype, size and number of workers; the kernel by itself.
+    """Measure each verb, dtype, size and number of workers, and the kernel alone.
 
-    As usual, so many calls in a row that the first one's way to the GPU is a small part; `latency` has calls
-    that are waited for one by one.
+    Many calls run in a row, as usual, so that the first one's way to the GPU matters little; `latency`
+    measures calls that are waited for one by one.
     """
     sample_s = stand.effort.pick(30e-3, 30e-3, 0.0)
     effort = stand.effort = replace(
@@ -49,7 +49,7 @@ def measure(stand: Stand) -> None:
     _kernel_alone(stand, sizes, source, target)
     del source, target
     for workers in effort.pick((2, 4, 8), (4,), (2,)):
-        # What the streams of the workers before had would not be given to these.
+        # Memory cached for the previous workers' streams would not be given to these.
         stand.cupy.get_default_memory_pool().free_all_blocks()
         with crew(stand, workers) as made:
             yard = _Yard(made, largest)
@@ -60,7 +60,7 @@ def measure(stand: Stand) -> None:
 
 
 def _kernel_alone(stand: Stand, sizes: list[int], source: Any, target: Any) -> None:
-    """What an allreduce of four workers launches, without workers."""
+    """Time what an allreduce of four workers launches, without workers."""
     folder, rule, count = Folder(stand.cupy), reduction("allreduce", "sum", np.dtype("f4")), 4
     for nbytes in sizes:
         if count * nbytes > source.nbytes:
@@ -79,7 +79,7 @@ def _kernel_alone(stand: Stand, sizes: list[int], source: Any, target: Any) -> N
 
 
 class _Yard:
-    """Two large buffers of every worker, and what happens between them."""
+    """Measures collectives between two large buffers on every worker."""
 
     def __init__(self, crew: Crew, largest: int) -> None:
         self.crew, self.stand = crew, crew.stand
@@ -97,7 +97,7 @@ class _Yard:
         data.fill(me.xp, self.buffers[me.id][0], dtype, me.id)
 
     def measure(self, dtype: np.dtype[Any], sizes: list[int]) -> None:
-        """All verbs, all sizes."""
+        """Measure all verbs and sizes."""
         self.crew.all(self._fill, dtype)
         for verb in VERBS:
             for nbytes in sizes:
@@ -135,7 +135,7 @@ class _Yard:
         )
 
     def _check(self, verb: str, dtype: np.dtype[Any], given: int, gotten: int) -> None:
-        """A wrong result is no figure: once more, into poisoned memory, and a look at both ends."""
+        """Run once more into poisoned memory and check both ends: a wrong result is no figure."""
 
         def once(me: Any) -> None:
             source, target = self.buffers[me.id]
@@ -163,7 +163,7 @@ class _Yard:
 def _parts(
     verb: str, workers: int, worker: int, sizes: tuple[int, int], length: int
 ) -> list[tuple[tuple[int, ...], int]]:
-    """Whose arrays, from which byte on, make the first and the last `length` bytes of a result."""
+    """Say whose arrays, and from which byte on, make up the first and last `length` bytes of a result."""
     given, gotten = sizes
     everybody = tuple(range(workers))
     if verb == "alltoall":
@@ -188,7 +188,7 @@ def _call(me: Any, verb: str) -> Callable[[Any, Any], Any]:
 
 
 def _amounts(verb: str, nbytes: int, workers: int) -> tuple[int, int, int]:
-    """Bytes that each gives and gets, and that are read and written at least, by all."""
+    """Return the bytes that each worker gives and gets, and that all must at least read and write."""
     return {
         "allreduce": (nbytes, nbytes, 2 * workers * nbytes),
         "broadcast": (nbytes, nbytes, workers * nbytes),

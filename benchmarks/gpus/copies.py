@@ -1,4 +1,4 @@
-"""Between the host and the GPU: staging buffers, alone and in a session, beside plain copies."""
+"""Copies between host and GPU: through staging buffers, alone and in a session, next to plain copies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAST_FOR_TARGET = 64 * MIB
 
 
 def measure(stand: Stand) -> None:
-    """Both directions, several sizes; memory of the host pageable and pinned."""
+    """Measure both directions and several sizes, with pageable and pinned host memory."""
     sizes = stand.effort.pick(
         [MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, GIB], [MIB, 64 * MIB], [64 * KIB, 5 * MIB]
     )
@@ -42,7 +42,7 @@ def measure(stand: Stand) -> None:
 
 
 class _Size:
-    """Everything of one size."""
+    """All measurements of one size."""
 
     def __init__(self, stand: Stand, session: Any, nbytes: int) -> None:
         self.stand, self.session, self.nbytes = stand, session, nbytes
@@ -53,7 +53,7 @@ class _Size:
         self.staging = Staging(stand.cupy, stand.stream, stand.cupy.cuda.Device())
 
     def measure(self) -> None:
-        """Plain, staged, through a session."""
+        """Measure plain copies, staging alone, and copies through a session."""
         for direction in ("to", "from"):
             pinned_copy(self.stand, direction, self.device, self.hosts["pinned"], self.nbytes)
             for kind, host in self.hosts.items():
@@ -89,12 +89,12 @@ class _Size:
         )
 
 
-# --- which chunks, buffers, threads ------------------------------------------------------------------
+# --- which chunks, buffers and threads ---------------------------------------------------------------
 
 
 @contextmanager
 def tuned(chunk: int, buffers: int, width: int) -> Iterator[None]:
-    """Staging with other numbers than those it is shipped with, and helpers of its own."""
+    """Run staging with these numbers instead of the shipped ones, and with its own helper threads."""
     helpers: SimpleQueue[Any] = SimpleQueue()
     threads = [threading.Thread(target=pinned.help_with, args=(helpers,)) for _ in range(1, width)]
     for thread in threads:
@@ -113,7 +113,7 @@ def tuned(chunk: int, buffers: int, width: int) -> Iterator[None]:
 
 
 def tune(stand: Stand) -> None:
-    """Every combination, pageable memory, one size; the best one has the row with the least time."""
+    """Measure every combination, for pageable memory and one size; the row with the least time is best."""
     nbytes = stand.effort.pick(256 * MIB, 64 * MIB, 5 * MIB)
     cores = os.cpu_count() or 2
     chunks = stand.effort.pick([MIB // 2, MIB, 2 * MIB, 4 * MIB, 8 * MIB], [MIB, 4 * MIB], [MIB])

@@ -1,4 +1,4 @@
-"""Measuring on all workers of a session at once."""
+"""Measures on all workers of a session at once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
     from benchmarks.gpus.stand import Stand
 
-    # Given the worker's context, what it does in each round.
+    # Takes a worker's context; returns what the worker does in each round.
     Prepare = Callable[[Any], Callable[[int], object]]
 
 
 class Crew:
-    """Workers on one GPU.
+    """The workers of a session on one GPU.
 
     Args:
         stand: the section's.
-        session: theirs.
+        session: the workers' session.
     """
 
     def __init__(self, stand: Stand, session: Any) -> None:
@@ -27,7 +27,7 @@ class Crew:
         self.workers: int = session.num_workers
 
     def all(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """``function(context, *arguments)`` on every worker; what they return."""
+        """Call ``function(context, *arguments)`` on every worker; return the results."""
         import disco_magic
 
         def work() -> Any:
@@ -36,7 +36,7 @@ class Crew:
         return self.session.call_packed(work).get_all()  # type: ignore[no-any-return]
 
     def by_events(self, prepare: Prepare) -> list[float]:
-        """Seconds per round: from the first worker's start to the last one's end on the GPU's clock."""
+        """Return seconds per round, from the first worker's start to the last's end, on the GPU's clock."""
         cuda = self.stand.cupy.cuda
         reference = cuda.Event()
         events = [(cuda.Event(), cuda.Event()) for _ in range(self.workers)]
@@ -67,7 +67,7 @@ class Crew:
         return self.stand.sampled(batch)
 
     def by_clock(self, prepare: Prepare, repeat: int, count: int = 1) -> list[float]:
-        """As `by_events` by the host's clock; `count` rounds are a sample."""
+        """As `by_events`, on the host's clock; `count` rounds make a sample."""
         from benchmarks.clock import spans, widths
 
         def work(me: Any) -> Any:
@@ -84,7 +84,7 @@ class Crew:
 
 @contextmanager
 def crew(stand: Stand, workers: int) -> Iterator[Crew]:
-    """A session of `workers` on the first GPU."""
+    """Open a session of `workers` on the first GPU."""
     from disco_magic import ThreadedSession
 
     with ThreadedSession(workers, devices=[0] * workers) as session:

@@ -1,4 +1,4 @@
-"""A figure: samples, what they are of, what they are compared with; how it is written in a table."""
+"""A figure: samples, what they measure, what they are compared with, and its row in a table."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ VERDICT = {True: "yes", False: "**no**", None: ""}
 
 @dataclass
 class Figure:
-    """Some samples.
+    """The samples of one measurement.
 
     Attributes:
         key: unique; ``section:name``.
         what: in words, a row's title.
         seconds: per operation, one per sample.
-        nbytes: moved per operation, reads and writes; over a link, what crosses it. 0: not a matter of bytes.
-        against: key of what it is compared with.
+        nbytes: moved per operation, reads and writes; over a link, what crosses it. 0: no bandwidth.
+        against: key of the figure it is compared with.
         least_share: target: at least this part of the bandwidth of `against`.
-        most_over_s: target: at most so many seconds more than `against`.
-        notes: anything else that was found.
+        most_over_s: target: at most this many seconds more than `against`.
+        notes: other findings.
     """
 
     key: str
@@ -54,23 +54,23 @@ class Figure:
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second; 0 if it is not a matter of bytes."""
+        """Bytes per second; 0 if it has no bandwidth."""
         return self.nbytes / self.middle
 
     def share(self, others: Mapping[str, Figure]) -> float | None:
-        """Its part of the bandwidth of what it is compared with."""
+        """Return its bandwidth as a part of that of the figure it is compared with."""
         other = others.get(self.against)
         return (
             self.bandwidth / other.bandwidth if other is not None and self.nbytes and other.nbytes else None
         )
 
     def over(self, others: Mapping[str, Figure]) -> float | None:
-        """Seconds more than what it is compared with, where that is not a matter of bytes."""
+        """Return the seconds more than the figure it is compared with, if it has no bandwidth."""
         other = others.get(self.against)
         return self.middle - other.middle if other is not None and not self.nbytes else None
 
     def met(self, others: Mapping[str, Figure]) -> bool | None:
-        """Whether it keeps its target; None if it has none, or nothing to compare it with."""
+        """Whether it meets its target; None without a target or anything to compare it with."""
         share, over = self.share(others), self.over(others)
         if self.least_share is not None and share is not None:
             return share >= self.least_share
@@ -79,13 +79,13 @@ class Figure:
         return None
 
     def target(self) -> str:
-        """In words."""
+        """Return the target in words."""
         if self.least_share is not None:
             return f"≥ {self.least_share:.2f}"
         return "" if self.most_over_s is None else f"≤ {quantity(self.most_over_s, 'us')} over"
 
     def cells(self, others: Mapping[str, Figure]) -> tuple[str, ...]:
-        """Its row."""
+        """Return the cells of its row."""
         share, over = self.share(others), self.over(others)
         return (
             self.what,
@@ -98,18 +98,18 @@ class Figure:
         )
 
     def tell(self) -> None:
-        """To whoever started this process, at once."""
+        """Print it at once, for the process that started this one."""
         sys.stdout.write(f"\n{MARK}{json.dumps(asdict(self))}\n")
         sys.stdout.flush()
 
 
 def heard(line: str) -> Figure | None:
-    """The figure in a line of a section's output."""
+    """Parse the figure in a line of a section's output, if there is one."""
     return Figure(**json.loads(line.removeprefix(MARK))) if line.startswith(MARK) else None
 
 
 def table(figures: Iterable[Figure], others: Mapping[str, Figure]) -> str:
-    """Figures as an aligned Markdown table; columns in which nothing is are left out."""
+    """Return figures as an aligned Markdown table, without empty columns."""
     lines = [HEAD, *(figure.cells(others) for figure in figures)]
     columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]

@@ -24,7 +24,7 @@ LARGE_NBYTES = 256 * MIB
 
 
 def measure(stand: Stand) -> None:
-    """8 bytes and a large array, 2 to 8 workers; then each part of one call by itself."""
+    """Measure 8 bytes and a large array with 1 to 8 workers, then each part of one call alone."""
     repeat = stand.effort.pick(50, 15, 2)
     for workers in stand.effort.pick((1, 2, 4, 8), (4,), (2,)):
         with crew(stand, workers) as made:
@@ -34,7 +34,7 @@ def measure(stand: Stand) -> None:
 
 
 def _small(crew: Crew, repeat: int, chain: int) -> None:
-    """One, with the wait for its result; a chain with one wait at the end; a chain until it is queued."""
+    """Time one call with a wait; a chain with one wait at its end; a chain until it is queued."""
     workers = crew.workers
     title = f"allreduce 8 B, {workers} workers"
     for name, what, prepare, count in (
@@ -54,7 +54,7 @@ def _large(crew: Crew, repeat: int, nbytes: int) -> None:
 
 
 def _allreduce(every: int, nbytes: int = 8) -> Prepare:
-    """On the GPU, waited for after every so many; 0: never."""
+    """Prepare an allreduce on the GPU, waited for after every so many calls; 0: never."""
 
     def prepare(me: Any) -> Callable[[int], object]:
         x, y = (me.xp.ones(nbytes // 4, "float32") for _ in range(2))
@@ -79,7 +79,7 @@ def _meet(me: Any) -> Callable[[int], object]:
 
 
 def _parts(stand: Stand, repeat: int) -> None:
-    """What the last worker to arrive does, on one thread: the host's time of each piece."""
+    """Time each step that the last worker to arrive makes, in one thread, on the host."""
     cupy, cuda = stand.cupy, stand.cupy.cuda
     folder, rule = Folder(cupy), reduction("allreduce", "sum", np.dtype("f4"))
     other = cuda.Stream(non_blocking=True)

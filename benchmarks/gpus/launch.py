@@ -1,4 +1,4 @@
-"""Runs sections, each in a process of its own, and collects what they tell."""
+"""Runs sections, each in a process of its own, and collects what they print."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.gpu.nccl import TWO_RANKS
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = {"pair": TWO_RANKS}
-GRACE_S = 5  # between the stacks of a section that hangs and its end
+GRACE_S = 5  # between writing the stacks of a section that hangs and killing it
 
 
 @dataclass
 class Told:
-    """Everything that sections have told.
+    """Everything that the sections have reported.
 
     Attributes:
         figures: by key, in the order in which they came.
-        problems: by section, why it told no more.
+        problems: by section, why it reported no more.
         skipped: by section, why it cannot be measured here.
     """
 
@@ -35,7 +35,7 @@ class Told:
 
 
 def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick: bool) -> None:
-    """Run one section; what it told is kept, also if it fails or hangs."""
+    """Run one section; what it has printed is kept even if it fails or hangs."""
     if deadline_s < 1:
         told.problems[section] = "not begun: no time was left"
         return
@@ -52,10 +52,10 @@ def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick:
 
 
 def about(deadline_s: float = 120) -> dict[str, Any]:
-    """The machine, asked by a process of its own.
+    """Describe the machine, from a process of its own.
 
     Raises:
-        RuntimeError: it has no GPU that could be measured; the text is the last of what the process wrote.
+        RuntimeError: it has no GPU that can be measured; the text is the last that the process wrote.
     """
     output, problem = _run("about", deadline_s, quick=True)
     for line in output.splitlines():
@@ -65,7 +65,7 @@ def about(deadline_s: float = 120) -> dict[str, Any]:
 
 
 def _run(section: str, deadline_s: float, *, quick: bool) -> tuple[str, str]:
-    """What it wrote, and why it did not end well; "" if it did."""
+    """Return what it wrote, and why it did not succeed, "" if it did."""
     command = [sys.executable, "-u", "-m", "benchmarks.gpus", section, "--deadline", f"{deadline_s:.0f}"]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     try:
@@ -87,7 +87,7 @@ def _run(section: str, deadline_s: float, *, quick: bool) -> tuple[str, str]:
         return text, f"no end within {deadline_s:.0f} s"
     if not done.returncode:
         return done.stdout, ""
-    if "\nTimeout (" in f"\n{done.stdout}":  # it has written where it was, and ended itself
+    if "\nTimeout (" in f"\n{done.stdout}":  # it wrote its stacks and ended itself
         return done.stdout, f"no end within {deadline_s:.0f} s"
     lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("@")]
     return done.stdout, f"exit status {done.returncode}: {lines[-1].strip() if lines else 'no word why'}"

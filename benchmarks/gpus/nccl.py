@@ -1,6 +1,6 @@
-"""Our plane on NCCL beside the same calls of cupy's bare communicator: one rank, and two on the GPU.
+"""Our plane on NCCL next to the same calls of cupy's bare communicator: one rank, and two ranks.
 
-Calls return when their work is queued, on both sides: many are queued and waited for together.
+Calls of both sides return when their work is queued: many are queued and waited for together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERBS = ("allreduce", "broadcast", "allgather", "reduce_scatter")
 
 
 def measure(stand: Stand) -> None:
-    """8 bytes by the time it takes more, large arrays by the ratio."""
+    """Compare 8 bytes by the extra time, large arrays by the ratio."""
     from disco_magic import ThreadedSession
 
     reason = absent()
@@ -49,7 +49,7 @@ def measure(stand: Stand) -> None:
 
 
 def _measure(me: Any, stand: Stand) -> None:
-    """On the worker's own thread and stream, so that both sides have the same."""
+    """Measure on the worker's own thread and stream, so that both sides have the same."""
     nccl = me.xp.cuda.nccl
     communicator = nccl.NcclCommunicator(1, nccl.get_unique_id(), 0)
     try:
@@ -63,7 +63,7 @@ def _measure(me: Any, stand: Stand) -> None:
 
 
 def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -> None:
-    """One verb of a worker, from one array to another: queued one after the other, and waited for each."""
+    """Compare one verb from one array to another: queued one after the other, and each waited for."""
     me, verb, x, y = call
     small = x.nbytes == SMALL
     target = {"most_over_s": MOST_OVER_S} if small else {"least_share": LEAST_SHARE}
@@ -90,7 +90,7 @@ def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -
 
 
 def _batch(call: Callable[[], object], finish: Callable[[], object], count: int, *, waited: bool) -> float:
-    """Seconds of `count` calls, to the end of their work; `waited`: each is waited for."""
+    """Return the seconds of `count` calls up to the end of their work; `waited`: wait for each."""
     start = perf_counter()
     for _ in range(count):
         call()
@@ -117,7 +117,7 @@ def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[
 
 
 def measure_pair(stand: Stand) -> None:
-    """Two ranks, threads of this process, each with a GPU of its own; where there is one, they share it."""
+    """Measure two ranks, threads of this process, with a GPU each; a machine's only GPU is shared."""
     reason = absent()
     version = None if reason else stand.cupy.cuda.nccl.get_version()
     several = stand.cupy.cuda.runtime.getDeviceCount() > 1
@@ -147,7 +147,7 @@ def measure_pair(stand: Stand) -> None:
 
 
 class _Pair:
-    """Two ranks: our plane, and a bare communicator of each."""
+    """Two ranks: our plane, and each rank's bare communicator."""
 
     def __init__(self, stand: Stand, there: list[Any]) -> None:
         self.cupy, self.places = stand.cupy, there
@@ -159,7 +159,7 @@ class _Pair:
         self.each(self._connect)
 
     def each(self, work: Callable[[Any], Any]) -> list[Any]:
-        """``work(seat)`` by two threads, each on its place."""
+        """Run ``work(seat)`` in two threads, each at its place."""
         self.scope += 1
 
         def program(_: object, seat: Any) -> Any:
@@ -173,7 +173,7 @@ class _Pair:
         self.communicators[seat.worker] = nccl.NcclCommunicator(2, self.unique_id, seat.worker)
 
     def measured(self, nbytes: int, count: int, repeat: int, *, ours: bool) -> list[float]:
-        """Seconds of an allreduce, from the first rank's start to the last one's end."""
+        """Return the seconds of an allreduce, from the first rank's start to the last one's end."""
 
         def work(seat: Any) -> Any:
             x = self.cupy.full(max(nbytes // 4, 1), seat.worker + 1, "float32")
@@ -184,14 +184,14 @@ class _Pair:
                 if ours
                 else _bare(place, "allreduce", x, y, communicator)
             )
-            self.barrier.wait()  # to load a kernel would wait for the other one's collective
+            self.barrier.wait()  # loading a kernel during the other rank's collective would wait for it
             call()
             place.finish()
             self.barrier.wait()
             if not bool((y == 3).all()):
                 raise RuntimeError("the ranks' sum is wrong")
             taken = spans(self.barrier.wait, lambda: _batch(call, place.finish, count, waited=False), repeat)
-            self.barrier.wait()  # memory goes back to the GPU: nobody's collective is under way
+            self.barrier.wait()  # memory is freed after this: no collective may still be running
             return taken
 
         return widths(self.each(work), count)

@@ -1,4 +1,4 @@
-"""What is written and printed of a run."""
+"""Writes and prints the results of a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TITLES = {
 
 
 def write(folder: Path, about: dict[str, Any], checks: Sequence[Findings], told: Told) -> None:
-    """``gpu.json`` and ``gpu.md`` in `folder`."""
+    """Write ``gpu.json`` and ``gpu.md`` to `folder`."""
     content = {
         "about": about,
         "checks": [findings.plain() for findings in checks],
@@ -44,7 +44,7 @@ def write(folder: Path, about: dict[str, Any], checks: Sequence[Findings], told:
 
 
 def markdown(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
-    """Everything, for people."""
+    """Return the whole report as Markdown."""
     parts = [
         f"# {about['gpu']}, {about['date']}",
         *([SIMULATED] if about["simulated"] else []),
@@ -66,7 +66,7 @@ def markdown(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> s
 
 
 def sentence(about: dict[str, Any]) -> str:
-    """The machine and its versions."""
+    """Describe the machine and its versions."""
     memory, l2 = about["memory_nbytes"] / 2**30, (about["l2_nbytes"] or 0) / 2**20
     return (
         f"{about['gpu']}, compute capability {about['compute_capability']}, {about['multiprocessors']}"
@@ -77,12 +77,12 @@ def sentence(about: dict[str, Any]) -> str:
 
 
 def summary(checks: Sequence[Findings]) -> str:
-    """A row per part."""
+    """Return a table with a row per part."""
     return "\n".join([HEAD, *(findings.line() for findings in checks)])
 
 
 def failures(checks: Sequence[Findings]) -> list[str]:
-    """What went wrong, in the tests' own words."""
+    """Return the texts of tests and parts that went wrong."""
     made = []
     for findings in checks:
         wrong = {
@@ -95,7 +95,7 @@ def failures(checks: Sequence[Findings]) -> list[str]:
 
 
 def best(figures: Sequence[Figure]) -> list[Figure]:
-    """The fastest combinations, of each direction; what they are compared with first."""
+    """Return the fastest combinations of each direction, after the copy they are compared with."""
     rows: list[Figure] = []
     for direction in ("to", "from"):
         plain = [figure for figure in figures if figure.key == f"tuning:{direction}.{figure.nbytes}.plain"]
@@ -105,7 +105,7 @@ def best(figures: Sequence[Figure]) -> list[Figure]:
 
 
 def short(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
-    """What is printed last: checks, rows with a target, what is missing."""
+    """Return what is printed last: checks, rows with a target, what is missing."""
     parts = [sentence(about)]
     if checks:
         parts.append(summary(checks))
@@ -126,6 +126,6 @@ def short(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
 
 
 def gist(text: str) -> str:
-    """The line of a failed test's text that says most: pytest's first one about the error."""
+    """Return the most telling line of a failed test's text: pytest's first line about the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")[:300]

@@ -1,4 +1,4 @@
-"""How often something is measured, and by which clock."""
+"""How often something is measured, and with which clock."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from benchmarks.gpus.figures import Figure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Batch = Callable[[int], float]  # seconds that so many operations take together
+    Batch = Callable[[int], float]  # runs that many operations; returns the seconds they take together
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 class Skipped(Exception):
-    """A section cannot be measured here, and that is no mistake; the text says why."""
+    """A section cannot be measured here, which is not an error; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Effort:
     """How much to measure.
 
     Attributes:
-        quick: fewer sizes and samples, for a look.
+        quick: fewer sizes and samples, for a glance.
         simulated: next to nothing, to see every line run.
         fewest, most: samples per figure; between the two, as many as `figure_s` seconds allow.
-        sample_s: so many operations make one sample that it takes about this long.
+        sample_s: about how long a sample takes; sets its number of operations.
     """
 
     quick: bool = False
@@ -40,19 +40,19 @@ class Effort:
 
     @classmethod
     def of(cls, *, quick: bool, simulated: bool) -> Effort:
-        """For a kind of run."""
+        """Return the effort for a kind of run."""
         made = cls(quick, simulated)
         if quick:
             made = replace(made, fewest=5, most=9, figure_s=0.1)
         return replace(made, fewest=2, most=2, figure_s=0.0, sample_s=0.0) if simulated else made
 
     def pick(self, full: Any, quick: Any, simulated: Any) -> Any:
-        """One of three, by the kind of run."""
+        """Return one of the three, depending on the kind of run."""
         return simulated if self.simulated else quick if self.quick else full
 
 
 class Stand:
-    """A section's machine.
+    """What a section measures with.
 
     Args:
         cupy: the module, real or simulated.
@@ -60,7 +60,7 @@ class Stand:
         section: its name.
 
     Attributes:
-        stream: of its own, which does not wait for the default stream.
+        stream: the section's own, which does not wait for the default stream.
     """
 
     def __init__(self, cupy: Any, effort: Effort, section: str) -> None:
@@ -69,7 +69,7 @@ class Stand:
         self.stream.__enter__()  # for good; a mere `use` would end at the first `with` of another stream
 
     def sampled(self, batch: Batch) -> list[float]:
-        """Seconds per operation, warm: one figure per sample."""
+        """Return seconds per operation, after a warm-up, one figure per sample."""
         batch(1)
         first = max(batch(1), 1e-7)
         count = max(1, min(1000, round(self.effort.sample_s / first)))
@@ -83,7 +83,7 @@ class Stand:
         return samples
 
     def by_events(self, call: Callable[[int], object], stream: Any = None) -> list[float]:
-        """``call(number)`` queues work on `stream`: the time between two events there."""
+        """Time ``call(number)``, which queues work on `stream`, between two events there."""
         stream = stream or self.stream
         start, end = self.cupy.cuda.Event(), self.cupy.cuda.Event()
 
@@ -98,7 +98,7 @@ class Stand:
         return self.sampled(batch)
 
     def by_clock(self, call: Callable[[int], object]) -> list[float]:
-        """``call(number)`` returns when its work is done: by the host's clock."""
+        """Time ``call(number)``, which returns when its work is done, on the host's clock."""
 
         def batch(count: int) -> float:
             start = perf_counter()
@@ -109,7 +109,7 @@ class Stand:
         return self.sampled(batch)
 
     def tell(self, name: str, what: str, seconds: list[float], nbytes: int = 0, **others: Any) -> Figure:
-        """Report a figure, at once; `against` is a name in this section."""
+        """Report a figure at once; `against` is a name in this section."""
         if "against" in others:
             others["against"] = f"{self.section}:{others['against']}"
         figure = Figure(f"{self.section}:{name}", what, seconds, nbytes, **others)
@@ -118,7 +118,7 @@ class Stand:
 
 
 def size_text(nbytes: int) -> str:
-    """``64 MiB``."""
+    """Return a size as text: ``64 MiB``."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if nbytes >= unit:
             return f"{nbytes / unit:g} {name}"

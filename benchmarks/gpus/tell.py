@@ -1,6 +1,6 @@
-"""A plugin for pytest, ``-p benchmarks.gpus.tell``: writes what becomes of each test, as it does.
+"""A plugin for pytest, ``-p benchmarks.gpus.tell``: writes each test's outcome as soon as it is known.
 
-So that what was found is not lost with a process that hangs. The file is named by DISCO_TELL.
+This keeps what was found when the process hangs. The file is named by DISCO_TELL.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ MOST_TEXT = 4000
 
 
 def write(**note: Any) -> None:
-    """One line of JSON."""
+    """Append a line of JSON."""
     with Path(os.environ["DISCO_TELL"]).open("a", encoding="utf-8") as file:
         file.write(json.dumps(note) + "\n")
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """A test begins."""
+    """Note that a test begins."""
     write(test=nodeid, outcome="began")
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """A part of it has ended: its call, or a setup or teardown that did not pass."""
+    """Note the end of a test's call, or of a setup or teardown that did not pass."""
     if report.when == "call" or not report.passed:
         write(
             test=report.nodeid,

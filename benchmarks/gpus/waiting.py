@@ -1,4 +1,4 @@
-"""How a worker waits for the GPU: what a look costs, how late it notices, how much of a core it takes."""
+"""How a worker waits for the GPU: what a check costs, how late it notices, how much of a core it takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTHS_S = (0.0, 20e-6, 100e-6, 1e-3, 10e-3, 100e-3)
 
 
 def measure(stand: Stand) -> None:
-    """Idle, and behind kernels of several lengths; one worker, and four at once."""
+    """Measure idle and after kernels of several lengths, with one worker and with four at once."""
     spin = Spin(stand.cupy)
     repeat = stand.effort.pick(21, 9, 2)
     lengths = stand.effort.pick(LENGTHS_S, LENGTHS_S[2:5], LENGTHS_S[2:4])
@@ -46,7 +46,7 @@ def _wait(me: Any, spin: Spin, seconds: float) -> None:
 
 
 def _idle(me: Any, stand: Stand, repeat: int, count: int) -> None:
-    """Nothing is queued: what is there to be seen at the first look."""
+    """Measure with nothing queued: what the first check sees."""
     event = me.xp.cuda.Event(disable_timing=True)
     event.record(me.place.stream)
     me.place.finish()
@@ -60,7 +60,7 @@ def _idle(me: Any, stand: Stand, repeat: int, count: int) -> None:
 
 
 def _behind(me: Any, stand: Stand, spin: Spin, seconds: float, repeat: int) -> None:
-    """A kernel, and then the two ways to wait for it: the difference is how late ours notices."""
+    """Time two ways to wait for a kernel; the difference is how late ours notices its end."""
     name = f"{seconds * 1e6:g}"
     text = f"kernel of {seconds * 1e3:g} ms"
     for way, what, wait in (

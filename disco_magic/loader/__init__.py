@@ -1,1 +1,1 @@
-"""Sharded parameters: file formats, who gets which part, and what workers do to read it."""
+"""Sharded parameters: file formats, which worker gets which part, and how workers read it."""

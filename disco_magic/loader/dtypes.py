@@ -1,7 +1,7 @@
-"""Element types by the names that parameter files give them.
+"""Element types, by the names that parameter files use.
 
 Files hold little-endian numbers, and so do the dtypes made here; on all but a few machines that is the
-native order. What NumPy itself lacks comes from `ml_dtypes`, which is imported when a file needs it.
+native order. Types that NumPy lacks come from `ml_dtypes`, which is imported when a file needs it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import MissingDependency, UsageMistake
 
-# What a safetensors file calls a type -> what NumPy or ml_dtypes does.
+# The name of a type in safetensors files -> its name in NumPy or ml_dtypes.
 _SAFETENSORS: Final = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -56,10 +56,10 @@ _ML_DTYPES: Final = frozenset(
 
 
 def of_safetensors(code: str, where: str) -> np.dtype[Any]:
-    """The dtype that a safetensors file calls ``BF16`` or the like; `where` begins the error.
+    """Return the dtype that safetensors files call `code`, such as ``BF16``; `where` begins the error.
 
     Raises:
-        UsageMistake: there is no such type, or one whose elements are no whole bytes.
+        UsageMistake: there is no such type, or its elements are not whole bytes.
         MissingDependency: it needs `ml_dtypes`.
     """
     if code not in _SAFETENSORS:
@@ -70,7 +70,7 @@ def of_safetensors(code: str, where: str) -> np.dtype[Any]:
 
 
 def named(name: str, where: str) -> np.dtype[Any]:
-    """The dtype that TVM, NumPy or ml_dtypes calls ``bfloat16`` or the like; raises as `of_safetensors`."""
+    """Return the dtype that TVM, NumPy or ml_dtypes calls `name`; raises as `of_safetensors`."""
     if name in _NUMPY:
         return np.dtype(name).newbyteorder("<")
     if name in _ML_DTYPES:
@@ -80,7 +80,7 @@ def named(name: str, where: str) -> np.dtype[Any]:
 
 
 def dtype_of(given: Any, where: str) -> np.dtype[Any]:
-    """As `numpy.dtype`, and by name also what only `ml_dtypes` has; `where` as in the others' errors.
+    """Return ``numpy.dtype(given)``, or by name a dtype that only `ml_dtypes` has; `where` begins the error.
 
     Raises:
         TypeError: there is no such dtype.

@@ -1,4 +1,4 @@
-"""Reading typed fields out of JSON that somebody else wrote; every error says in which file and where.
+"""Reads typed fields from JSON files of unknown origin; every error names the file and the place in it.
 
 `where` is the beginning of an error's sentence: the file, and the record in it.
 """
@@ -14,11 +14,11 @@ Object = dict[str, Any]
 
 
 def parse(text: str, where: str) -> Object:
-    """The JSON object that `text` holds.
+    """Return the JSON object that `text` holds.
 
     Raises:
-        UsageMistake: it is no JSON, no object, or an object in it has a key twice: one of the two values
-            would be lost silently.
+        UsageMistake: it is not JSON, not an object, or an object in it has a key twice: one of the two
+            values would be lost silently.
     """
     try:
         value = json.loads(text, object_pairs_hook=_once)
@@ -55,7 +55,7 @@ def _field(record: Object, key: str, where: str) -> Any:
 
 
 def string(record: Object, key: str, where: str) -> str:
-    """A field that holds text."""
+    """Return a field that holds text."""
     value = _field(record, key, where)
     if not isinstance(value, str):
         raise UsageMistake(f"{where}: {key!r} is {_name(value)}, expected text")
@@ -63,50 +63,50 @@ def string(record: Object, key: str, where: str) -> str:
 
 
 def optional_string(record: Object, key: str, where: str) -> str | None:
-    """A field that holds text, or is not there."""
+    """Return a field that holds text; None if it is null or missing."""
     return None if record.get(key) is None else string(record, key, where)
 
 
 def count(record: Object, key: str, where: str) -> int:
-    """A field that holds a whole number of at least 0."""
+    """Return a field that holds a whole number of at least 0."""
     return whole(_field(record, key, where), f"{where}: {key!r}")
 
 
 def whole(value: object, where: str) -> int:
-    """A whole number of at least 0, itself."""
+    """Return `value`, checked to be a whole number of at least 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise UsageMistake(f"{where} is {_name(value)}, expected a whole number of at least 0")
     return value
 
 
 def counts(record: Object, key: str, where: str) -> tuple[int, ...]:
-    """A field that holds a list of such numbers: a shape, offsets."""
+    """Return a field that holds a list of such numbers: a shape, offsets."""
     return wholes(_field(record, key, where), f"{where}: {key!r}")
 
 
 def wholes(value: object, where: str) -> tuple[int, ...]:
-    """A list of such numbers, itself."""
+    """Return `value`, checked to be a list of such numbers."""
     return tuple(whole(item, f"an entry of {where}") for item in items(value, where))
 
 
 def items(value: object, where: str) -> list[Any]:
-    """A list, itself."""
+    """Return `value`, checked to be a list."""
     if not isinstance(value, list):
         raise UsageMistake(f"{where} is {_name(value)}, expected a list")
     return value
 
 
 def objects(record: Object, key: str, where: str) -> list[Object]:
-    """A field that holds a list of objects."""
+    """Return a field that holds a list of objects."""
     listed = items(_field(record, key, where), f"{where}: {key!r}")
     return [_object(item, f"{where}: an entry of {key!r}") for item in listed]
 
 
 def object_in(record: Object, key: str, where: str) -> Object:
-    """A field that holds an object."""
+    """Return a field that holds an object."""
     return _object(_field(record, key, where), f"{where}: {key!r}")
 
 
 def optional_object(record: Object, key: str, where: str) -> Object:
-    """A field that holds an object; an empty one if the field is null or not there."""
+    """Return a field that holds an object; an empty one if the field is null or missing."""
     return {} if record.get(key) is None else object_in(record, key, where)

@@ -1,4 +1,4 @@
-"""What a load gives: references to parameters by name."""
+"""The result of a load: references to parameters by name."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Ref = TypeVar("Ref")
 
 
 class LoadedParameters(Mapping[str, Ref]):
-    """References to loaded parameters, by name; shows itself as a table.
+    """References to loaded parameters, by name; displays itself as a table.
 
-    The parameters stay on the workers as long as this object, or a reference taken from it.
+    The parameters stay on the workers as long as this object or a reference taken from it exists.
 
     Attributes:
         path: of the file they came from.
-        metadata: what that file says about itself.
+        metadata: what that file records about itself.
     """
 
     def __init__(self, catalogue: Catalogue, drefs: dict[str, Ref], lines: Sequence[Line]) -> None:
@@ -35,7 +35,7 @@ class LoadedParameters(Mapping[str, Ref]):
         self._lines = tuple(lines)
 
     def __getitem__(self, name: str) -> Ref:
-        """The register of parameter `name`.
+        """Return the register of parameter `name`.
 
         Raises:
             UnknownName: it was not loaded; near misses are in the message.

@@ -1,16 +1,17 @@
-"""Files that are mapped to be read, without what makes a map worse than a read.
+"""Reads files through memory maps, without the drawbacks of a map.
 
-Who touches a page that is not there any more (somebody saves the file anew, the disk failed) ends the process
-with SIGBUS. So nobody does: on Linux the kernel copies out of the map, as if it were another process's
-memory, and says if it cannot. It takes up to 1,024 rows at a time, where `os.pread` takes one. 256 MiB in the
-page cache to fresh memory, 4 threads on 2 cores, in ms: a run for each 50 (read 40, touched 45), runs of 64
-KiB 49 (a read for each 52, touched 43), of 4 KiB 67 (reads of whole rows 120, touched 63).
+Touching a mapped page that no longer exists (the file was saved anew, the disk failed) ends the process with
+SIGBUS. So `Pages` never does: on Linux the kernel copies out of the map, as if it were another process's
+memory, and reports an error if it cannot. It copies up to 1,024 rows per call, where `os.pread` copies one.
+256 MiB from the page cache to fresh memory, 4 threads on 2 cores, in ms: one run per thread 50 (by read 40,
+by touching the map 45); runs of 64 KiB 49 (a read for each 52, touching 43), of 4 KiB 67 (reads of whole rows
+120, touching 63).
 
-What cannot be had in this way is read: where the kernel does not copy or a container forbids it, where there
-is no room or no way to map the file, and where copying failed, because a read says why.
+The file is read instead where the kernel does not copy or a container forbids it, where the file cannot be
+mapped, and where copying failed, because a read reports the reason.
 
-And pages of a map count as memory of the process until the kernel takes them back. So they are let go now
-and then; they stay in the page cache.
+The pages of a map also count as memory of the process until the kernel reclaims them. So they are released
+now and then; they stay in the page cache.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-# About so much of a file may be resident per worker, however large it is. To let pages go interrupts the
-# other cores, which is much beside a small tensor.
+# About how much of a file may be resident per worker, however large it is. Releasing pages interrupts the
+# other cores, which is expensive compared with a small tensor.
 KEPT_NBYTES: Final = 16 * 2**20
-# With a page that is touched the kernel maps what lies around it: 64 KiB, or a large page of the cache.
+# When a page is touched the kernel also maps what is around it: 64 KiB, or a large page of the cache.
 _AROUND_NBYTES: Final = 2 * 2**20
-# A row takes the kernel 0.5 us, however short it is: to copy more than is wanted may be faster.
+# Each row costs the kernel 0.5 us, however short it is: copying more than is wanted may be faster.
 NARROW_NBYTES: Final = 4096
-_SCRATCH_NBYTES: Final = 512 * 2**10  # it shall stay in a core's cache
+_SCRATCH_NBYTES: Final = 512 * 2**10  # small enough to stay in a core's cache
 _MOST_ROWS: Final = 1024  # IOV_MAX of Linux
-_DONTNEED: Final = 4  # of madvise; Python's mmap module has it only where it was built with it
+_DONTNEED: Final = 4  # for madvise; Python's mmap module has it only if it was built with it
 
 
 class Pages:
-    """A file that is mapped, or else read.
+    """A file that is mapped if possible, otherwise read.
 
     Args:
-        file: which one.
+        file: the file, as it was checked.
 
     Attributes:
         file: as given.
@@ -63,37 +64,37 @@ class Pages:
         self.file = file
         self._bytes: Array | None = None
         self._resident_nbytes = 0
-        self._end = 0  # of what was copied last
+        self._end = 0  # where the last copy ended
         with file.open() as opened:
             if _libc is None:
                 return
             try:
                 held = mmap.mmap(opened.fileno(), file.nbytes, access=mmap.ACCESS_READ)
-            except (OSError, ValueError):  # no room for it, no maps on this file system, an empty file
+            except (OSError, ValueError):  # no address space, a file system without maps, an empty file
                 return
         self._bytes = np.frombuffer(held, np.uint8)
 
     def copy(self, begin: int, stride: int, out: Array) -> None:
-        """Fill `out` with rows that lie at equal distances.
+        """Fill `out` with rows at equal distances.
 
         Args:
             begin: where the first row begins, in bytes.
             stride: from the beginning of one row to that of the next one, in bytes.
-            out: contiguous, of two axes.
+            out: contiguous, with two axes.
 
         Raises:
-            DiscoError: the file is not there any more, was changed meanwhile, or cannot be read.
+            DiscoError: the file no longer exists, was changed meanwhile, or cannot be read.
         """
         if len(out) > 1 and out[0].nbytes < stride < NARROW_NBYTES:
             self._copy_narrow(begin, stride, out)
         else:
             self._copy_rows(begin, stride, out)
-        # Afterwards: else what somebody has written meanwhile would be a value like others. If the file is
-        # milliseconds old, or somebody writes through a map of his own, the system may not tell.
+        # Checked after the copy: what was written meanwhile would otherwise pass for the checked content. The
+        # system may not report it if the file is milliseconds old or is written through another map.
         self.file.check()
 
     def _copy_narrow(self, begin: int, stride: int, out: Array) -> None:
-        """By way of rows that are as long as their distance: each has the wanted one at its beginning."""
+        """Copy rows as long as their distance, of which each begins with a wanted one, and cut them."""
         width, count = out.shape[1], min(len(out), (self.file.nbytes - begin) // stride)
         step = max(1, _SCRATCH_NBYTES // stride)
         scratch = np.empty((min(step, count), stride // out.itemsize), out.dtype)
@@ -101,7 +102,7 @@ class Pages:
             long = scratch[: min(step, count - top)]
             self._copy_rows(begin + top * stride, stride, long)
             out[top : top + len(long)] = long[:, :width]
-        if count < len(out):  # the last one is the end of the file
+        if count < len(out):  # the last row ends with the file
             self._copy_rows(begin + count * stride, stride, out[count:])
 
     def _copy_rows(self, begin: int, stride: int, out: Array) -> None:
@@ -112,7 +113,7 @@ class Pages:
             self._copy_some(begin + top * stride, stride, out[top : top + step])
 
     def _copy_some(self, begin: int, stride: int, out: Array) -> None:
-        """Up to `_MOST_ROWS` rows, not further apart than may be resident."""
+        """Copy up to `_MOST_ROWS` rows, spread over no more than may be resident."""
         if self._bytes is None:
             self._read(begin, stride, out)
             return
@@ -122,11 +123,11 @@ class Pages:
         address: int = self._bytes.__array_interface__["data"][0]
         wrong = _copy_out(address + begin, stride, out)
         if wrong:
-            if wrong != errno.EFAULT:  # it does not do this, and need not be asked again for this file
+            if wrong != errno.EFAULT:  # not supported: do not try again for this file
                 self._bytes = None
             self._read(begin, stride, out)
         elif self._resident_nbytes >= KEPT_NBYTES:
-            # All of it: with a page the kernel may map megabytes around.
+            # All of the file: around one page the kernel may map megabytes.
             _libc.madvise(address, self.file.nbytes, _DONTNEED)
             self._resident_nbytes = 0
 
@@ -139,7 +140,7 @@ class Pages:
     def _fill(self, room: memoryview, opened: FileIO) -> None:
         while room:
             try:
-                nbytes = opened.readinto(room)  # 2 GiB at most, or less
+                nbytes = opened.readinto(room)  # at most 2 GiB, perhaps less
             except OSError as reason:
                 raise self.file.unreadable(reason) from None
             if not nbytes:
@@ -149,9 +150,9 @@ class Pages:
 
 
 class Reader:
-    """The file that a worker is reading, until it comes to another one.
+    """The file that a worker is reading, until it turns to another one.
 
-    So a load in a thousand files has one of them mapped per worker. Used by one worker.
+    So a load from a thousand files has only one of them mapped per worker. Used by one worker.
     """
 
     def __init__(self) -> None:
@@ -159,7 +160,7 @@ class Reader:
         self._closed = False
 
     def pages(self, file: StoredFile) -> Pages:
-        """The pages of `file`.
+        """Return the pages of `file`.
 
         Raises:
             DiscoError: as `Pages`.
@@ -167,23 +168,23 @@ class Reader:
         pages = self._pages
         if pages is not None and pages.file == file:
             return pages
-        pages = self._pages = None  # before the next one is opened
+        pages = self._pages = None  # released before the next one is opened
         self._pages = pages = Pages(file)
         if self._closed:
             self._pages = None
         return pages
 
     def close(self) -> None:
-        """Let the file go; what is read from now on is kept no longer. By any thread, at any time."""
+        """Release the file, and keep none that is opened later; from any thread, at any time."""
         self._closed = True
         self._pages = None
 
 
 def private(file: StoredFile, begin: int, nbytes: int) -> Array:
-    """Bytes of a file that take no memory, uint8; what is written to them stays out of the file.
+    """Map bytes of a file as uint8, without using memory; writes to them do not reach the file.
 
     Args:
-        file: which one.
+        file: the file, as it was checked.
         begin: the first byte.
         nbytes: how many, at least one.
 
@@ -201,13 +202,13 @@ def private(file: StoredFile, begin: int, nbytes: int) -> Array:
 
 
 class _Vector(ctypes.Structure):
-    """struct iovec: bytes in memory."""
+    """struct iovec: a range of memory."""
 
     _fields_ = (("begin", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
 
 
 def _find_libc() -> Any:
-    """The C library, if it has what copies; else None."""
+    """Return the C library if it has the function that copies; else None."""
     if sys.platform != "linux":
         return None
     try:
@@ -225,7 +226,7 @@ _libc: Any = _find_libc()
 
 
 def _copy_out(address: int, stride: int, out: Array) -> int:
-    """Have the kernel copy rows of this process's memory; the error's number, 0 if there was none."""
+    """Let the kernel copy rows of this process's memory; return the error number, 0 for success."""
     count, run = len(out), out[0].nbytes
     source: Any = _Vector(address, run)
     if count > 1:

@@ -1,7 +1,8 @@
-"""What a worker executes to load parameters: one call per tensor, each for its own part only.
+"""The functions that workers execute to load parameters: one call per tensor, each for the worker's part.
 
 Replicated tensors are read by every worker, not broadcast: four threads that read 256 MiB each take 260 ms
-from the page cache, one that reads and three that copy take 240 to 260 (2 cores), and readers need not meet.
+from the page cache, one that reads and three that copy take 240 to 260 (2 cores), and readers do not wait for
+each other.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadPart:
-    """Gives a worker its part of a tensor, in memory of its own; None if the load was stopped meanwhile.
+    """Returns a worker's part of a tensor, in its own memory; None if the load was stopped meanwhile.
 
     Attributes:
-        tensor: which one.
-        axis: it is split along; None: every worker gets the whole.
-        who: parts are for the workers that work together so: in a group, all, or along axes of the mesh.
+        tensor: the tensor to load.
+        axis: the axis it is split along; None: every worker gets the whole.
+        who: which workers split it: a group's, all, or those along axes of the mesh.
         tally: counts what was loaded.
-        readers: of the load, one per worker of the session.
+        readers: the load's, one per worker of the session.
     """
 
     tensor: StoredTensor
@@ -43,14 +44,14 @@ class LoadPart:
 
     @property
     def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
+        """The name in errors and tables of commands."""
         return f"load {self.tensor.name!r}"
 
     def __call__(self) -> Array | None:
         """Read the calling worker's part.
 
         Raises:
-            DiscoError: the file was changed or taken away since it was checked. The other workers stop too.
+            DiscoError: the file was changed or removed since it was checked. The other workers stop too.
         """
         me, tally = worker(), self.tally
         members = me.members(**who(self.who))
@@ -74,17 +75,17 @@ class LoadPart:
         return mine
 
     def _others(self, mesh: Mesh) -> tuple[str, ...]:
-        """The axes along which workers get the same part."""
+        """The axes along which workers have the same part."""
         along = self.who
         return () if isinstance(along, bool) else tuple(axis for axis in mesh if axis not in along)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFiles:
-    """Compares the MD5 sums of files, which the workers share among them.
+    """Compares the MD5 sums of files; the workers divide them among themselves.
 
     Attributes:
-        files: with sums.
+        files: those with sums.
         tally: counts what was read.
     """
 
@@ -93,7 +94,7 @@ class CheckFiles:
 
     @property
     def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
+        """The name in errors and tables of commands."""
         return f"check {len(self.files)} files"
 
     def __call__(self) -> None:

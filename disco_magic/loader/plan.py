@@ -1,8 +1,8 @@
-"""Who gets which part: from patterns of names to an axis per tensor.
+"""Decides which worker gets which part: turns patterns of names into an axis per tensor.
 
 A plan is an ordered mapping from patterns to placements, read like the branches of an ``if``: the first
-pattern that fits a name decides, what none fits is replicated. A pattern that decides nothing, because no
-name fits it or earlier patterns took all that do, is a mistake in the plan and refused.
+pattern that matches a name decides; names that match none are replicated. A pattern that decides nothing,
+because it matches no name or earlier patterns matched the same names, is an error in the plan and refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Placement: split evenly along `axis`, rank r gets part r.
+    """Placement: split evenly along `axis`; rank r gets part r.
 
     Attributes:
-        axis: which one; negative counts from the end.
+        axis: the axis; negative counts from the end.
     """
 
     axis: int = 0
@@ -51,10 +51,10 @@ Placement = Shard | Replicate
 
 
 def select(tensors: Mapping[str, StoredTensor], names: Iterable[str] | None) -> dict[str, StoredTensor]:
-    """The tensors that one of `names` fits, in their own order; None: all.
+    """Return the tensors that match one of `names`, in the tensors' order; None: all.
 
     Raises:
-        UsageMistake: one of `names` fits nothing.
+        UsageMistake: one of `names` matches nothing.
     """
     if names is None:
         return dict(tensors)
@@ -74,16 +74,16 @@ def axes(
     count: int,
     chosen: Iterable[str] | None = None,
 ) -> dict[str, int | None]:
-    """Name -> the axis it is split along among `count` workers, counted from the front; None: replicated.
+    """Map names to the axis to split along, counted from the front, among `count` workers; None: replicated.
 
     Args:
         plan: pattern -> placement; None: everything is replicated.
-        tensors: all there are: a plan for a model also does for a part of it.
+        tensors: all there are, so that a plan for a model also works when only some of it is loaded.
         count: workers that split tensors among them.
         chosen: names that are loaded; None: all.
 
     Raises:
-        UsageMistake: the plan is none, a pattern decides nothing, or tensors cannot be split as it says; the
+        UsageMistake: it is not a plan, a pattern decides nothing, or tensors cannot be split as it says; the
             message lists all of those.
     """
     placements = _placements({} if plan is None else plan, tensors)
@@ -135,7 +135,7 @@ def _placements(plan: Mapping[str, Placement], tensors: Mapping[str, StoredTenso
 def _fitting(what: str, pattern: Any, tensors: Mapping[str, StoredTensor]) -> list[str]:
     if not isinstance(pattern, str):
         raise UsageMistake(f"{what}: {pattern!r} is no name or pattern of names")
-    if pattern in tensors:  # also where the name itself has brackets in it
+    if pattern in tensors:  # first, because a name may contain brackets
         return [pattern]
     fits = re.compile(fnmatch.translate(pattern)).match
     return [name for name in tensors if fits(name)]

@@ -1,6 +1,6 @@
-"""How far a load is, for whoever waits: a tqdm bar where tqdm is installed, else a line per 10 %.
+"""Shows the waiting user how far a load is: a tqdm bar where tqdm is installed, else a line per 10 %.
 
-Only the waiting thread of the controller writes. Workers count (`tally.Tally`), the waiter looks.
+Only the waiting thread of the controller writes. Workers count (`tally.Tally`); that thread reads the counts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from disco_magic.core.words import human_bytes
 if TYPE_CHECKING:
     from disco_magic.loader.tally import Tally
 
-# A load that is over by then shows nothing, unless it was asked for.
+# A shorter load shows nothing, unless asked to.
 SILENT_S: Final = 1.0
-# How often the waiter looks.
+# How often the waiting thread looks.
 LOOK_S: Final = 0.1
 
 
@@ -25,10 +25,10 @@ class Display(Protocol):
     """Something that shows a number of bytes."""
 
     def show(self, done: int) -> None:
-        """Show it."""
+        """Show that `done` bytes were loaded."""
 
     def close(self) -> None:
-        """It will not change any more."""
+        """End the display, which will not change any more."""
 
 
 class Bar:
@@ -38,23 +38,23 @@ class Bar:
         self._bar = tqdm(desc=what, total=total, unit="B", unit_scale=True, unit_divisor=1024)
 
     def show(self, done: int) -> None:
-        """Move the bar on."""
+        """Move the bar forward."""
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
-        """Leave it as it is."""
+        """Leave the bar as it is."""
         self._bar.close()
 
 
 class Lines:
-    """A line on stderr whenever another tenth is there."""
+    """Writes a line to stderr whenever another tenth is done."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total = what, total
         self._tenths = 0
 
     def show(self, done: int) -> None:
-        """Say so if it is the next tenth."""
+        """Write the line if another tenth is done."""
         tenths = 10 * done // self._total if self._total else 10
         if tenths > self._tenths:
             self._tenths = tenths
@@ -62,11 +62,11 @@ class Lines:
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing: there is nothing to close."""
 
 
 def display(what: str, total: int) -> Display:
-    """A bar if tqdm is there, else lines."""
+    """Return a bar if tqdm is installed, else lines."""
     try:
         auto = importlib.import_module("tqdm.auto")
     except ImportError:
@@ -75,12 +75,12 @@ def display(what: str, total: int) -> Display:
 
 
 class Progress:
-    """Decides whether and from when a load is shown.
+    """Decides whether a load is shown, and from when on.
 
     Args:
-        what: is being loaded, the beginning of the text.
-        total: bytes all workers together will get.
-        shown: True at once, False never, None after a second.
+        what: what is being loaded; begins the text.
+        total: bytes that all workers together will get.
+        shown: True: at once; False: never; None: after a second.
     """
 
     def __init__(self, what: str, total: int, *, shown: bool | None) -> None:
@@ -88,7 +88,7 @@ class Progress:
         self._display: Display | None = None
 
     def at(self, done: int, elapsed_s: float) -> None:
-        """`done` bytes are there after so many seconds."""
+        """Report that `done` bytes were loaded after `elapsed_s` seconds."""
         if self._display is None:
             if self._shown is False or (self._shown is None and elapsed_s < SILENT_S):
                 return
@@ -96,13 +96,13 @@ class Progress:
         self._display.show(done)
 
     def close(self) -> None:
-        """The load has ended, well or not."""
+        """End the display: the load has ended, successfully or not."""
         if self._display is not None:
             self._display.close()
 
 
 class Watch:
-    """What the waiting thread knows of one load: its time, its bytes, its display."""
+    """The waiting thread's view of a load: its time, its bytes, its display."""
 
     def __init__(
         self, verb: str, tally: Tally, total: int, timeout_s: float | None, *, shown: bool | None
@@ -113,30 +113,30 @@ class Watch:
         self._progress = Progress(verb, total, shown=shown)
 
     def pause_s(self) -> float:
-        """How long to wait before looking again."""
+        """Return how long to wait before looking again."""
         if self._timeout_s is None:
             return LOOK_S
         return max(0.0, min(LOOK_S, self._start + self._timeout_s - time.monotonic()))
 
     def look(self) -> None:
-        """Show how far it is."""
+        """Update the display."""
         self._progress.at(self._tally.done, time.monotonic() - self._start)
 
     def close(self) -> None:
-        """The load has ended."""
+        """End the display: the load has ended."""
         self._progress.close()
 
     @property
     def overdue(self) -> bool:
-        """Whether its time is over."""
+        """Whether its time is up."""
         return self._timeout_s is not None and time.monotonic() >= self._start + self._timeout_s
 
     @property
     def complete(self) -> bool:
-        """Whether every byte is there."""
+        """Whether every byte was loaded."""
         return self._tally.done >= self._total
 
     def end(self, what: str) -> str:
-        """The beginning of an error's sentence: what happened, how far it was, that nothing stays."""
+        """Begin an error's sentence: what happened, how far the load was, that its registers are gone."""
         done, total = human_bytes(self._tally.done), human_bytes(self._total)
         return f"{self.verb} {what} with {done} of {total} loaded; its registers were dropped"

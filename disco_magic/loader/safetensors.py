@@ -1,13 +1,13 @@
-r"""safetensors files, alone or as the parts of a sharded checkpoint.
+r"""Reads safetensors files, single or as the parts of a sharded checkpoint.
 
     8 bytes    length n of the header, little-endian
     n bytes    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...,
                       "__metadata__": {"any": "text"}}
     the rest   the tensors, in C order, end to end, without gaps
 
-A checkpoint in parts has an index besides, ``*.index.json``: {"weight_map": {"name": "file", ...}}.
+A checkpoint in parts also has an index, ``*.index.json``: {"weight_map": {"name": "file", ...}}.
 
-Only headers are read here. Everything that can be wrong with them is found before anybody allocates.
+Only headers are read here. Everything that can be wrong with them is found before any worker allocates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibli
 if TYPE_CHECKING:
     import os
 
-# What the format's own library accepts: no real header is near it, and nobody shall make us read gigabytes.
+# The limit of the format's own library: real headers are far smaller, and a bad one must not use up memory.
 MAX_HEADER_NBYTES: Final = 100_000_000
 INDEX_NAME: Final = "model.safetensors.index.json"
 SUFFIX: Final = ".safetensors"
@@ -32,7 +32,7 @@ _METADATA: Final = "__metadata__"
 
 
 def open_safetensors(path: str | os.PathLike[str]) -> Catalogue:
-    """The checked contents of what `path` names.
+    """Return the checked contents of what `path` names.
 
     Args:
         path: a safetensors file; an index, ``*.json``; or a folder that has ``model.safetensors.index.json``
@@ -63,7 +63,7 @@ def _chosen(path: Path) -> Path:
 
 
 def read_file(path: Path) -> Catalogue:
-    """The checked header of one file."""
+    """Return the checked contents of one file's header."""
     file = StoredFile.at(path, f"safetensors file {path.name}")
     text, begin = _header_text(file, path)
     header = fields.parse(text, f"{path.name}: the header")
@@ -75,13 +75,13 @@ def read_file(path: Path) -> Catalogue:
         _entry(name, fields.object_in(header, name, path.name), file, begin, f"{path.name}: tensor {name!r}")
         for name in header
     ]
-    spans.sort(key=lambda span: (span[1], span[2]))  # an empty tensor lies before the one that begins there
+    spans.sort(key=lambda span: (span[1], span[2]))  # an empty tensor comes before one at the same place
     _check_cover(spans, begin, file, path.name)
     return Catalogue(str(path), {tensor.name: tensor for tensor, _, _ in spans}, metadata)
 
 
 def _header_text(file: StoredFile, path: Path) -> tuple[str, int]:
-    """The header, and where the tensors begin."""
+    """Return the header, and where the tensors begin."""
     with file.open() as opened:
         prefix = opened.read(8)
         if len(prefix) < 8:
@@ -117,7 +117,7 @@ def _entry(
 
 
 def _check_cover(spans: list[tuple[StoredTensor, int, int]], begin: int, file: StoredFile, name: str) -> None:
-    """The tensors must fill the file: gaps could hide something, overlaps would be one tensor twice."""
+    """Check that the tensors fill the file: a gap could hide data, an overlap would use bytes twice."""
     at, before = begin, "the header"
     for tensor, start, end in spans:
         if start != at:
@@ -136,7 +136,7 @@ def _check_cover(spans: list[tuple[StoredTensor, int, int]], begin: int, file: S
 
 
 def read_index(path: Path) -> Catalogue:
-    """The checked headers of all parts that an index names."""
+    """Return the checked headers of all parts that an index names."""
     where = f"index {path.name}"
     StoredFile.at(path, where)
     try:
@@ -167,7 +167,7 @@ def _check_present(paths: dict[str, Path], where: str) -> None:
 
 
 def _check_names(places: dict[str, str], parts: dict[str, dict[str, StoredTensor]], where: str) -> None:
-    """Index and parts must say the same, in both directions: else a tensor would be lost silently."""
+    """Check that index and parts agree in both directions: else a tensor could be lost silently."""
     wrong = [f"{name!r} is not in {part}" for name, part in places.items() if name not in parts[part]]
     wrong += [
         f"{name!r} is in {part}, but " + (f"the index says {places[name]}" if name in places else "not in it")

@@ -1,8 +1,8 @@
-"""How TVM says which functions cut a parameter into the workers' parts.
+"""Reads how TVM describes which functions cut a parameter into the workers' parts.
 
     {"param_0": [["function", [[4, 64, 128], "float16"], 4], ...], ...}
 
-Each entry is a function's name, shape and dtype of its output, and whole numbers for its further arguments.
+Each entry has a function's name, the shape and dtype of its output, and whole numbers as further arguments.
 Functions are called one after the other, by destination passing: ``function(input, *numbers, output)``. Axis
 0 of the last output is the number of workers; output[r] is worker r's part.
 """
@@ -32,8 +32,8 @@ class Step:
     """One shard function with everything but its input.
 
     Attributes:
-        name: it was found by.
-        function: itself.
+        name: the name it was found by.
+        function: the function itself.
         shape, dtype: of its output.
         numbers: further arguments.
     """
@@ -50,23 +50,23 @@ class Step:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def apply(self, whole: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Let the function fill `out`, of `shape` and `dtype`, from `whole`; gives `out`."""
+        """Call the function to fill `out`, of `shape` and `dtype`, from `whole`; return `out`."""
         self.function(whole, *self.numbers, out)
         return out
 
 
 def read_shard_info(text: str, module: Any, names: Iterable[str], count: int) -> dict[str, tuple[Step, ...]]:
-    """Parameter -> its shard functions, in the order they are called; none for those that are broadcast.
+    """Map parameters to their shard functions in the order of the calls; none for those that are broadcast.
 
     Args:
         text: JSON; empty: what `module`'s function ``get_shard_info`` returns, or no functions.
-        module: where functions are looked for before the registered ones; None: nowhere.
-        names: of the parameters there are, those cut beforehand without ``_shard-1-of-4``.
-        count: workers among whom parameters are cut.
+        module: where functions are looked up before the registered ones; None: nowhere.
+        names: of all parameters; those cut beforehand without ``_shard-1-of-4``.
+        count: workers among which parameters are cut.
 
     Raises:
-        UsageMistake: it is not of that form, names a parameter that is not there, or cuts one into another
-            number of parts.
+        UsageMistake: it does not have that form, names an unknown parameter, or cuts one into another number
+            of parts.
         UnknownName: a function is neither in `module` nor registered.
     """
     where = "shard info"
@@ -124,7 +124,7 @@ def _function(name: str, module: Any) -> Callable[..., Any]:
 
 
 def member(module: Any, name: str) -> Callable[..., Any] | None:
-    """A function of what `load_vm_module` loaded, of a Python module or a mapping; None if it has none."""
+    """Find a function in a module of `load_vm_module`, a Python module or a mapping; None if it has none."""
     if isinstance(module, Module):
         found: Any = module.find(name)
     elif isinstance(module, Mapping):

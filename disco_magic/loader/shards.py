@@ -1,11 +1,10 @@
-"""Worker 0 reads parameters one by one, cuts them up, and hands out the parts: what a ShardLoader does.
+"""The ShardLoader: worker 0 reads parameters one by one, cuts them up, and distributes the parts.
 
 Memory: a parameter without shard functions is read into the array that worker 0 keeps, and broadcast from
-there. Of one with functions it holds the last one's output beyond its part. What goes into a function comes
-from a private map of the file, or, where that does not do (bfloat16 to be widened, odd offsets, the output of
-the function before), from memory as long as both together take no more than the largest parameter's output;
-else from a temporary file. So the load's peak is one parameter. Nothing of one is left when the next one
-begins.
+there. For one with functions, worker 0 holds the last one's output besides its part. The input of a function
+is a private map of the file. Where that is not possible (bfloat16 to be widened, odd offsets, the output of
+the function before), it is in memory if both together take no more than the largest parameter's output, else
+in a temporary file. So the load's peak is one parameter. Nothing of it is left when the next one begins.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ _NUMBERED: Final = re.compile(r"param_(\d{1,9})")
 
 
 def make_loader(path: str, metadata: str, shard_info: str, module: Any, *, check_md5: bool) -> ShardLoader:
-    """A loader for the calling worker; arguments as those of `disco_functions.shard_loader`."""
+    """Make a loader for the calling worker; arguments as for `disco_functions.shard_loader`."""
     catalogue = open_tensor_cache(path, metadata)
     steps = read_shard_info(shard_info or "", module, parameter_names(catalogue), worker().group_size)
     return ShardLoader(catalogue, steps, check_md5=check_md5)
 
 
 class ShardLoader:
-    """Loads the parameters of one folder; lives in a register of every worker.
+    """Loads the parameters of one folder; held in a register of every worker.
 
     Args:
         catalogue: the folder's checked contents.
@@ -64,25 +63,25 @@ class ShardLoader:
         return f"<ShardLoader of {len(self._listed)} parameters in {self.catalogue.path}>"
 
     def load(self, index: int) -> Array:
-        """The caller's part of the `index`-th parameter of the list."""
+        """Return the caller's part of the `index`-th parameter of the list."""
         return _moved_in(self._hand_out(_at(self._listed, index), Reader()))
 
     def load_all(self) -> list[Array]:
-        """The caller's parts of all parameters, by number."""
+        """Return the caller's parts of all parameters, by number."""
         reader = Reader()
         return [_moved_in(self._hand_out(tensor, reader)) for tensor in self._by_number()]
 
     def load_presharded(self, index: int) -> Array:
-        """The `index`-th of the parameters that were cut for the caller beforehand."""
+        """Return the `index`-th of the parameters that were cut for the caller beforehand."""
         return _moved_in(self._read(_at(list(self._mine().values()), index), Reader()))
 
     def load_all_presharded(self) -> list[Array]:
-        """All parameters that were cut for the caller beforehand, by number."""
+        """Return all parameters that were cut for the caller beforehand, by number."""
         reader = Reader()
         return [_moved_in(self._read(tensor, reader)) for tensor in _ordered(self._mine())]
 
     def load_on_worker_0(self, index: int) -> Array:
-        """Parameter number `index` on the first worker; elsewhere as much uninitialised memory."""
+        """Return parameter number `index` on the first worker; elsewhere uninitialised memory of its size."""
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
             return _moved_in(self._read(tensor, Reader()))
@@ -100,7 +99,7 @@ class ShardLoader:
         if me.group_rank == 0:
             flat = self._cut(tensor, steps, reader).reshape(me.group_size, out.size)
         me.scatter(flat, out=out.reshape(1, out.size))
-        # A member that has not woken yet holds the whole parameter: the next one must not begin before.
+        # A member that has not woken yet keeps the whole parameter alive: the next one must not begin yet.
         me.barrier()
         return out
 
@@ -113,7 +112,7 @@ class ShardLoader:
         return last.apply(whole, aligned_empty(last.shape, last.dtype))
 
     def _as_input(self, tensor: StoredTensor, make: Make, reader: Reader) -> Array:
-        """The whole parameter for a function to read; what it writes there stays out of the file."""
+        """Return the whole parameter as a function's input; writes to it do not reach the file."""
         self._check(tensor)
         if _is_copied(tensor):
             return tensor.read(reader, make(tensor.shape, tensor.dtype))
@@ -129,13 +128,13 @@ class ShardLoader:
                 pass
             self._unchecked.discard(tensor.file.path)
 
-    # --- which one ---------------------------------------------------------------------------------
+    # --- choosing ----------------------------------------------------------------------------------
 
     def _by_number(self) -> list[StoredTensor]:
         return _ordered({tensor.name: tensor for tensor in self._listed})
 
     def _mine(self) -> dict[str, StoredTensor]:
-        """The parameters that were cut for the calling worker, by the name they had before."""
+        """Map original names to the parameters that were cut for the calling worker."""
         me = worker()
         mine: dict[str, StoredTensor] = {}
         names: dict[str, None] = {}
@@ -160,30 +159,30 @@ class ShardLoader:
 
 
 def _is_copied(tensor: StoredTensor) -> bool:
-    """Whether a function cannot take the parameter from a map of the file as it is."""
+    """Whether a function cannot use a map of the file as its input directly."""
     return tensor.halved or tensor.offset % ALIGNMENT != 0
 
 
 def _held_nbytes(tensor: StoredTensor, steps: Sequence[Step]) -> int:
-    """The most that an input and the output of one function take together, if both are in memory."""
+    """Return the most that input and output of one function take together, if both are in memory."""
     held = [tensor.part_nbytes(None, 1) if _is_copied(tensor) else 0, *(step.nbytes for step in steps)]
     return max(map(sum, pairwise(held)))
 
 
 def parameter_names(catalogue: Catalogue) -> list[str]:
-    """Names of the parameters there are; those cut beforehand also by the name they had before."""
+    """Return the names of all parameters; of those cut beforehand, the original name, too."""
     found = [_PART.fullmatch(name) for name in catalogue.tensors]
     return [*catalogue.tensors, *(part["name"] for part in found if part)]
 
 
 def _moved_in(array: Array) -> Array:
-    """Where the calling worker computes. Until there everything is on the host, whatever the worker has."""
+    """Move an array to where the calling worker computes; until then everything is on the host."""
     mine: Array = worker().place.move_in(array)
     return mine
 
 
 def _ordered(tensors: Mapping[str, StoredTensor]) -> list[StoredTensor]:
-    """By number, if they are named so; else as they are listed."""
+    """Order parameters by number, if they are named that way; else as they are listed."""
     numbers = {int(found[1]): tensors[name] for name in tensors if (found := _NUMBERED.fullmatch(name))}
     if not numbers:
         return list(tensors.values())
@@ -204,7 +203,7 @@ def _at(listed: Sequence[StoredTensor], index: Any) -> StoredTensor:
 
 
 def _number(index: Any) -> int:
-    """A number, also as Disco passes it: a shape of one axis."""
+    """Read an index; Disco passes it as a shape of one axis."""
     if isinstance(index, tuple | list) and len(index) == 1:
         index = index[0]
     number = whole_number(index)

@@ -1,4 +1,4 @@
-"""Arrays that take no memory of the process's own: they lie in a file, and the kernel can write them out."""
+"""Arrays in temporary files, which the kernel can write out: they use no memory of the process itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from disco_magic.errors import DiscoError
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
-ROOMY: Final = "/var/tmp"  # noqa: S108 - the file has no name there that anybody could guess
+ROOMY: Final = "/var/tmp"  # noqa: S108 - the file has no name there that could be guessed
 
 
 def spilled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Zeros in a temporary file, which goes with the array.
+    """Make an array of zeros in a temporary file, which is deleted with the array.
 
-    The file is where the environment variable TMPDIR says, else in /var/tmp: /tmp is often memory itself. An
-    array of 4 KiB takes 0.14 ms, one of 1 MiB 0.8.
+    The file is in the folder that TMPDIR names, else in /var/tmp: /tmp is often itself in memory. An array of
+    4 KiB takes 0.14 ms, one of 1 MiB 0.8.
 
     Raises:
         DiscoError: there is no room for it.
@@ -30,7 +30,7 @@ def spilled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     nbytes = math.prod(shape) * dtype.itemsize
     if not nbytes:
         return np.empty(shape, dtype)
-    # `tempfile` asks for TMPDIR once, and takes another folder if that is not there.
+    # `tempfile` would read TMPDIR only once, and silently use another folder if that does not exist.
     folder = os.environ.get("TMPDIR") or (ROOMY if os.access(ROOMY, os.W_OK) else tempfile.gettempdir())
     try:
         with tempfile.TemporaryFile(prefix="disco-magic-", dir=folder, buffering=0) as file:
@@ -45,7 +45,7 @@ def spilled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _reserve(descriptor: int, nbytes: int) -> None:
-    """Take the room now: a write to a map of a file whose disk is full ends the process."""
+    """Reserve the space now: writing to a map of a file on a full disk ends the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(descriptor, 0, nbytes)
         return

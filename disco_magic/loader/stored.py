@@ -1,6 +1,6 @@
-"""A tensor as it lies in a file: where, and how a worker gets its part of it.
+"""A tensor in a file: where it is, and how a worker gets its part of it.
 
-A part is copied out of a map of the file, in blocks: it costs its pages and nothing else.
+A part is copied out of a map of the file, in blocks: it takes its own memory and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
 Array = np.ndarray[Any, Any]
-# Between two blocks a copy can be stopped and its progress seen: 1 to 4 ms, more where rows are short.
+# Between two blocks a copy can be stopped and its progress read: 1 to 4 ms, more if rows are short.
 BLOCK_NBYTES: Final = 8 * 2**20
 
 
@@ -35,7 +35,7 @@ class StoredFile:
         path: absolute.
         nbytes: its size.
         mtime_ns: when it was last written.
-        md5: what its content must hash to, in lower-case hex; None if nobody said.
+        md5: its expected MD5 sum, in lower-case hex; None if unknown.
     """
 
     path: str
@@ -45,10 +45,10 @@ class StoredFile:
 
     @classmethod
     def at(cls, path: Path, where: str, md5: str | None = None) -> StoredFile:
-        """The file at `path`; `where` begins the error.
+        """Return the file at `path`; `where` begins the error.
 
         Raises:
-            UsageMistake: there is none that can be read.
+            UsageMistake: there is no readable file.
         """
         try:
             found = path.stat()
@@ -61,7 +61,7 @@ class StoredFile:
         return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns, md5)
 
     def open(self) -> FileIO:
-        """The file, open for reading.
+        """Open the file for reading.
 
         Raises:
             DiscoError: it cannot be read, or is not the one that was checked.
@@ -77,7 +77,7 @@ class StoredFile:
         raise self._changed(found)
 
     def check(self) -> None:
-        """See that the file is there and as it was.
+        """Check that the file exists and is unchanged.
 
         Raises:
             DiscoError: as `open`.
@@ -93,7 +93,7 @@ class StoredFile:
         return (found.st_size, found.st_mtime_ns) == (self.nbytes, self.mtime_ns)
 
     def unreadable(self, reason: OSError) -> DiscoError:
-        """What is to be said if the system refuses to give it, or some of it."""
+        """Make the error that the system cannot read the file, or a part of it."""
         return DiscoError(f"{self.path} cannot be read: {reason.strerror}")
 
     def _changed(self, found: os.stat_result) -> DiscoError:
@@ -104,12 +104,12 @@ class StoredFile:
         )
 
     def hashed(self) -> Iterator[int]:
-        """Read the whole file and compare its MD5 sum; yields the bytes of each block that was read.
+        """Read the whole file and compare its MD5 sum; yield the size of each block that was read.
 
         Raises:
             DiscoError: the sum differs.
         """
-        import hashlib  # 3 ms that only who has sums to check has to spend
+        import hashlib  # takes 3 ms, paid only if there are sums to check
 
         sum_ = hashlib.md5(usedforsecurity=False)
         block = bytearray(min(BLOCK_NBYTES, self.nbytes))
@@ -126,12 +126,12 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies and what it is.
+    """What a tensor is, and where it lies.
 
     Attributes:
-        name: as the file has it.
+        name: as in the file.
         shape, dtype: of the whole tensor, as it is loaded.
-        file, offset: the first byte's place.
+        file, offset: where its first byte is.
         halved: only the upper halves of float32 numbers are stored: bfloat16, to be widened.
     """
 
@@ -149,23 +149,23 @@ class StoredTensor:
 
     @property
     def stored_nbytes(self) -> int:
-        """Bytes in the file."""
+        """How many bytes it takes in the file."""
         return stored_nbytes(self.shape, self.dtype, halved=self.halved)
 
     def part_shape(self, axis: int | None, count: int) -> tuple[int, ...]:
-        """Shape of one of `count` equal parts along `axis`; None: of the whole."""
+        """Return the shape of one of `count` equal parts along `axis`; None: of the whole."""
         if axis is None:
             return self.shape
         return (*self.shape[:axis], self.shape[axis] // count, *self.shape[axis + 1 :])
 
     def part_nbytes(self, axis: int | None, count: int) -> int:
-        """Bytes that such a part takes in memory."""
+        """Return how many bytes such a part takes in memory."""
         return math.prod(self.part_shape(axis, count)) * self.dtype.itemsize
 
     def elements(self) -> Array:
-        """All that is stored, flat, as unsigned integers; what is written there stays out of the file.
+        """Map everything stored, flat, as unsigned integers; writes to it do not reach the file.
 
-        They are in no memory of their own: who cuts the file short while they are in use ends the process.
+        It has no memory of its own: if the file is truncated while it is in use, the process ends.
         """
         if not self.stored_nbytes:
             return np.empty(0, self._kind)
@@ -173,7 +173,7 @@ class StoredTensor:
 
     @property
     def _kind(self) -> np.dtype[Any]:
-        """An element in the file, as an unsigned integer."""
+        """The unsigned integer type as large as an element in the file."""
         return np.dtype(f"<u{self.dtype.itemsize // (1 + self.halved)}")
 
     def copy_to(self, out: Array, axis: int | None, rank: int, reader: Reader) -> Iterator[int]:
@@ -181,16 +181,16 @@ class StoredTensor:
 
         Args:
             out: contiguous, of shape ``part_shape(axis, count)`` and the tensor's dtype.
-            axis: along which the tensor is split; None: it is not.
+            axis: the axis the tensor is split along; None: it is not.
             rank: which part.
             reader: the caller's.
 
         Yields:
-            Bytes written to `out` since the last time, once per block; whoever does not go on leaves the rest
-            unwritten.
+            How many bytes were written to `out` since the last time, once per block; a caller that stops
+            iterating leaves the rest unwritten.
 
         Raises:
-            DiscoError: the file is not there any more, was changed, cut short meanwhile, or cannot be read.
+            DiscoError: the file no longer exists, was changed or truncated meanwhile, or cannot be read.
         """
         if not out.size:
             self.file.check()
@@ -215,7 +215,7 @@ class StoredTensor:
                 yield block.nbytes
 
     def read(self, reader: Reader, out: Array | None = None) -> Array:
-        """The whole tensor in `out`, or in memory of its own."""
+        """Read the whole tensor into `out`, or into new memory."""
         filled: Array = new_array(self.shape, self.dtype) if out is None else out
         for _ in self.copy_to(filled, None, 0, reader):
             pass
@@ -223,7 +223,7 @@ class StoredTensor:
 
 
 def stored_nbytes(shape: tuple[int, ...], dtype: np.dtype[Any], *, halved: bool = False) -> int:
-    """Bytes that a tensor takes in a file."""
+    """Return how many bytes a tensor takes in a file."""
     return math.prod(shape) * (dtype.itemsize // (1 + halved))
 
 
@@ -233,8 +233,8 @@ class Catalogue:
 
     Attributes:
         path: what was opened.
-        tensors: by name, in the order they lie on disk.
-        metadata: what the file says about itself.
+        tensors: by name, in the order of the files or of their list.
+        metadata: what the file records about itself.
     """
 
     path: str
@@ -248,7 +248,7 @@ class Catalogue:
 
 
 def sibling(folder: Path, name: str, where: str) -> Path:
-    """A file named by another one that lies in `folder`.
+    """Return the path of a file in `folder` that another file names.
 
     Raises:
         UsageMistake: the name leads out of the folder.

@@ -1,4 +1,4 @@
-"""Loaded parameters as a table: text for terminals, HTML for notebooks."""
+"""Shows loaded parameters as a table: text for terminals, HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from disco_magic.loader.stored import StoredTensor
 
 HEADER: Final = ("parameter", "dtype", "shape", "placement", "per worker", "bytes per worker")
-# More rows are left out in the middle: models have hundreds.
+# Of longer tables the middle is left out: models have hundreds of parameters.
 MOST_ROWS: Final = 60
 _LAST_ROWS: Final = 10
 _STYLE: Final = "text-align:left"
 
 
 class Line(NamedTuple):
-    """One parameter.
+    """One parameter as a row of the table.
 
     Attributes:
         name, dtype, shape: of the whole.
-        placement: who has which part, in words.
+        placement: how it is divided, in words.
         part: shape on every worker.
         nbytes: on every worker.
     """
@@ -38,20 +38,20 @@ class Line(NamedTuple):
 
     @classmethod
     def of(cls, tensor: StoredTensor, axis: int | None, count: int) -> Line:
-        """What a load makes of a tensor."""
+        """Describe what a load makes of a tensor."""
         part = tensor.part_shape(axis, count)
         placement = "replicated" if axis is None else f"axis {axis} in {count}"
         nbytes = tensor.part_nbytes(axis, count)
         return cls(tensor.name, str(tensor.dtype), tensor.shape, placement, part, nbytes)
 
     def cells(self) -> tuple[str, ...]:
-        """Texts in the order of `HEADER`."""
+        """Return the texts in the order of `HEADER`."""
         shape, part = ("\u00d7".join(map(str, each)) or "0-d" for each in (self.shape, self.part))
         return self.name, self.dtype, shape, self.placement, part, human_bytes(self.nbytes)
 
 
 def caption(lines: Sequence[Line]) -> str:
-    """How much it is in all."""
+    """Return the number of parameters and their total size."""
     total = human_bytes(sum(line.nbytes for line in lines))
     return f"{plural(len(lines), 'parameter')}, {total} per worker"
 
@@ -65,13 +65,13 @@ def _rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
 
 
 def as_text(lines: Sequence[Line]) -> str:
-    """The table in text."""
+    """Return the table as text."""
     texts = aligned([HEADER, *_rows(lines)], words=len(HEADER))
     return "\n".join([caption(lines), *(texts if lines else ())])
 
 
 def as_html(lines: Sequence[Line]) -> str:
-    """The table in HTML."""
+    """Return the table as HTML."""
     head = "".join(f'<th scope="col" style="{_STYLE}">{cell}</th>' for cell in HEADER)
     body = "".join(f"<tr>{_html_cells(cells)}</tr>" for cells in _rows(lines))
     top = f'<caption style="{_STYLE}">{caption(lines)}</caption>'

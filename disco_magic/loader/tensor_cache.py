@@ -1,16 +1,15 @@
-"""TVM's parameter folders: ``tensor-cache.json`` and the binary files that it lists.
+"""Reads TVM's parameter folders: ``tensor-cache.json`` and the binary files that it lists.
 
     {"metadata": {...},
      "records": [{"dataPath": "params_shard_0.bin", "format": "raw-shard", "nbytes": 24, "md5sum": "...",
                   "records": [{"name": "param_0", "shape": [2, 3], "dtype": "float32", "format": "raw",
                                "nbytes": 24, "byteOffset": 0}, ...]}, ...]}
 
-A record's format ``f32-to-bf16`` means that of float32 numbers only the upper halves were written; of a
-record with any other dtype it means nothing: TVM writes it there too. Until 2025 the file was called
-``ndarray-cache.json``.
+A record's format ``f32-to-bf16`` means that only the upper halves of float32 numbers were written. TVM also
+writes it for other dtypes, where it means nothing. Until 2025 the file was called ``ndarray-cache.json``.
 
 Only the list is read here, and the sizes of the files: everything that can be wrong with them is found
-before anybody allocates. MD5 sums take reading it all; who reads a file checks its sum.
+before any worker allocates. MD5 sums require reading everything; whoever reads a file checks its sum.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibli
 if TYPE_CHECKING:
     import os
 
-# The new name first.
+# The current name first.
 NAMES: Final = ("tensor-cache.json", "ndarray-cache.json")
 RAW: Final = "raw"
 HALVED: Final = "f32-to-bf16"
 
 
 def open_tensor_cache(path: str | os.PathLike[str], text: str = "") -> Catalogue:
-    """The checked contents of a parameter folder, in the order of its list.
+    """Return the checked contents of a parameter folder, in the order of its list.
 
     Args:
-        path: the folder, or the json file in it. The binary files lie beside that.
+        path: the folder, or the json file in it. The binary files are in the same folder.
         text: the json file's content, if it has been read already.
 
     Raises:
@@ -77,7 +76,7 @@ def _listing(path: Path) -> Path:
 
 
 def _shard(record: fields.Object, listing: Path) -> list[StoredTensor]:
-    """The parameters in one binary file."""
+    """Return the parameters in one binary file."""
     name = fields.string(record, "dataPath", f"{listing.name}: a file's record")
     where = f"{listing.name}: file {name}"
     path = sibling(listing.parent, name, where)
@@ -124,7 +123,7 @@ def _tensor(entry: fields.Object, file: StoredFile, where: str) -> StoredTensor:
 
 
 def _check_apart(tensors: list[StoredTensor], where: str) -> None:
-    """No byte may belong to two parameters; bytes of none do no harm."""
+    """Check that no byte belongs to two parameters; unused bytes do no harm."""
     filled = sorted((tensor for tensor in tensors if tensor.size), key=lambda tensor: tensor.offset)
     for first, second in pairwise(filled):
         end = first.offset + first.stored_nbytes

@@ -1,1 +1,1 @@
-"""The controller: sessions, references, cells on their way, results."""
+"""The controller: sessions, references, running cells and their results."""

@@ -15,13 +15,13 @@ __tracebackhide__ = is_told
 
 
 class Accounts(Dispatch):
-    """Mixed into `Session`; works while workers are busy or stuck."""
+    """The `stats()` mixin of `Session`; works while workers are busy or stuck."""
 
     def stats(self) -> SessionStats:
-        """What the workers have done since they were started: commands, registers, time.
+        """Count what the workers have done since they were started: commands, registers, time.
 
         Returns:
-            One `WorkerStats` per worker, one `DeviceStats` per GPU; shows itself as a table.
+            One `WorkerStats` per worker and one `DeviceStats` per GPU; displays itself as a table.
 
         Raises:
             SessionClosed: the session was shut down.
@@ -31,11 +31,11 @@ class Accounts(Dispatch):
         """
         if self.closed:
             self._refuse()
-        # All of one life of the session: another thread may restart it meanwhile.
+        # All from one life of the session: another thread may restart it meanwhile.
         launcher = self._launcher
         accounts = launcher.accounts()
 
-        def act() -> tuple[Sequence[int], list[int]]:  # nothing is sent between counting and looking
+        def act() -> tuple[Sequence[int], list[int]]:  # locked: nothing is sent between the counts
             if self.closed or launcher is not self._launcher:
                 self._refuse()
             to_all = self.ledger.seq - self._partial

@@ -1,4 +1,4 @@
-"""In what a register differs between two workers, looked at from outside."""
+"""Describe how a register's values differ between two workers, without a command."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def told_apart(session: Looks, register: str | DRef, first: int, other: int) -> str:
-    """In what a register differs between two workers, see `lookalikes.why_apart`; "" if that cannot be told.
+    """Say how a register differs between two workers, see `lookalikes.why_apart`; "" if that is not possible.
 
-    It is gone, elements are computed still, or it is odd: what this explains is known already, and an
-    explanation must not take its place.
+    The value may be gone, odd, or still being computed. That it differs is known already, and an error in
+    explaining the difference must not hide that.
     """
     whose, pair = f"worker {first}'s", (first, other)
     try:

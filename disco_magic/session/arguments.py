@@ -1,4 +1,4 @@
-"""What callers name: workers, references, times. Understood and checked before anything is sent."""
+"""Reads and checks what callers name (workers, references, times) before anything is sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _number(worker: object) -> int:
-    """A worker's id; TypeError for what is no whole number."""
+    """Return a worker's id; TypeError for anything but a whole number."""
     number = whole_number(worker)
     if number is None:
         raise TypeError
@@ -37,10 +37,10 @@ def _number(worker: object) -> int:
 
 
 def seconds(timeout: object) -> float | None:
-    """`timeout` as a number of seconds; None: for ever.
+    """Return `timeout` as a number of seconds; None: no limit.
 
     Raises:
-        UsageMistake: it is no number, or a negative one.
+        UsageMistake: it is not a number, or it is negative.
     """
     if timeout is None:
         return None
@@ -54,10 +54,10 @@ def seconds(timeout: object) -> float | None:
 
 
 class Limit:
-    """The time that one call may take in all, over several waits; begins when it is made.
+    """The total time that one call may take, over several waits; starts when it is made.
 
     Args:
-        timeout_s: None: as long as it takes.
+        timeout_s: seconds; None: no limit.
     """
 
     def __init__(self, timeout_s: float | None) -> None:
@@ -65,7 +65,7 @@ class Limit:
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
     def left(self) -> float | None:
-        """Seconds that are left, at least 0; None without a limit."""
+        """Seconds left, at least 0; None without a limit."""
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def __str__(self) -> str:
@@ -76,15 +76,15 @@ _ENDLESS: Final = Limit(None)
 
 
 class Arguments:
-    """What a session is made of, as far as its callers can name it.
+    """The parts of a session that its callers can name.
 
     Attributes:
         id: number of the session in this process.
         num_workers: how many workers there are.
-        mesh: where they are along named axes, or one without axes.
+        mesh: where the workers are along named axes; a mesh without axes if none were given.
         closed: whether nothing can be sent any more.
-        timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
-            May be set at any time. `shutdown` has its own patience.
+        timeout: seconds that a wait without a timeout of its own may take; None: no limit. May be set at any
+            time. `shutdown` has its own default.
     """
 
     id: int
@@ -102,7 +102,7 @@ class Arguments:
 
     @property
     def timeout(self) -> float | None:
-        """See the attributes of the class."""
+        """See the class's attributes."""
         return self._timeout
 
     @timeout.setter
@@ -110,10 +110,10 @@ class Arguments:
         self._timeout = seconds(timeout)
 
     def patience(self, timeout: object) -> Limit:
-        """How long a call may take that was given `timeout`; a `Limit` is what a caller has left of its own.
+        """Return the limit of a call that was given `timeout`; a `Limit` is what its caller has left.
 
         Raises:
-            UsageMistake: that is no time. ``float("inf")`` is one: without end in spite of `self.timeout`.
+            UsageMistake: it is not a time. ``float("inf")`` means no limit, whatever `self.timeout` is.
         """
         if timeout is None and self._timeout is None:
             return _ENDLESS
@@ -122,10 +122,10 @@ class Arguments:
         return Limit(self._timeout if timeout is None else seconds(timeout))
 
     def check_workers(self, workers: Sequence[int]) -> tuple[int, ...]:
-        """Worker ids, ascending, each once.
+        """Return the worker ids, ascending, each once.
 
         Raises:
-            UsageMistake: none given, or a number that is no worker's.
+            UsageMistake: none were given, or a number is not a worker's.
         """
         everybody = self._everybody
         if (
@@ -152,10 +152,10 @@ class Arguments:
         raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
 
     def taking_part(self, verb: str, over: Axes | None, *, in_group: bool) -> Who:
-        """Who takes part in a command, as `builtins` have it.
+        """Return who takes part in a command, in the form that `builtins` take.
 
         Raises:
-            UsageMistake: `over` names no axes of the mesh, or stands beside ``in_group=False``.
+            UsageMistake: `over` names no axes of the mesh, or is given together with ``in_group=False``.
         """
         grouped = truth(verb, in_group)
         if over is None:
@@ -168,7 +168,7 @@ class Arguments:
         return axes
 
     def own(self, dref: DRef) -> int:
-        """The register of one of this session's own references.
+        """Return the register of one of this session's references.
 
         Raises:
             UsageMistake: it belongs to another session, or its register was freed.
@@ -191,7 +191,7 @@ class Arguments:
 
 
 def name_of(function: Any) -> str:
-    """A function in words, for errors: its registered name, its own, or its register."""
+    """Name a function in errors: its registered name, its own name, or its register."""
     if isinstance(function, DPackedFunc):
         return function.name
     if isinstance(function, DRef):
@@ -204,7 +204,7 @@ def name_of(function: Any) -> str:
 
 
 def own_array(verb: str, src: Any) -> NDArray[Any]:
-    """`src`, an array of the caller's process; UsageMistake for a reference."""
+    """Return `src`, an array of the caller's process; UsageMistake for a reference."""
     if isinstance(src, DRef):
         raise UsageMistake(
             f"{verb}: a reference is on the workers; session.{verb}_from_worker0(ref) takes it from there"
@@ -217,10 +217,10 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
 
 
 def check_there(launcher: Launcher, label: str, written: str) -> None:
-    """See that some worker has a register `label`, with a part `written` behind it.
+    """Check that some worker has a register `label` with the part `written`.
 
     Raises:
-        UnknownName: none has; near misses are in the message.
+        UnknownName: no worker has; near misses are in the message.
     """
     held = launcher.look(numbered=label.startswith("#"), sample=0)
     known = list(dict.fromkeys(name for each in held for name, _ in each))

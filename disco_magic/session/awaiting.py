@@ -1,4 +1,4 @@
-"""A wait as something to await."""
+"""Waits in a form that can be awaited."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 async def in_thread(wait: Callable[[], T]) -> T:
-    """``wait()`` in a thread of its own, with the caller's context variables; gives what it gives.
+    """Call ``wait()`` in a new thread with the caller's context variables, and return its result.
 
-    Not in asyncio's executor: the end of a loop waits for the threads of that, and so does the interpreter's.
+    asyncio's executor is not used: the end of a loop, and of the interpreter, would wait for its threads.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
     def give(value: T) -> None:
-        if not done.done():  # else nobody awaits it any more
+        if not done.done():  # else it is no longer awaited
             done.set_result(value)
 
     def fail(error: BaseException) -> None:
@@ -43,7 +43,7 @@ async def in_thread(wait: Callable[[], T]) -> T:
         with suppress(RuntimeError):  # the loop was closed meanwhile
             try:
                 value = wait()
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
+            except BaseException as error:  # noqa: BLE001 - raised in the task that awaits
                 loop.call_soon_threadsafe(fail, error)
             else:
                 loop.call_soon_threadsafe(give, value)
@@ -55,13 +55,13 @@ async def in_thread(wait: Callable[[], T]) -> T:
 
 @contextmanager
 def ticking(then: Callable[[], object] | None = None) -> Iterator[None]:
-    """Let the loop that runs wake up `LOOK_UP_S` after it fell asleep; a signal may not wake it, in two ways.
+    """Within it, wake the running loop every `LOOK_UP_S`: a signal alone may fail to, for two reasons.
 
-    One that arrives as the loop falls asleep is not seen before it wakes up, as in `pump.take`. And what a
-    handler asks of a loop by `call_soon`, as ipykernel 7.4 stops a cell, it comes to when it does.
+    A signal that arrives just as the loop falls asleep is not handled before it wakes, as in `pump.take`. And
+    what a handler asks of a loop by `call_soon`, as ipykernel 7.4 does to stop a cell, waits for that, too.
 
     Args:
-        then: called whenever it wakes up so.
+        then: called at every such wake-up.
     """
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
@@ -81,19 +81,19 @@ def ticking(then: Callable[[], object] | None = None) -> Iterator[None]:
 async def until_ended(
     pending: PendingCell, on_look: Callable[[], None] | None = None
 ) -> tuple[bool, SyncTimeout | None]:
-    """Return when a cell has ended, `PendingCell.wait` then says how, or when the session's time is over.
+    """Wait until a cell has ended (`PendingCell.wait` then says how) or the session's time is over.
 
-    Cancelling the await stops the cell, as cancelling the await of any future does, and returns when it has;
-    so do Ctrl-C and the stop button, which cancel what they interrupt. Nothing tells one from the other, so
-    that what was sent before the cell is always stopped, too; `PendingCell.cancel` leaves that alone.
+    Cancelling the await stops the cell, as with any future, and returns when it has stopped. Ctrl-C and the
+    stop button do the same, because they cancel what they interrupt. The two look alike from here, so both
+    also stop what was sent before the cell; `PendingCell.cancel` leaves that alone.
 
     Args:
         pending: the cell.
         on_look: as for `PendingCell.wait`; called in another thread.
 
     Returns:
-        Whether the await was cancelled: whoever called this has to be, too. Then what says that it takes too
-        long; None of a cell that has ended.
+        Whether the await was cancelled, in which case the caller has to be cancelled, too. Then the error
+        that it takes too long; None for a cell that has ended.
     """
 
     def wait() -> SyncTimeout | None:
@@ -105,7 +105,7 @@ async def until_ended(
 
     waiter = asyncio.ensure_future(in_thread(wait))
     cancelled = False
-    # The loop may have stood still before it ticks, and Ctrl-C been Python's meanwhile.
+    # The loop may have stood still before it ticks, with Ctrl-C left to Python's own handler meanwhile.
     with EAR.listening(), ticking(EAR.listen):
         while not waiter.done():
             try:
@@ -114,18 +114,18 @@ async def until_ended(
                 cancelled = True
                 pending.stop_soon()
             if cancelled and waiter.done() and waiter.result() is not None:
-                waiter = asyncio.ensure_future(in_thread(wait))  # time was over before that could hear of it
+                waiter = asyncio.ensure_future(in_thread(wait))  # it timed out before it could see the stop
     return cancelled, waiter.result()
 
 
 async def awaited(
     pending: PendingCell, wait: Callable[[], T], on_look: Callable[[], None] | None = None
 ) -> T:
-    """What ``wait()`` gives or raises of a cell that has ended; CancelledError if this was cancelled before.
+    """Return what ``wait()`` returns once the cell has ended; CancelledError if this was cancelled before.
 
     Raises:
-        SyncTimeout: it took longer than the session's `timeout`, and goes on.
-        KeyboardInterrupt: the cell was stopped by it. Out of a task it ends the event loop.
+        SyncTimeout: the cell took longer than the session's `timeout`, and goes on.
+        KeyboardInterrupt: it stopped the cell. Raised out of a task, it ends the event loop.
     """
     refuse_in_worker(pending.session.id, "await")
     cancelled, late = await until_ended(pending, on_look)

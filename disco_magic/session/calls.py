@@ -1,6 +1,6 @@
-"""Calls and values: the part of a session that every other method is made of.
+"""Calls and values: the part of a session that all its other methods build on.
 
-A call, from here to the registers::
+A call on its way to the registers::
 
     call_packed(f, x) -> [lock: dead references drained, seq, register, command put on every queue] -> DRef
                                         | no reply
@@ -37,10 +37,10 @@ __tracebackhide__ = is_told
 
 
 class Calls(Syncing):
-    """What `Session`, its array verbs and its named registers share.
+    """The calls that `Session`, its array verbs and its named registers share.
 
     Attributes:
-        device, devices: as `Session` has them.
+        device, devices: as in `Session`.
     """
 
     device: str
@@ -54,28 +54,28 @@ class Calls(Syncing):
         workers: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> DRef:
-        """Call a function on the workers; does not wait for it.
+        """Call a function on the workers, without waiting for the result.
 
-        Waits only if a worker is `max_outstanding` commands behind, until it has caught up.
+        Only if a worker is `max_outstanding` commands behind does this wait, until it has caught up.
 
         Args:
             function: a reference to a register that holds one, the name of a registered function, or any
                 callable (which all workers then share).
-            *args: DRefs stand for the worker's own value. Numbers, strings, bytes, dtypes and functions are
-                handed over as they are; arrays, containers and other objects are copied once here and once
+            *args: a DRef stands for each worker's own value. Numbers, strings, bytes, dtypes and functions
+                are passed as they are; arrays, containers and other objects are copied once here and once
                 per worker.
-            workers: ids of the workers that do it; None: all. The others' register stays undefined.
+            workers: ids of the workers that make the call; None: all. On others the register stays undefined.
             **kwargs: as `args`.
 
         Returns:
-            The result's register. If the function raises on a worker, the register is poisoned there:
+            The register of the result. If the function raises on a worker, the register is poisoned there:
             commands that use it inherit the error instead of running, and the next `sync_*`, `get` or end
             of a cell raises it.
 
         Raises:
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
-            WorkerLost: a worker that was behind is gone.
+            WorkerLost: a worker that had to catch up is gone.
 
         Example:
             >>> x = session.scatter(np.arange(8.0).reshape(4, 2))
@@ -85,14 +85,14 @@ class Calls(Syncing):
         """
         life = self.life
         target: Any
-        if type(function) is FunctionType:  # as `is_of_cells` begins, in half the time
+        if type(function) is FunctionType:  # true for all that `is_of_cells` accepts, in half the time
             target = function
             is_own = is_of_workers(function.__module__) or hasattr(function, "__wrapped__")
         else:
             target = self._target(function)
             is_own = is_of_cells(target)
-        # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
-        # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
+        # `args` stays bound until the command is sent: a DRef in it that nothing else holds would otherwise
+        # be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args
         refs: tuple[int, ...] = ()
         kwnames: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Calls(Syncing):
     def call_all(  # noqa: C901, PLR0912 - see there
         self, target: Any, operands: tuple[Any, ...], refs: tuple[int, ...], life: Life
     ) -> DRef:
-        """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
+        """Send an ordinary, checked call: `issue` inlined, because every command pays for its overhead."""
         if self.ledger.seq >= self._pace_at:
             self.keep_pace()
         locked = self._locked
@@ -123,15 +123,15 @@ class Calls(Syncing):
                     self._refuse()
                 ledger = self.ledger
                 ledger.seq = seq = ledger.seq + 1
-                # The reference first: a KeyboardInterrupt from then on drops it, and with it the register.
+                # The reference first: a KeyboardInterrupt after this drops it, and its register with it.
                 deaths, dying = self._dead.qsize(), self._dying
                 kills: tuple[int, ...] = ()
-                if dying:  # of a command that was struck: taken out, freed, and killed on no queue yet
+                if dying:  # left by an interrupted command: retired, but their kills are on no queue yet
                     deaths = 2
                 if not deaths:
                     dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
-                elif deaths == 1:  # the register that dies is the one that is taken again: changes no account
-                    dying += islice(self._deaths, 1)  # none is lost: see `_drain`
+                elif deaths == 1:  # the dying register is reused at once: no account changes
+                    dying += islice(self._deaths, 1)  # loses none: see `_drain`
                     kills = (dying[0],)
                     dref = DRef(self, dying[0])  # type: ignore[arg-type]
                 else:
@@ -158,12 +158,12 @@ class Calls(Syncing):
         return dref
 
     def _places(self) -> list[Device]:
-        """Where the workers' arrays are."""
+        """The devices that hold the workers' arrays."""
         kind = self.device.partition(":")[0]
         return [Device(kind, index) for index in self.devices] or [HOST.device]
 
     def get_global_func(self, name: str) -> DPackedFunc:
-        """A function by its registered name, as a register on every worker.
+        """Return a registered function, by name, as a register on every worker.
 
         Raises:
             UnknownName: no such function; near misses are in the message. Nothing was sent.
@@ -173,15 +173,15 @@ class Calls(Syncing):
         return dref.as_function(name)
 
     def store(self, value: Any, only: tuple[int, ...] | None = None) -> DRef:
-        """Put a value that nobody else holds into a new register; `only` some workers get it, others None."""
+        """Put a value that nothing else holds into a new register; with `only`, other workers get None."""
         return self.issue(lambda seq, dest, kills: Store(seq, dest, value, only, kills))
 
     def store_copy(self, value: Any, only: tuple[int, ...] | None = None) -> DRef:
-        """Put a copy of a value into a new register, see `store`."""
+        """Put a copy of a value into a new register; see `store`."""
         return self.store(copy_of(value, only_receiver(self.id, only)), only)
 
     def set_register(self, dref: DRef, worker: int, value: Any) -> None:
-        """Replace the value of a register on one worker by a copy; what `DRef.set` calls."""
+        """Replace a register's value on one worker by a copy of `value`; `DRef.set` calls this."""
         life, register = self.life, self.own(dref)
         chosen = self.check_workers((worker,))
         mine = copy_of(value, only_receiver(self.id, chosen))
@@ -190,10 +190,10 @@ class Calls(Syncing):
     def fetch(
         self, dref: DRef, workers: Sequence[int], timeout: float | Limit | None = None
     ) -> dict[int, Any]:
-        """Copies of a register's value on `workers`; what `DRef.get` calls.
+        """Return copies of a register's value on `workers`; `DRef.get` calls this.
 
         Raises:
-            WorkerError: the value's command failed, or another one since errors were last raised.
+            WorkerError: the value's command failed, or any other command since errors were last raised.
         """
         life, register = self.life, self.own(dref)
         chosen = self.check_workers(workers)
@@ -209,22 +209,22 @@ class Calls(Syncing):
     def on_worker_0(
         self, function: Any, dref: DRef, host: Any, timeout: float | None, *, into_register: bool
     ) -> None:
-        """Call ``function(destination, source)`` on worker 0 with a register and a host array; wait."""
+        """Call ``function(destination, source)`` on worker 0 with a register and a host array, and wait."""
         life, register = self.life, self.own(dref)
         args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
         first = (0,)
-        limit = self.patience(timeout)  # before anything is sent
+        limit = self.patience(timeout)  # checked before anything is sent
         self.keep_pace(limit, "a copy")
         done = self.issue(
             lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first, life
         )
-        # Not a sync: the failure of this very call may have been told before, or be raised in another thread.
+        # Not a sync: this call's failure may have been raised already, or be raised in another thread.
         self.fetch(done, first, limit)
 
     def check_destination(self, dst: DRef | None) -> None:
-        """Refuse, before anything is sent, a destination that is no reference of this session.
+        """Raise, before anything is sent, if `dst` is neither None nor a reference of this session.
 
-        A host array would be copied to each worker, and only the copies be written.
+        A host array would be copied to each worker, and only the copies would be written.
 
         Raises:
             UsageMistake, SessionClosed: as `own`.

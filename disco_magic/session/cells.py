@@ -32,7 +32,7 @@ __tracebackhide__ = is_told
 
 
 class Cells(Failures):
-    """Mixed into `Session`."""
+    """The mixin of `Session` that runs cells, files and modules."""
 
     _futures = 0  # see `Cell`
 
@@ -45,17 +45,17 @@ class Cells(Failures):
         rendezvous: bool = False,
         scope: CellScope | None = None,
     ) -> CellResult:
-        """Execute a cell on the workers and wait for it; what ``%%disco`` does.
+        """Execute a cell on the workers and wait for it, as ``%%disco`` does.
 
         Args:
             code: Python source, or a compiled `Cell`.
             workers: ids of the workers that run it; None: all.
             timeout: seconds after which it is stopped; None: `self.timeout`.
-            rendezvous: True lets each `send` wait until its message is asked for by `recv`, so that programs
-                which need buffers fail here as they do with NCCL, and with MPI where messages are large.
+            rendezvous: True makes each `send` wait until a `recv` asks for its message, so that programs that
+                rely on buffers fail here as they do with NCCL, and with MPI for large messages.
             scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, in whole lines
-                behind the worker's number. An unfinished one comes when the cell ends, or as it is if one
-                worker runs it alone.
+                after the worker's number. An unfinished line is written when the cell ends, or at once if
+                only one worker runs it.
 
         Returns:
             CellResult: the last expression's value per worker.
@@ -70,14 +70,14 @@ class Cells(Failures):
         """
         refuse_in_worker(self.id, "run")
         limit = self.patience(timeout)
-        self.keep_pace(limit, "the cell")  # here, where Ctrl-C still ends the wait
+        self.keep_pace(limit, "the cell")  # outside `attentive`: here Ctrl-C still ends the wait
         pending = None
         try:
             with attentive() as inbox:
                 pending = self.run_nowait(
                     code, workers=workers, rendezvous=rendezvous, scope=scope, inbox=inbox
                 )
-                with suppress(WorkerError, SyncTimeout):  # below, if nothing struck before attention ends
+                with suppress(WorkerError, SyncTimeout):  # raised below, unless a SIGINT comes before
                     pending.wait(limit, stop=True)
             pending.note_late_sigint()
             return pending.wait()
@@ -95,23 +95,23 @@ class Cells(Failures):
     ) -> CellResult:
         """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
 
-        It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it,
-        ``__file__`` is its path, and stays. `sys.argv` is the program's for the workers that execute it.
-        Meanwhile its folder is the first one that is imported from, for the whole process: of modules of one
-        name in the folders of two programs both get the first that is imported. A warning tells of modules
-        beside it that have changed since an earlier run imported them.
+        It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it;
+        ``__file__`` is its path, and stays bound. For the workers that execute it, `sys.argv` is the
+        program's. While it runs, its folder comes first in the import path of the whole process: if two
+        programs' folders have modules of the same name, both get the one that is imported first. A warning
+        names modules next to it that have changed since an earlier run imported them.
 
         Args:
             path: of the file, or of a folder with a ``__main__.py``.
-            *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
+            *arguments: its command-line arguments, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.
             rendezvous: as `run`.
-            reload: True lets modules that lie beside it, or beneath, be imported anew. Who has the old ones
-                keeps them.
+            reload: True imports the modules next to it, and below, anew. Code that holds the old ones keeps
+                them.
 
         Returns:
-            CellResult: what each worker printed, and its time; there is no value.
+            CellResult: what each worker printed, and its time; it has no value.
 
         Raises:
             UsageMistake: it cannot be read; nothing was sent.
@@ -131,24 +131,24 @@ class Cells(Failures):
     ) -> CellResult:
         """Execute a module as the program of all workers and wait for it: ``python -m package.train``.
 
-        As `run_file`, but the program is found by name, from the folder in which the process works and then
-        where modules are imported from. Its relative imports begin at its package, which the workers import
-        first. Of a package, its ``__main__`` is executed.
+        As `run_file`, but the program is found by name, first in the working directory of the process and
+        then where modules are imported from. Its relative imports begin at its package, which the workers
+        import first. Of a package, its ``__main__`` is executed.
 
         Args:
             name: of the module, ``"package.train"``.
-            *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
+            *arguments: its command-line arguments, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.
             rendezvous: as `run`.
-            reload: as `run_file`; the program's modules are those in and beneath the folder that has its
+            reload: as `run_file`; the program's modules are those in and below the folder that has its
                 outermost package.
 
         Returns:
-            CellResult: what each worker printed, and its time; there is no value.
+            CellResult: what each worker printed, and its time; it has no value.
 
         Raises:
-            UsageMistake: there is no such module, or no source of it; nothing was sent.
+            UsageMistake: there is no such module, or it has no source; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
         program = replace(compile_module(name, arguments), rendezvous=rendezvous)
@@ -173,25 +173,25 @@ class Cells(Failures):
     ) -> PendingCell:
         """Send a cell and return at once; waits only if a worker is `max_outstanding` commands behind.
 
-        What is printed while somebody has put another stream in the place of `sys.stdout` (IPython's prompt
-        does, in a terminal) goes there as it is, and is not in the result.
+        If another stream has replaced `sys.stdout` (as IPython's prompt does in a terminal), output goes
+        there unchanged and is not in the result.
 
         Args:
-            code: source text, as of `run`, or what `compile_cell` has made of it.
+            code: source text as for `run`, or what `compile_cell` made of it.
             workers: ids of those that execute it; None: all.
             rendezvous: whether each `send` in it waits for its `recv`, as NCCL's and MPI's may.
-            scope: what a front end does around it on each worker; None: its output is printed.
-            inbox: what `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the
-                cell then.
+            scope: what a front end wraps around it on each worker; None: its output is printed.
+            inbox: the inbox of `pump.attentive`, if the caller goes on to wait: a SIGINT that arrives in it
+                stops the cell.
 
         Returns:
-            PendingCell: ``wait(timeout)``, ``result()``, ``cancel()``, or ``await`` it. What the cell fails
-            with is raised there; without any of these, by the next wait of the session.
+            PendingCell: ``wait(timeout)``, ``result()``, ``cancel()``, or ``await`` it. These raise the
+            cell's failures; if the handle is dropped before, the session's next wait does.
 
         Raises:
-            UsageMistake: `code` is no text, or a worker does not exist.
+            UsageMistake: `code` is not text, or a worker does not exist.
             SyntaxError: it cannot be compiled.
-            SessionClosed, SessionBroken: what they say; nothing was sent.
+            SessionClosed, SessionBroken: nothing was sent.
 
         Cost: 0.1 ms, most of it for compiling.
         """
@@ -243,8 +243,8 @@ class Cells(Failures):
                 sent.append(self._locked(lambda: act(attended)))
             if not take_sigint(attended):
                 return sent[0]
-        except KeyboardInterrupt:  # between the handler's end and the caller's hands
+        except KeyboardInterrupt:  # it came after `attentive` had restored the handler
             pass
-        for pending in sent:  # nobody gets a handle of it
+        for pending in sent:  # its handle is lost
             pending.cancel()
         raise interrupt(f"{cell.label} was interrupted as it was sent")

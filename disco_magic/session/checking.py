@@ -1,9 +1,9 @@
-"""Divergence checks: do registers agree between workers?
+"""Divergence checks: whether registers agree between workers.
 
 ::
 
     check -> Survey, a call in every worker's ordered lane -> its answers -> compare -> CheckReport
-          -> Sample, likewise, only of arrays whose values differ -> how far they are apart
+          -> Sample, the same way, only of arrays whose values differ -> how far they are apart
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _EXACT = Tolerance()
 
 
 class Checks(Calls):
-    """Mixed into `Session`."""
+    """The `check()` mixin of `Session`."""
 
-    _known: tuple[Life | None, Known] = None, Known()  # of cells in this life
+    _known: tuple[Life | None, Known] = None, Known()  # differences found after cells of this life
 
     def check(
         self,
@@ -63,49 +63,49 @@ class Checks(Calls):
         atol: float = 0.0,
         timeout: float | None = None,
     ) -> CheckReport:
-        """Compare registers between workers, after everything sent so far; waits for it.
+        """Compare registers between workers, after everything sent so far, and wait for the result.
 
-        Compared are: whether all have them, types, shapes, dtypes, devices; of Python's own containers, named
-        tuples and dataclass instances their length, the types of plain values in them, and arrays, containers
-        and objects in them as if they were registers, ``params['w']``, ``config.layers[0]``; of data frames
-        of pandas and polars the columns. Instances of a class count as the same type if its qualified name is
-        the same, also where every worker has defined it. What is in other objects, deeper than 8 containers
-        or after 1,000 parts (10,000 where values are compared) is not looked at: the report names it. Of
-        DTensors those have to agree who have the same part. In the middle of a cell it is
-        `WorkerContext.check`.
+        Compared are: whether all workers have them, types, shapes, dtypes and devices. For Python's own
+        containers, named tuples and dataclass instances: their length, the types of plain values in them, and
+        arrays, containers and objects in them as if they were registers, ``params['w']``,
+        ``config.layers[0]``. For data frames of pandas and polars: the columns. Instances count as the same
+        type if their classes have the same qualified name, even if each worker has defined its own. Contents
+        of other objects, deeper than 8 containers or beyond 1,000 parts (10,000 when values are compared) are
+        not compared; the report names them. DTensors have to agree between workers that hold the same part.
+        In the middle of a cell, use `WorkerContext.check`.
 
         Args:
-            *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.
+            *names: registers or parts of them, ``params['w']``, ``model.norm.weight``; none: all registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
-                `names`, without names those of registers and parts marked by `worker.replicated` or
-                replicated by a plan, and of DTensors of which several workers have the same part. For arrays,
+                `names`, or without names those of registers and parts marked by `worker.replicated` or
+                replicated by a plan, and of DTensors whose same part is on several workers. Works for arrays,
                 those of PyTorch and JAX on the CPU, numbers, text, columns and labels of data frames, and
-                containers of these; PyTorch's modules by what is in their ``state_dict()``.
-                The report says which could not be compared, and is not true then. Without names, a register
-                that only some of the workers that have it have marked is a difference too.
-            workers: compare these only; None: all.
-            in_group: workers have to agree with those of their group only.
-            over: with those only that differ along these axes of the mesh. Registers that
-                ``worker.replicated(w, over=...)`` has marked have to agree along the axes of their marks
-                only, unless both they and axes are named here.
-            rtol: with `values`, how far a number of floating point may be from that of the first of those who
-                have to agree; as in `WorkerContext.check`.
-            atol: see there.
+                containers of these; PyTorch's modules are compared by their ``state_dict()``.
+                The report lists what could not be compared, and is then false. Without names, a register
+                marked by only some of the workers that have it is a difference too.
+            workers: compare only these; None: all.
+            in_group: workers have to agree only with those of their group.
+            over: only with those that differ along these axes of the mesh. Registers that
+                ``worker.replicated(w, over=...)`` has marked have to agree only along the axes of their
+                marks, unless both names and axes are given here.
+            rtol: with `values`, how far a floating-point number may be from that of the first of the workers
+                that have to agree; as in `WorkerContext.check`.
+            atol: as `rtol`; see there.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Returns:
-            CheckReport: true if nothing differs and all values that were asked for could be compared; rows,
+            CheckReport: true if nothing differs and all requested values could be compared; rows,
                 a table as text and HTML, `raise_if_differing()`.
 
         Raises:
-            UnknownName: none of the workers has a register of that name; near misses are in the message.
+            UnknownName: no worker has a register of that name; near misses are in the message.
             WorkerError: something failed before this.
             SyncTimeout: the time ran out; the workers go on.
             UsageMistake: called on a worker; no such worker; a tolerance without values to compare.
             KeyboardInterrupt: Ctrl-C or the stop button; the workers go on.
 
         Cost: microseconds per register; with `values` one pass over their data on every worker, at about
-        1 GB/s per core, without a copy of contiguous arrays; with a tolerance those that differ are gathered
+        1 GB/s per core, without copying contiguous arrays; with a tolerance, values that differ are gathered
         on the first worker, one after the other.
 
         Example:
@@ -132,7 +132,7 @@ class Checks(Calls):
             return dict.fromkeys([*names, *_all_names(found)])
 
         asked = self._asked_circles(chosen, over, in_group=in_group)
-        # Who says who has to agree does not ask what the marks of parts say of that.
+        # A caller that says which workers have to agree overrides the marks of parts.
         survey = Survey(names or None, values, parts=values and asked is None and chosen == self._everybody)
         title = f"Disco session {self.id}"
         return self._compared(
@@ -146,7 +146,7 @@ class Checks(Calls):
                     check_there(self._launcher, *split(name))
 
     def _asked_circles(self, workers: Workers, over: Axes | None, *, in_group: bool) -> Circles | None:
-        """The workers that have to agree with each other, if the caller says that not all of them do."""
+        """The workers that have to agree with each other, if the caller limited that; else None."""
         if in_group and over is not None:
             raise both_said("check", over)
         if over is not None:
@@ -169,7 +169,7 @@ class Checks(Calls):
         timeout: float | Limit | None,
         tolerance: Tolerance = _EXACT,
     ) -> CheckReport:
-        """Ask the workers, put side by side what `select` makes of the answer.
+        """Ask the workers, and compare the registers that `select` chooses from their answers.
 
         `circles` are the workers that have to agree with each other; None: all of them.
         """
@@ -207,17 +207,17 @@ class Checks(Calls):
         *,
         named: bool,
     ) -> dict[str, Circles]:
-        """Who has to agree on registers that are marked as equal along some axes of the mesh.
+        """Map registers marked as equal along axes of the mesh to the workers that have to agree on them.
 
-        A caller that names both registers and workers knows what it asks for; one that names no registers
-        asks for what the marks promise, as far as it goes for the workers `asked`.
+        Empty if the caller named both registers and workers, axes or groups. A caller that names no registers
+        asks for what the marks promise, as far as that concerns `workers` and the circles `asked`.
         """
         if named and (asked is not None or len(workers) < self.num_workers):
             return {}
         return Circles.of_marks(marked, self.mesh, workers, asked)
 
     def _asked(self, function: Survey | Nearness | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
-        """What `function` returns on each of `workers`."""
+        """Call `function` on each of `workers`; return the results by worker."""
         answer = self.call_packed(function, workers=workers)
         ended = self.ask(
             lambda seq, kills: Fetch(seq, answer.register, kills, workers), workers, limit, "check"
@@ -227,12 +227,12 @@ class Checks(Calls):
         return {worker: reply.value for worker, reply in replies.items()}
 
     def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
-        """The rows, and how far apart the first few registers or parts are whose values alone differ."""
+        """Add to the first few rows that differ only in value how far they are apart."""
         wanted = {row.name: row for row in to_explain(rows)}
         arrays = tuple(name for name, row in wanted.items() if math.prod(row.shape or ()) > 1)
         samples: dict[int, dict[str, Any]] = {}
         if arrays:
-            with suppress(SyncTimeout):  # what differs is known already
+            with suppress(SyncTimeout):  # that they differ is known already
                 samples = self._asked(Sample(arrays), workers, limit)
         told = {}
         for name, row in wanted.items():
@@ -246,7 +246,7 @@ class Checks(Calls):
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
 
     def _why_apart(self, row: CheckRow) -> str:
-        """Where containers of numbers and text differ first: of the first worker's that does."""
+        """Say where containers of numbers and text first differ: those of the first worker that differs."""
         first, other = row.first_pair
         why = told_apart(cast("Session", self), row.name, first, other)
         return f"{ranges((other,))} {why}" if why else ""
@@ -260,9 +260,9 @@ def check_cell(
     values: bool,
     timeout: float | Limit | None = None,
 ) -> CheckReport:
-    """Compare what the cell that the workers have just ended, a watched one, has bound on any of them.
+    """Compare what the watched cell that the workers have just ended has bound on any of them.
 
-    With `values` also all registers marked as replicated, which it may have changed in place, by value.
+    With `values` also all registers marked as replicated, by value: it may have changed them in place.
 
     Raises:
         WorkerError, SyncTimeout: as `Checks.check`.
@@ -288,7 +288,7 @@ def _all_names(found: Mapping[int, Found]) -> list[str]:
 
 
 def _gap(shape: tuple[int, ...], samples: Sequence[Any], circle: Workers) -> str:
-    """How far the arrays of a circle are apart; "" if another thread's cell has changed one meanwhile."""
+    """How far a circle's arrays are apart; "" if another thread's cell has changed one meanwhile."""
     forms = {(sample.size, sample.dtype) for sample in samples}
     whole = len(samples) == len(circle) and len(forms) == 1 and is_of(samples[0], shape)
     return gap(samples, shape) if whole else ""

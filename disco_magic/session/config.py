@@ -1,4 +1,4 @@
-"""Presets: which plane and launcher go together, and the sessions made of them."""
+"""Presets: which planes and launchers go together, and the sessions made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.session import Session
 
 MOST_WORKERS: Final = 1024
-"""What a thousand threads know of each other takes 130 MB; of ten thousand, the machine's memory."""
+"""What a thousand threads record of each other takes 130 MB; of ten thousand, all of a machine's memory."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A row of the table: what a kind of session and a data plane are made of.
+    """A row of the table: how to make the plane and launcher of one kind of session.
 
     Attributes:
-        plane: makes the data plane for workers at these places, in these groups.
+        plane: makes the data plane for workers at given places, in given groups.
         launcher: makes the launcher on that plane.
     """
 
@@ -63,7 +63,7 @@ def _nccl(places: Sequence[Any], topology: Topology) -> Plane:
     return NcclPlane(places, topology.parts())
 
 
-# (kind of session, data plane) -> what goes together.
+# (kind of session, data plane) -> how to make them.
 COMBINATIONS: dict[tuple[str, str], Combination] = {
     ("threads", "threads"): Combination(_threads, ThreadLauncher),
     ("threads", "device"): Combination(_device, ThreadLauncher),
@@ -73,15 +73,15 @@ COMBINATIONS: dict[tuple[str, str], Combination] = {
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A chosen row, and what a front end adds to it.
+    """A chosen row of the table, and what a front end adds to it.
 
     Attributes:
         kind: what the workers are.
         plane_name: what carries collectives.
-        extras: names a front end adds behind the workers' namespaces.
+        extras: returns names that a front end adds beneath a worker's namespace.
         devices: each worker's GPU; empty: all compute on the CPU.
-        why: in words, why this plane and these devices, if that was left to us.
-        own_modules: what each worker imports for itself; None: what programs do that it executes.
+        why: why this plane and these devices, in words, if they were chosen automatically.
+        own_modules: what each worker imports for itself; None: what programs ask for that it executes.
     """
 
     kind: str
@@ -98,7 +98,7 @@ class Preset:
 
     @property
     def carrier(self) -> str:
-        """What carries collectives by its own name: on AMD's GPUs ``"nccl"`` is ``"rccl"``."""
+        """What carries collectives, by its real name: on AMD's GPUs ``"nccl"`` is ``"rccl"``."""
         return "rccl" if self.plane_name == "nccl" and self._gpu_kind == "rocm" else self.plane_name
 
     @property
@@ -106,14 +106,14 @@ class Preset:
         return find.gpu_kind(find.load_cupy())
 
     def launcher(self, topology: Topology, session_id: int) -> Launcher:
-        """A new launcher with a new plane; called again at every restart."""
+        """Make a launcher with a new plane; called again at every restart."""
         row = COMBINATIONS[self.kind, self.plane_name]
         places = self._places(topology.num_workers)
         plane = row.plane(places, topology)
         return row.launcher(topology, plane, session_id=session_id, extras=self._behind, places=places)
 
     def _behind(self, worker: WorkerContext) -> Mapping[str, Any]:
-        """What is behind a worker's namespace besides what always is."""
+        """The names added beneath a worker's namespace, besides the usual ones."""
         names = dict(self.extras(worker)) if self.extras is not None else {}
         if self.own_modules:
             names["__import__"] = begin(worker, self.own_modules)
@@ -137,7 +137,7 @@ class Preset:
 
 
 def check_plane(kind: str, ccl: str = "auto") -> None:
-    """Raise UsageMistake if `kind` is unknown, or cannot have that data plane."""
+    """Raise UsageMistake if `kind` is unknown or cannot use that data plane."""
     planes = [plane for known, plane in COMBINATIONS if known == kind]
     if not planes:
         kinds = ", ".join(dict.fromkeys(known for known, _ in COMBINATIONS))
@@ -150,28 +150,28 @@ class ThreadedSession(Session):
     """A session whose workers are threads of this process.
 
     Args:
-        num_workers: how many; None: as many as `mesh` takes, or one for each of `devices`.
+        num_workers: how many; None: as many as `mesh` has, or one per entry of `devices`.
         num_groups: how many groups of equal size they form.
         mesh: named axes with their lengths, ``{"dp": 2, "tp": 4}`` or ``"dp=2,tp=4"``; collectives can go
             over each. Workers are numbered along the last axis first.
         ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
             for one GPU per worker; ``"auto"``: what fits `devices`.
         devices: each worker's GPU: ``[0, 0, 0]``, ``"0,1"`` or ``["cuda:0", "cuda:1"]``; ``"auto"``: GPUs if
-            there are any, one per worker, or all on the only one; ``"cpu"``: none. None: the CPU, unless
-            `ccl` needs GPUs.
-        max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
-            done everything it was sent. Bounds the memory of a controller that runs ahead.
-        timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
+            there are any, one per worker, or all workers on the only one; ``"cpu"``: none. None: the CPU,
+            unless `ccl` needs GPUs.
+        max_outstanding: how many commands a worker may be behind; beyond that a call waits until the worker
+            has done everything it was sent. Bounds the memory of a controller that runs ahead.
+        timeout: seconds that a wait without a timeout of its own may take; None: no limit.
         own_modules: packages and modules that each worker imports for itself, so that their global variables
-            are its own, as in processes: ``["megatron"]``; ``["."]``: all that are no library's, neither
-            Python's nor an installed package's. Others are imported once, and are everybody's. From the first
-            program on (`run_file`, `run_module`) these are ``"."``, but for what was imported before, unless
-            ``()`` says that there are none.
-        extras: called with every worker's context, gives names its cells see without import.
+            are per worker, as in processes: ``["megatron"]``; ``["."]``: all but Python's own and installed
+            packages. Other modules are imported once and shared by all. From the first program on
+            (`run_file`, `run_module`) the default is ``"."``, except for what was imported before; ``()``
+            means none.
+        extras: called with every worker's context; returns names that its cells see without import.
 
     Raises:
         UsageMistake: the numbers are impossible; nothing was started.
-        PlaneUnavailable, MissingDependency: it needs GPUs, or NCCL, that are not there.
+        PlaneUnavailable, MissingDependency: it needs GPUs or NCCL, which are not there.
         LaunchError: the workers could not be started.
 
     Example:
@@ -225,5 +225,5 @@ class ThreadedSession(Session):
     def _begin(self) -> None:
         super()._begin()
         if self.plane_name in ("nccl", "rccl"):
-            # At the start, where a GPU that is not to be reached is no surprise; not waited for.
+            # At the start, where an unreachable GPU surprises nobody; not waited for.
             self.call_packed(builtins.connect)

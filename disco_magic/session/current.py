@@ -1,4 +1,4 @@
-"""The notebook's current session, and all sessions alive, so that none is left at exit."""
+"""The notebook's current session, and all live sessions, which are shut down at exit."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _AT_EXIT_S: Final = 0.1
-"""How long what was sent may take after the program's end, in all sessions: small calls are made by then."""
+"""Seconds that commands may still take after the program's end, in all sessions; enough for small calls."""
 
 _numbers = itertools.count(1)
 _alive: weakref.WeakSet[Session] = weakref.WeakSet()
-# Those that were made current, the last one at the end. Replaced as a whole, so that it needs no lock.
+# Sessions that were made current, the latest last. Replaced as a whole, so that it needs no lock.
 _chosen: list[weakref.ref[Session]] = []
 
 
 def enroll(session: Session) -> int:
-    """Note a new session; its number."""
+    """Register a new session; return its number."""
     _end_before_threads_are_joined()
     _alive.add(session)
     return next(_numbers)
 
 
 def make_current(session: Session | None) -> None:
-    """Let `session` be what the function of that name returns; None: none of those that there are.
+    """Make `session` the one that `session()` returns; None: forget all that were made current.
 
-    It is not kept alive by that. When it ends, the one before it that is open is current again. One that is
-    made on a worker, by a cell or a function of a library, is none of the notebook's.
+    This does not keep it alive. When it ends, the open session before it is current again. A session that
+    is made on a worker, by a cell or a library function, never becomes the notebook's.
     """
     global _chosen  # noqa: PLW0603 - one notebook, one current session: that is what the name means
     if session is None:
@@ -53,7 +53,7 @@ def make_current(session: Session | None) -> None:
 
 
 def session() -> Session:
-    """The notebook's current session: of those that are open the one started, or restarted, last.
+    """Return the notebook's current session: of the open ones, the one started or restarted last.
 
     Raises:
         UsageMistake: there is none.
@@ -65,7 +65,7 @@ def session() -> Session:
 
 
 def open_sessions() -> list[Session]:
-    """The notebook's sessions that are open, the current one last."""
+    """Return the notebook's open sessions, the current one last."""
     sessions = [each() for each in _chosen]
     return [each for each in sessions if each is not None and not each.closed]
 
@@ -91,17 +91,17 @@ def _release_threads() -> None:
 def _end(sessions: Sequence[Session]) -> None:
     until = time.monotonic() + _AT_EXIT_S
     for each in sessions:
-        with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
+        with suppress(KeyboardInterrupt):  # a Ctrl-C here only asks for the end, which goes on
             each.end_with_program(max(0.0, until - time.monotonic()))
 
 
 @functools.cache
 def _end_before_threads_are_joined() -> None:
-    """Let no thread wait for a session at the interpreter's end.
+    """Shut sessions down early enough that no thread waits for one at the interpreter's end.
 
-    Python joins the threads that are no daemons before it calls what `atexit` knows; one that waits for a
-    cell without end would be waited for without end. `concurrent.futures` ends its own threads by the same
-    private means, last registered first: so it is imported before.
+    Python joins non-daemon threads before it runs the `atexit` functions, and would hang on a thread that
+    waits for an endless cell. `concurrent.futures` ends its threads through the same private hook, which
+    runs the last registered function first; it is imported here so that ours runs before its.
     """
     import concurrent.futures.thread  # noqa: F401 - see above
 

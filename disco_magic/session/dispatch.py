@@ -1,4 +1,4 @@
-"""Sends commands and waits for answers, within the bound that the controller may be ahead."""
+"""Sends commands and waits for answers; limits how far the controller may run ahead of the workers."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Dispatch(Queues):
     """Mixed into `Session`.
 
     Attributes:
-        interrupting: what the user calls to end what the workers are doing; a front end has other words.
+        interrupting: the call, as users write it, that ends what the workers are doing; front ends change it.
     """
 
     interrupting = "session.interrupt()"
 
-    # `life`: that of the registers which the command names; after a restart meanwhile it is refused.
+    # `life`: the life of the registers that the command names; refused if a restart came between.
 
     def send(self, make: Make, workers: tuple[int, ...] | None = None, life: Life | None = None) -> None:
-        """Send ``make(seq, kills)`` to `workers`, None: to all."""
+        """Send ``make(seq, kills)`` to `workers`; None: to all."""
         chosen = workers or self._everybody
         self.keep_pace()
         self._locked(lambda: self._send(make(*self._ordinal(chosen, life)), chosen))
 
     def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None, life: Life | None = None) -> DRef:
-        """Send ``make(seq, new register, kills)`` to `workers`; the new register's reference."""
+        """Send ``make(seq, new register, kills)`` to `workers`; return the new register's reference."""
         chosen = workers or self._everybody
 
         def act() -> DRef:
@@ -76,22 +76,22 @@ class Dispatch(Queues):
         """Send ``make(seq, kills)`` and wait for the replies of `workers`; `on_look`: see `take`.
 
         Raises:
-            SyncTimeout: `timeout` seconds went by; says what everybody is doing. If one of `workers` is
+            SyncTimeout: `timeout` seconds went by; says what every worker is doing. If one of `workers` was
                 `max_outstanding` commands behind all the while, nothing was sent.
             WorkerLost: a worker is gone.
             UsageMistake: called on a worker of this session.
-            KeyboardInterrupt: Ctrl-C or the stop button; says what everybody is doing.
+            KeyboardInterrupt: Ctrl-C or the stop button; says what every worker is doing.
         """
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
         if self.ledger.seq >= self._pace_at:
             self.keep_pace(limit, verb, workers)
         inbox: Inbox = SimpleQueue()
-        asked: tuple[Pump, int] | None = None  # a restart begins another life, with equal numbers
+        asked: tuple[Pump, int] | None = None  # with its pump: after a restart the same numbers come again
         locked = self._locked
         try:
-            # `RefusingLock.__call__` written out: workers that a call has woken stand at the interpreter's
-            # lock until this thread waits, and each us of it costs a call + sync several.
+            # `RefusingLock.__call__` inlined: workers woken by a call contend for the GIL until this thread
+            # waits, so each us spent here costs a call + sync several.
             with locked.lock:
                 if locked.taken:
                     locked.refuse()
@@ -106,7 +106,7 @@ class Dispatch(Queues):
             item = take(inbox, limit.left(), on_look)
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
-        except BaseException as error:  # nobody waits for it any more
+        except BaseException as error:  # nothing waits for the answers any more
             if asked is not None:
                 # All may have replied meanwhile.
                 workers = self._locked(partial(asked[0].forget, asked[1])) or workers
@@ -129,24 +129,24 @@ class Dispatch(Queues):
         )
 
     def diagnosis(self) -> Diagnosis:
-        """Who is where now; of a closed session, too."""
+        """Where every worker is now; works on a closed session, too."""
         return Diagnosis(self.id, tuple(self._launcher.positions()), self._launcher.given_up())
 
     def too_late(self, sentence: str, diagnosis: Diagnosis | None = None, further: str = "") -> SyncTimeout:
-        """The error of a wait that ran out of time: `sentence`, who is where now, or was then; `further`."""
+        """Make the error of a wait that ran out of time; without `diagnosis` it says where workers are."""
         diagnosis = diagnosis or self.diagnosis()
         error = SyncTimeout("\n".join(filter(None, (f"{sentence}; {diagnosis}", further))))
         error.diagnosis = diagnosis
         return error
 
     def succeed(self, dref: DRef, make: Callable[[Any, int], D]) -> D:
-        """``make(session, register)``, a reference that takes over the register of `dref`, in the same life.
+        """Return ``make(session, register)``, a reference that takes over `dref`'s register in the same life.
 
         Raises:
             UsageMistake, SessionClosed: as `own`.
         """
 
-        def act() -> D:  # under the lock: no restart comes between the look and the new reference
+        def act() -> D:  # under the lock: no restart comes between the check and the new reference
             register = self.own(dref)
             if self.closed:
                 self._refuse()
@@ -163,26 +163,26 @@ class Dispatch(Queues):
         verb: str = "a call",
         workers: Sequence[int] | None = None,
     ) -> None:
-        """Wait if one of `workers` is `max_outstanding` commands behind; call it before sending, unlocked.
+        """Wait if one of `workers` is `max_outstanding` commands behind; call before sending, outside turns.
 
-        Looks at the queues only after as many commands as the fullest one had room for then: a controller
-        that is not far ahead pays one comparison. Whoever is behind is waited for until it has done all that
-        it was sent when somebody first waited so. A worker that calls its own session is never held up: it
-        would wait for itself.
+        Looks at the queues only after as many commands as the fullest one had room for at the last look: a
+        controller that is not far ahead pays one comparison. A worker that is behind has to finish everything
+        it had been sent when the first thread began to wait for it. A call from a worker of this session is
+        never held up: it would wait for itself.
 
         Args:
             timeout: seconds; None: the session's.
-            verb: begins the error.
-            workers: those who are to be asked; None: all.
+            verb: how the error begins.
+            workers: those that will be asked; None: all.
 
         Raises:
-            SyncTimeout: that took longer than `timeout`. Nothing was sent but what marks the place.
+            SyncTimeout: that took longer than `timeout`. Only the marker that is waited for was sent.
             WorkerLost: a worker is gone.
         """
         if self.ledger.seq < self._pace_at or self.closed or on_worker_of(self.id):
             return
         limit = self.patience(timeout)
-        # The number first: what other threads send between the two looks must not count as room.
+        # The number first: commands that other threads send between the two reads must not count as room.
         sent, backlog = self.ledger.seq, self._launcher.backlog()
         asked = self._everybody if workers is None else workers
         behind = tuple(worker for worker in asked if backlog[worker] >= self.max_outstanding)
@@ -203,9 +203,9 @@ class Dispatch(Queues):
         self._pace_at = sent + max(1, self.max_outstanding - max(backlog))
 
     def _mark_of(self, worker: int) -> Mark:
-        """What those wait for who are too far ahead of `worker`; under the lock.
+        """Return the mark that all threads too far ahead of `worker` wait for; under the lock.
 
-        One for all: who gives up and asks again, again and again, would else go further ahead.
+        Shared by all: a caller that gives up and asks again, repeatedly, would otherwise get further ahead.
         """
         mark, lost = self._marks.get(worker), self.ledger.lost
         if lost is not None:
@@ -215,8 +215,8 @@ class Dispatch(Queues):
             if self.closed:
                 self._refuse()
             if self._dying:
-                self._flush()  # `_send` holds them for sent
-            seq = self.ledger.issue()  # other kills can wait, and would be a command more
+                self._flush()  # `_send` takes them for sent
+            seq = self.ledger.issue()  # other kills can wait; sending them would cost one more command
             try:
                 self._pump.expect(seq, only, mark)
                 self._send(Sync(seq, (), only), only)

@@ -1,11 +1,11 @@
 """References: the controller's handles of registers.
 
-Dropping the last reference frees the register on every worker: the finalizer does one `SimpleQueue.put` and
-nothing else, because it may run at any bytecode of any thread, also while that thread has the session's lock.
-The next command takes the ids along.
+Dropping the last reference frees the register on every worker. The finalizer does one `SimpleQueue.put` and
+nothing else, because it may run at any bytecode of any thread, even while that thread has the session's lock.
+The next command carries the ids to the workers.
 
-The finalizer is a weak reference's callback that is C code itself, and no `__del__`: a Ctrl-C that strikes in
-one of those is printed by Python and forgotten, and the register would be too.
+The finalizer is a weak reference's callback that is itself C code, not a `__del__`: Python prints and ignores
+a Ctrl-C that strikes in a `__del__`, and the register would never be freed.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-# As long as people take for at once.
+# A delay that people still perceive as immediate.
 _MOMENT_S: Final = 0.1
-# A command that was taken and has not begun is seen nowhere. From Python 3.13 on it is taken as it is sent.
+# A command that was taken but has not begun is visible nowhere. From Python 3.13 on, a sleeping worker's
+# command counts as taken as soon as it is sent.
 _BEGINNING_S: Final = 0.01
 
 
 class Drop(weakref.ref["DRef"]):
-    """What a session holds of a reference: when that dies, this is put into the queue of the dead.
+    """A session's weak reference to a `DRef`: when the `DRef` dies, it is put into the queue of the dead.
 
     Attributes:
-        register: its id.
+        register: the register's id.
     """
 
     __slots__ = ("register",)
     register: int
 
 
-def GIVEN_UP(_: Drop) -> None:  # noqa: N802 - a constant; a function, as every life is one
+def GIVEN_UP(_: Drop) -> None:  # noqa: N802 - a constant; a function, because every life is one
     """The life of a reference that gave its register to another one."""
 
 
 class DRef:
-    """A register on every worker of a session. Made by the session, never by hand.
+    """A register on every worker of a session. Made by the session, never directly.
 
     Attributes:
         session: the session it belongs to.
         register: the register's id, the same on all workers.
-        life: what the session's life is known by; another one after each restart.
-        seq: the command that fills the register; before a worker has executed it, what stands there is what
-            a reference left that had the register before.
-        bound_as: of ``session["x"]`` the name; others have no such attribute.
+        life: identifies the session's life; each restart begins another one.
+        seq: the command that fills the register; until a worker has executed it, the register still holds
+            what an earlier reference left there.
+        bound_as: the name, for ``session["x"]``; other references do not have this attribute.
 
     Example:
         >>> ref = session.call_packed(lambda: disco.worker().id ** 2)
@@ -76,20 +77,20 @@ class DRef:
         self.seq = session.ledger.seq  # references are made under the lock, when their command has its number
         drop = Drop(self, life)
         drop.register = register
-        session.drops[register] = drop  # a reference that had the register before has given it up with this
+        session.drops[register] = drop  # replaces that of the reference that had the register before
 
     @property
     def is_alive(self) -> bool:
-        """Whether the register is its own still.
+        """Whether the register still belongs to this reference.
 
-        The garbage collector calls `Drop` of everything in a circle before any finalizer in there, which may
-        use the reference, or bring it back to life.
+        For a garbage cycle, the collector calls the callbacks of weak references, `Drop`, before any
+        finalizer, which may still use the reference or bring it back to life.
         """
         drop = self.session.drops.get(self.register)
         return drop is not None and drop() is self
 
     def get(self, worker: int = 0, timeout: float | None = None) -> Any:
-        """A copy of the value on `worker`; waits until everything before has been executed.
+        """Return a copy of the value on `worker`, after everything sent before has been executed.
 
         Args:
             worker: its id.
@@ -97,41 +98,41 @@ class DRef:
 
         Raises:
             WorkerError: the command that should have made the value failed, or another one before this.
-            SyncTimeout, SessionClosed: what they say.
+            SyncTimeout, SessionClosed: as their names say.
         """
         return self.session.fetch(self, (worker,), timeout)[worker]
 
     def get_all(self, timeout: float | None = None) -> list[Any]:
-        """Copies of all workers' values, in worker order; waits, and raises, as `get`."""
+        """Return copies of all workers' values, in worker order; waits and raises as `get`."""
         everybody = tuple(range(self.session.num_workers))
         values = self.session.fetch(self, everybody, timeout)
         return [values[worker] for worker in everybody]
 
     def set(self, worker: int, value: Any) -> None:
-        """Replace the value on one worker by a copy of `value`; of ``session["x"]`` that of `x`, too.
+        """Replace the value on one worker by a copy of `value`; for ``session["x"]`` that of `x`, too.
 
-        Sent after what was sent before, and not waited for. References to the old value elsewhere keep it.
+        Executed after what was sent before, and not waited for. Other references to the old value keep it.
 
         Raises:
-            UsageMistake: there is no such worker. Nothing was sent, as where the value cannot be copied.
-            SessionClosed: what it says.
+            UsageMistake: there is no such worker, or the value cannot be copied. Nothing was sent.
+            SessionClosed: the session is closed.
         """
         self.session.set_register(self, worker, value)
 
     def debug_get_from_remote(self, worker: int, timeout: float | None = None) -> Any:
-        """Disco's name of `get`."""
+        """Disco's name for `get`."""
         return self.get(worker, timeout)
 
     def debug_copy_from(self, worker: int, value: Any) -> None:
-        """Disco's name of `set`."""
+        """Disco's name for `set`."""
         self.set(worker, value)
 
     def info(self) -> Row:
-        """Type, shape, dtype, device, bytes and statistics on a sample, per worker.
+        """Return type, shape, dtype, device, bytes and statistics on a sample, per worker.
 
-        As far as the workers have come: None where there is no value yet; shown as "not there yet" while the
-        worker has commands to do still. Moves no data. Waits a tenth of a second at most, for who is about to
-        come to it: most commands take some microseconds.
+        Shows the current state: None where there is no value yet, displayed as "not there yet" while the
+        worker still has commands to do. Moves no data. Waits at most a tenth of a second for workers about to
+        reach it: most commands take some microseconds.
         """
         row, begun = self.session.picture(self), monotonic()
 
@@ -145,7 +146,7 @@ class DRef:
         return row
 
     def as_function(self, name: str) -> DPackedFunc:
-        """The same register as something that can be called; this reference gives it up."""
+        """Return a callable reference to the same register, which this reference gives up."""
         return self.session.succeed(self, partial(DPackedFunc, name=name))
 
     def __repr__(self) -> str:
@@ -165,14 +166,14 @@ class DRef:
     def _has_no_value(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(_reason(type(self)))
 
-    # NumPy asks for the first one, also in `np.sum`; it would make an array of the reference.
+    # NumPy calls the first one, also in `np.sum`; without it, NumPy would make an array of the reference.
     __array__ = _has_no_value
     __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _has_no_value
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _has_no_value
     __rmatmul__ = __neg__ = __abs__ = _has_no_value
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Of what is not there only: `hasattr` is asked for much, under names with underscores above all.
+        # Called only for missing names. `hasattr` probes mostly names with underscores: no reason for those.
         about = "" if name.startswith("_") else f": {_reason(type(self))}"
         text = f"{type(self).__name__!r} object has no attribute {name!r}{about}"
         raise AttributeError(text, name=name, obj=self)
@@ -195,9 +196,9 @@ class DPackedFunc(DRef):
         self.name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> DRef:
-        """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
+        """Call ``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
         session = self.session
-        drop = session.drops.get(self.register)  # as in `is_alive`, without a call
+        drop = session.drops.get(self.register)  # `is_alive` inlined
         if kwargs or args or self.life is not session.life or drop is None or drop() is not self:
             return session.call_packed(self, *args, **kwargs)
         return session.call_all(self.register, (), (), self.life)

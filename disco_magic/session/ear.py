@@ -1,4 +1,4 @@
-"""Who hears Ctrl-C while a cell is awaited."""
+"""Who receives Ctrl-C while a cell is awaited."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 
 class Ear:
-    """Hears Ctrl-C for tasks of the main thread that await a cell, where nobody else does.
+    """Receives Ctrl-C for tasks of the main thread that await a cell, where no other handler would.
 
-    A kernel and `asyncio.run` have a handler that cancels what it interrupts. Python's own raises
-    KeyboardInterrupt wherever the loop is, which leaves the tasks behind. In its place this cancels what
-    ``run_until_complete`` waits for, as a terminal's cell, or where that is not to be found the tasks.
-    One handler for all of them, which begin and end in any order.
+    A kernel and `asyncio.run` have a handler that cancels what it interrupts. Python's own handler raises
+    KeyboardInterrupt wherever the loop is, which abandons the tasks. This one, in its place, cancels what
+    ``run_until_complete`` waits for, such as a terminal's cell, or the tasks if that cannot be found.
+    One handler serves all of them; they begin and end in any order.
 
-    It listens only as long as such a task is in the loop that runs: between two cells of a terminal, where
-    one may be left in a loop that stands still, Ctrl-C is Python's. So it is the second time, if the loop has
-    not come to the first.
+    It is installed only while such a task is in the running loop. Between two cells of a terminal, where a
+    task may be left in a loop that stands still, Ctrl-C goes to Python's handler. So does a second Ctrl-C, if
+    the loop has not handled the first.
     """
 
     def __init__(self) -> None:
-        # Weakly: what a loop leaves behind for ever is closed by the garbage collector, and ends up here.
+        # Weak references: a task that a loop abandons is closed by the garbage collector, and drops out here.
         self._tasks: list[ref[Task[Any]]] = []
-        self._asked: list[Handle] = []  # cancellations that the loop has not come to
+        self._asked: list[Handle] = []  # cancellations that the loop has not run yet
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Within this Ctrl-C cancels what the calling task is part of, if nobody else hears it."""
-        from asyncio import current_task  # 30 ms that only who awaits has to spend
+        """Within it, Ctrl-C cancels what the calling task is part of, unless another handler receives it."""
+        from asyncio import current_task  # takes 30 ms, paid only by those who await
 
         current = current_task()
         heard = (signal.default_int_handler, self._hear)
@@ -50,22 +50,22 @@ class Ear:
             yield
         finally:
             self._tasks[:] = [each for each in self._tasks if each is not task]
-            # A coroutine that nobody awaits to its end is closed by the garbage collector, in any thread.
+            # The garbage collector may close an abandoned coroutine, in any thread.
             self.rest()
 
     def listen(self) -> None:
-        """Hear Ctrl-C if the loop that runs here has such a task, and nobody else does."""
+        """Receive Ctrl-C if the loop running in this thread has such a task, and Python's handler is set."""
         if _in_main_thread() and self._here() and _handler() is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._hear)
 
     def rest(self, *_: object) -> None:
-        """Let Ctrl-C be Python's if no loop runs here with such a task; call it when one may have stopped.
+        """Give Ctrl-C back to Python if no loop with such a task runs here; call when one may have stopped.
 
-        A cancellation that the loop did not come to is none: it would strike much later.
+        Cancellations that the loop has not run are dropped: they would take effect much later.
         """
         if _in_main_thread() and not self._here():
             self._forget()
-            if _handler() == self._hear:  # else it stays with whoever has it
+            if _handler() == self._hear:  # else leave the current handler alone
                 signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _here(self) -> list[Task[Any]]:
@@ -115,7 +115,7 @@ def _running_loop() -> AbstractEventLoop | None:
 
 
 def _waited_for(loop: AbstractEventLoop) -> Task[Any] | None:
-    """What ``loop.run_until_complete`` was called for; None: not this way, or asyncio does not tell."""
+    """The task that ``loop.run_until_complete`` waits for; None if there is none or asyncio hides it."""
     from asyncio import all_tasks, base_events
 
     mark = getattr(base_events, "_run_until_complete_cb", None)

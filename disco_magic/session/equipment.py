@@ -1,6 +1,6 @@
-"""What a session runs on, the CPU or which GPUs, with which data plane: what was asked for, what is there.
+"""Chooses what a session runs on (the CPU or which GPUs) and its data plane, from what was asked and exists.
 
-Pure but for the count of GPUs, which is only asked for where it decides something.
+Pure except for counting the GPUs, which happens only where it decides something.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ON_GPUS: Final = ("device", "nccl")
 GPU_KINDS: Final = ("cuda", "rocm")
-# An array of each worker's to read and one to write: what a kernel takes at a time (`planes.kernels.MOST`).
+# Each worker has an array to read and one to write; a kernel takes 128 (`planes.kernels.MOST`).
 MOST_SHARING: Final = 64
 _RANGE: Final = re.compile(r"\A((?:\w+:)?)(\d{1,4})-(\d{1,4})\Z")
 _BRACKETS: Final = re.compile(r"(\w+:)\[([^\]]*)\]")
@@ -33,13 +33,13 @@ _NOT_ASKED: Final = "GPUs are for sessions that ask for them: devices='auto'"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen.
+    """The result of `choose`.
 
     Attributes:
         num_workers: how many.
         plane_name: what carries collectives.
         devices: each worker's GPU; empty: all compute on the CPU.
-        why: in words, where a choice was left to us and there was more than one.
+        why: the reason in words, where the choice was automatic and there was more than one.
     """
 
     num_workers: int
@@ -49,7 +49,7 @@ class Choice:
 
 
 def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
-    """Plane and devices for a session of threads.
+    """Choose plane and devices for a session of threads.
 
     Args:
         ccl: ``"auto"``, ``"threads"``, ``"device"`` or ``"nccl"``.
@@ -59,8 +59,8 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
         num_workers: how many; None: one per GPU.
 
     Raises:
-        UsageMistake: the three do not go together.
-        PlaneUnavailable: there are no GPUs that could be used.
+        UsageMistake: the three do not fit together.
+        PlaneUnavailable: there are no usable GPUs.
     """
     named: list[Device] = []
     choice = _choose(ccl, _by_number(devices, named), num_workers)
@@ -74,27 +74,27 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
 
 
 def contradicts(ccl: str, devices: Sequence[int] | str | None) -> bool:
-    """Whether one of the two is for the CPU and the other for GPUs."""
+    """Whether one of the two asks for the CPU and the other for GPUs."""
     return (ccl == "threads" and _asks_for_gpus(devices)) or (
         ccl in ON_GPUS and isinstance(devices, str) and devices == "cpu"
     )
 
 
 def names_others(devices: Devices, there: Sequence[int]) -> bool:
-    """Whether `devices` name others than those that workers have, or in another order; ``"auto"`` names none.
+    """Whether `devices` name other GPUs than the workers have, or in another order; ``"auto"`` names none.
 
     Raises:
-        UsageMistake: they are no devices.
+        UsageMistake: they are not devices.
     """
     asked = _by_number(devices, [])
     return asked != "auto" and (_numbers(asked) or ()) != tuple(there)
 
 
 def count_of(devices: Devices) -> int | None:
-    """How many workers these devices are for; None where they do not say: ``"auto"``, ``"cpu"``.
+    """Return how many workers these devices are for; None if they do not say: ``"auto"``, ``"cpu"``.
 
     Raises:
-        UsageMistake: they are no devices.
+        UsageMistake: they are not devices.
     """
     numbers = _numbers(_by_number(devices, []))
     return None if numbers is None else len(numbers)
@@ -114,7 +114,7 @@ def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | No
     if not count:
         if devices == "auto" and ccl == "auto":
             return Choice(_given(num_workers, "no GPU was found; "), "threads", why="no GPU was found")
-        find.load_cupy()  # says what exactly is missing
+        find.load_cupy()  # raises with what exactly is missing
         raise PlaneUnavailable("no GPU is visible to this process; disco.support() says what is there")
     if numbers is None and ccl == "auto" and count > 1 and num_workers != 1 and (why := _no_nccl()):
         workers = 4 if num_workers is None else num_workers
@@ -125,7 +125,7 @@ def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | No
 
 
 def _no_nccl() -> str:
-    """Why it is not to be taken where nobody has asked for it by name; empty if it is."""
+    """Why NCCL is not to be chosen automatically; "" if it may be."""
     if _starts_are_waited_for():
         return f"{_BLOCKING} is set, with which NCCL cannot start"
     return "" if find.has_nccl() else "NCCL is not installed"  # cupy's wheels do not bring it
@@ -136,7 +136,7 @@ def _starts_are_waited_for() -> bool:
 
 
 def _by_number(devices: Devices, named: list[Device]) -> Any:
-    """`devices` with GPUs by their numbers; those given by name, or as a Device, come into `named`."""
+    """Return `devices` as GPU numbers; those given by name or as a Device are added to `named`."""
     if isinstance(devices, Device):
         devices = str(devices)
     if isinstance(devices, str):
@@ -147,7 +147,7 @@ def _by_number(devices: Devices, named: list[Device]) -> Any:
 
 
 def _spelled_out(text: str) -> str:
-    """Without ranges, and without the brackets of our own tables: ``cuda:[0-1]`` is ``cuda:0,cuda:1``."""
+    """Expand ranges, and the brackets of our own tables: ``cuda:[0-1]`` becomes ``cuda:0,cuda:1``."""
     plain = _BRACKETS.sub(
         lambda found: ",".join(f"{found[1]}{part.strip()}" for part in found[2].split(",")), text
     )
@@ -157,7 +157,7 @@ def _spelled_out(text: str) -> str:
 def _each_of(found: re.Match[str]) -> str:
     kind, first, last = found[1], int(found[2]), int(found[3])
     if not first <= last < first + MOST_SHARING:
-        return found[0]  # which is refused as it stands
+        return found[0]  # refused later, as it stands
     return ",".join(f"{kind}{number}" for number in range(first, last + 1))
 
 
@@ -185,7 +185,7 @@ def _given(num_workers: int | None, because: str = "") -> int:
 
 
 def _numbers(devices: Sequence[int] | str | None) -> tuple[int, ...] | None:
-    """The devices that were named, None if none were."""
+    """Return the devices that were named; None if none were."""
     if not _asks_for_gpus(devices):
         return None
     said = f"devices are {devices!r}, expected GPU numbers, one per worker: [0, 1] or '0,1', 'auto' or 'cpu'"
@@ -200,7 +200,7 @@ def _numbers(devices: Sequence[int] | str | None) -> tuple[int, ...] | None:
 
 
 def _spread(ccl: str, count: int, num_workers: int | None) -> tuple[int, ...]:
-    """Which GPUs, if only the number of workers was given."""
+    """Choose GPUs if only the number of workers was given."""
     wanted = count if num_workers is None else num_workers
     if ccl == "device":
         return (0,) * (4 if num_workers is None else wanted)

@@ -1,7 +1,7 @@
-"""Array verbs between single workers or groups: what Disco has on its workers only.
+"""Array verbs between single workers or groups, which Disco offers on its workers only.
 
-As in `verbs`: asynchronous, destination optional, impossible arguments raise UsageMistake before anything is
-sent, what the workers find wrong is raised as a WorkerError by the next `sync_*`, `get` or end of a cell.
+As in `verbs`: asynchronous, optional destination; impossible arguments raise UsageMistake before anything is
+sent; errors that the workers find are raised as a WorkerError by the next `sync_*`, `get` or end of a cell.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class Exchange(Calls):
-    """Mixed into `Session`; everything here is made of its commands.
+    """Mixin of `Session`, built from its commands.
 
-    Both ends of a message are one command here: workers `send` and `recv` within a command only.
+    One command covers both ends of a message here, because `send` and `recv` on workers pair only within a
+    command.
     """
 
     def reduce(
@@ -43,8 +44,8 @@ class Exchange(Calls):
             dst: register with an array of shape `s` and the result's dtype on the root; may be `src`.
             op: one of ``sum prod min max avg``; precision: `WorkerContext.allreduce`.
             in_group: one result per group, or one of all workers.
-            root: rank of the worker that gets it, among those who work together.
-            over: one result for those that differ along these axes of the mesh only.
+            root: rank of the worker that gets it, among those that work together.
+            over: one result for each set of workers that differ only along these axes of the mesh.
 
         Returns:
             Register of shape `s` on the root; the others hold what `dst` holds there, or None.
@@ -64,7 +65,7 @@ class Exchange(Calls):
     def send_to_worker(
         self, src: DRef, receiver_id: int, sender_id: int = 0, dst: DRef | None = None
     ) -> DRef:
-        """Copy one worker's array to another worker; `src` of the others is not looked at.
+        """Copy one worker's array to another worker; the others' `src` is ignored.
 
         Args:
             src: register with an array of any shape `s` on the sender.
@@ -77,9 +78,9 @@ class Exchange(Calls):
             Exact.
 
         Raises:
-            UsageMistake: there is no worker of such an id; nothing was sent.
+            UsageMistake: there is no worker of that id; nothing was sent.
 
-        Cost: one copy, with `dst` two; nobody else waits.
+        Cost: one copy, with `dst` two; no other worker waits.
         """
         sender = _number("send_to_worker", "sender_id", sender_id, self.num_workers, "worker id")
         receiver = _number("send_to_worker", "receiver_id", receiver_id, self.num_workers, "worker id")
@@ -90,8 +91,8 @@ class Exchange(Calls):
         """Copy each group's arrays to the next group, worker by worker in rank order: a pipeline step.
 
         Args:
-            src: register with arrays of any shape `s`, which may differ between workers; that of the last
-                group is not looked at.
+            src: register with arrays of any shape `s`, which may differ between workers; ignored in the last
+                group.
             dst: register with arrays of that dtype and as many elements in every group but the first, filled
                 in C order.
 
@@ -102,7 +103,7 @@ class Exchange(Calls):
         Raises:
             UsageMistake: the session has one group; nothing was sent.
 
-        Cost: one copy per array, with `dst` two; all groups at the same time.
+        Cost: one copy per array, with `dst` two; all groups copy at the same time.
         """
         if self.num_groups == 1:
             raise UsageMistake(

@@ -1,4 +1,4 @@
-"""What failed and was not raised yet: told by the workers at any time, raised by the next wait."""
+"""Failures that were not raised yet: reported by the workers at any time, raised by the next wait."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _LOG: Final = logging.getLogger("disco_magic")
 
 
 def _without_stop(place: Position) -> Position:
-    """The same, as if Stop, which every worker has got last, had not been sent."""
+    """Return the position as if Stop, the last command that every worker was sent, had not been sent."""
     behind = max(0, place.behind - 1)
     return replace(place, behind=behind, state=place.state if behind or place.state != "queued" else "idle")
 
 
 class Unheard(weakref.ref["PendingCell"]):
-    """What a session holds of a cell's handle as long as nobody has heard how the cell ended.
+    """A session's weak reference to a cell's handle, kept until the cell's outcome has been taken.
 
-    When the handle dies before that, this is put into the queue of orphans: by C code, as `dref` explains.
+    When the handle dies before that, this is put into the queue of orphans; by C code, as `dref` explains.
 
     Attributes:
         seq: sequence number of the cell's command.
-        inbox: where the answers are, or will be.
+        inbox: where the replies are, or will be.
     """
 
     __slots__ = ("inbox", "seq")
@@ -50,17 +50,17 @@ class Unheard(weakref.ref["PendingCell"]):
 
 
 class Failures(Resting):
-    """Mixed into `Session`."""
+    """The mixin of `Session` that collects and raises failures."""
 
     def take_failures(self, further: Iterable[Failure] = ()) -> tuple[dict[int, Failure], list[Failure]]:
-        """Failures not raised yet, and `further` ones: see `Ledger.take_failures`."""
+        """Return failures not raised yet, and `further` ones: see `Ledger.take_failures`."""
         if not self._orphans.empty():
-            with sigint_held_back():  # it would forget what failed
+            with sigint_held_back():  # an interrupt here would lose what failed
                 self._locked(self._adopt_all)
         return self._locked(lambda: self.ledger.take_failures(further))
 
     def give_back(self, failures: Iterable[Failure]) -> None:
-        """See `Ledger.give_back`."""
+        """Give failures back that were taken but not raised: see `Ledger.give_back`."""
         self._locked(lambda: self.ledger.give_back(failures))
 
     def _adopt_all(self) -> None:
@@ -68,7 +68,7 @@ class Failures(Resting):
             self._adopt(self._orphans.get_nowait())
 
     def _adopt(self, orphan: Unheard) -> None:
-        """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""
+        """Make the failures of a cell the session's: its handle was dropped before anybody waited for it."""
         self.unheard.pop(orphan.seq, None)
         self._pump.forget(orphan.seq)
         items = []
@@ -77,13 +77,13 @@ class Failures(Resting):
         for item in items:
             if isinstance(item, Expectation):
                 self.ledger.keep_failures(item)
-            elif item is GIVEN_UP:  # another thread waits for a cell that its handle has given up
+            elif item is GIVEN_UP:  # left for another thread that waits for the cell its handle gave up
                 orphan.inbox.put(item)
 
     def failures_of_handles(self) -> list[Failure]:
-        """What failed in cells that have ended, and that nobody has waited for or cancelled; told once.
+        """Return failures of cells that have ended without being waited for or cancelled, each only once.
 
-        Their handles raise it again.
+        Their handles still raise them.
         """
         failures: list[Failure] = []
         for seq, handle in list(self.unraised.items()):
@@ -95,11 +95,11 @@ class Failures(Resting):
         return failures
 
     def log_failures(self) -> None:
-        """Log what failed and nothing has raised, now that the session ends; not what that has stopped.
+        """Log failures that were never raised, as the session ends; interrupts are left out.
 
-        Nobody may ask the handles any more, though they would raise it again.
+        Handles would still raise them, but may never be asked.
         """
-        if self.forsaken:  # the parent of the fork tells it
+        if self.forsaken:  # the fork's parent process logs it
             return
         failures, others = self.take_failures(self.failures_of_handles())
         told = {worker: each for worker, each in failures.items() if not is_of_interrupt(each)}
@@ -111,7 +111,7 @@ class Failures(Resting):
             _LOG.warning("session ended with failures that were never raised: %s", describe(told, further))
 
     def log_unfinished(self, why: str, where: Sequence[Position]) -> None:
-        """Log that the end of the session, which `why` tells, has stopped work; `where`: of each worker."""
+        """Log that the session's end, for the reason `why`, stopped work; `where`: each worker's position."""
         sent = tuple(map(_without_stop, where))
         if any(each.state != "idle" for each in sent):
             _LOG.warning(
@@ -123,7 +123,7 @@ class Failures(Resting):
 
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
-        # Without the lock: whoever answered has told its failures before.
+        # Without the lock: workers report failures before they answer.
         if not further and self._orphans.empty() and not self.ledger.has_failures:
             return
         failures, others = self.take_failures(further)

@@ -1,7 +1,7 @@
-"""What a stop has cut off, or may have left in the midst of something, and what helps.
+"""What a stop has cut off or may have left half done, and what the user can do about it.
 
-A model that PyTorch has sharded keeps where it is in a step: stopped there, it leaves out collectives in all
-steps that come, on one worker, and the others wait or are wrong. Nothing in PyTorch says so.
+A model that PyTorch has sharded records where it is in a step. Stopped there, it skips collectives in all
+later steps on one worker, so that the others hang or compute wrong results. PyTorch reports none of this.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _HOME: Final = "torch.distributed.fsdp"
-# `fully_shard` puts the first word before the name of a model's class.
+# `fully_shard` prefixes the name of a model's class with "FSDP".
 _SHARDED: Final = ("FSDP", "FullyShardedDataParallel")
 
 
 def refused(failures: Iterable[Failure]) -> str:
-    """A sentence about collectives that workers have called in cleaning up after the stop; "" if none has.
+    """A sentence about collectives that workers called while cleaning up after the stop; "" if none did.
 
-    They raise another interrupt, which nobody sees: what they were to save was not saved.
+    They raise another interrupt, which is not shown: whatever they were to save was not saved.
     """
     cut = [each for each in failures if interrupted_at(each.exception) is Interrupted.BEFORE_COLLECTIVE]
     cleaning = [each for each in cut if isinstance(each.exception.__context__, WorkerInterrupt)]
@@ -44,18 +44,18 @@ def refused(failures: Iterable[Failure]) -> str:
 
 
 def older(failures: Iterable[Failure]) -> str:
-    """Which names a program that was stopped had not come to, though they are there: of a run before."""
+    """Notes on names that a stopped program had not bound yet, though an earlier run has left them."""
     notes = (note for each in failures for note in getattr(each.exception, "__notes__", ()))
     return ". ".join(dict.fromkeys(note for note in notes if note.startswith(OLDER)))
 
 
 def may_be_sharded() -> bool:
-    """Whether there may be such a model: else nobody need look."""
+    """Whether there may be a sharded model: whether FSDP was imported at all."""
     return _HOME in sys.modules
 
 
 def halfway(session: Session) -> str:
-    """A sentence that names these models in registers, and what to do; "" if there are none."""
+    """A sentence that names the sharded models in registers, and what to do; "" if there are none."""
     names = [
         row.name
         for row in session.registers(sample=0).rows
@@ -73,5 +73,5 @@ def halfway(session: Session) -> str:
 
 
 def _is_sharded(value: object) -> bool:
-    """By what its class is derived from, not by its name."""
+    """Whether one of its base classes is FSDP's; names are not compared."""
     return any(str(each.__module__).startswith(_HOME) for each in type(value).__mro__)

@@ -1,6 +1,6 @@
-"""Arrays that come from the host, or go there: Disco's verbs; on references they are `verbs`.
+"""Disco's verbs for arrays that come from the host or go there; `verbs` has those on references.
 
-The controller calls them. Impossible arguments raise UsageMistake at once, and nothing is sent.
+Called by the controller. Impossible arguments raise UsageMistake at once, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __tracebackhide__ = is_told
 
 
 class HostArrays(ArrayVerbs):
-    """Mixed into `Session`; everything here is made of its commands."""
+    """Mixin of `Session`, built from its commands."""
 
     def empty(
         self,
@@ -41,7 +41,7 @@ class HostArrays(ArrayVerbs):
         *,
         over: Axes | None = None,
     ) -> DRef:
-        """Uninitialised arrays.
+        """Make uninitialised arrays.
 
         Args:
             shape: of every worker's array; a number for one axis.
@@ -49,10 +49,10 @@ class HostArrays(ArrayVerbs):
             device: its name, a Device or TVM's, ``"cpu"`` or the workers' GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
-            over: with `worker0_only` the first worker along these axes of the mesh gets one.
+            over: with `worker0_only`, the first worker along these axes of the mesh gets one.
 
         Returns:
-            A new register. The memory is only reserved: whoever writes it first pays for its pages.
+            A new register. The memory is only reserved: the first write to it pays for its pages.
 
         Raises:
             UsageMistake: shape, dtype or device is impossible.
@@ -87,8 +87,8 @@ class HostArrays(ArrayVerbs):
 
         Raises:
             UsageMistake: `host` is no array of plain data.
-            WorkerError: shape or dtype of `remote` differ; nothing was written.
-            SyncTimeout: worker 0 did not come to it in time; it will read `host` when it does.
+            WorkerError: `remote` differs in shape or dtype; nothing was written.
+            SyncTimeout: worker 0 did not get to it in time; it will read `host` when it does.
         """
         array = host_array("copy_to_worker_0", host)
         if remote is None:
@@ -97,17 +97,17 @@ class HostArrays(ArrayVerbs):
         return remote
 
     def copy_from_worker_0(self, host: Any, remote: DRef, *, timeout: float | None = None) -> None:
-        """Copy worker 0's array into `host`; waits for it. One copy at memory speed.
+        """Copy worker 0's array into `host` and wait for it. One copy at memory speed.
 
         Args:
-            host: an array of NumPy, or another library's tensor on the CPU, taken through DLPack.
+            host: a NumPy array, or another library's tensor on the CPU, accessed through DLPack.
             remote: register whose array on worker 0 has its shape and dtype.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
-            UsageMistake: `host` is none that could be written.
+            UsageMistake: `host` cannot be written.
             WorkerError: shape or dtype differ; nothing was written.
-            SyncTimeout: worker 0 did not come to it within `timeout` seconds, None: `self.timeout`; it will
+            SyncTimeout: worker 0 did not get to it within `timeout` seconds, None: `self.timeout`; it will
                 still write `host` when it does.
         """
         array = host_target("copy_from_worker_0", host)
@@ -125,16 +125,16 @@ class HostArrays(ArrayVerbs):
 
         Args:
             src: shape `s`, anything NumPy takes that holds no Python objects.
-            dst: register with an array of shape `s` and the same dtype on every worker that takes the values.
-            in_group: through the first worker of each group, or through worker 0.
-            over: through the first worker along these axes.
+            dst: register with an array of shape `s` and the same dtype on every worker, which is filled.
+            in_group: send through the first worker of each group, or through worker 0.
+            over: send through the first worker along these axes.
 
         Returns:
-            Register of shape `s`, exact copies on each worker's own device: arrays, or tensors if `src` is a
-            tensor or a list of them, or arrays of JAX if it is one; without `dst`.
+            Register of shape `s`, or `dst`: exact copies on each worker's own device. Without `dst`, tensors
+            if `src` is a tensor or a list of them, arrays of JAX if it is one.
 
         Raises:
-            UsageMistake: `src` is no array of plain data; nothing was sent.
+            UsageMistake: `src` is not an array of plain data; nothing was sent.
 
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
         """
@@ -157,16 +157,16 @@ class HostArrays(ArrayVerbs):
         Args:
             src: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
             dst: register whose arrays, of `src`'s dtype and any shape with ``n * dst.size == src.size``,
-                take the parts in C order.
-            in_group: the whole array to each group, or once over all workers.
-            over: the whole array to those that differ along these axes only.
+                are filled with the parts in C order.
+            in_group: split the whole array in each group, or once over all workers.
+            over: split the whole array among those that differ only along these axes.
 
         Returns:
-            Register of shape `s` without `dst`: the first axis is used up. Exact copies, of the library of
+            Register of shape `s` without `dst`: the first axis is used up. Exact copies; their type follows
             `src` as in `broadcast`.
 
         Raises:
-            UsageMistake: no array of plain data; or no `dst`, and the first axis is not `n` long.
+            UsageMistake: not an array of plain data; or no `dst`, and the first axis is not `n` long.
 
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
@@ -183,6 +183,6 @@ class HostArrays(ArrayVerbs):
         return self._as_brought(src, self.scatter_from_worker0(whole, dst, in_group, over=over), dst)
 
     def _as_brought(self, src: Any, made: DRef, dst: DRef | None) -> DRef:
-        """What came of `src`, as tensors if that is one; `dst` stays what it is."""
+        """Return `made` converted to the library of `src`; with `dst`, unchanged."""
         library = library_in(src) if dst is None else ""
         return self.call_packed(builtins.as_library, made, library) if library else made

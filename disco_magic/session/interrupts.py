@@ -1,4 +1,4 @@
-"""What ends what workers execute: for who holds a session, and for those who wait for its cells."""
+"""Interrupts what workers execute: for the user of a session, and for threads that wait for its cells."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
-_LOOK_S: Final = 0.01  # between two looks whether a worker has stopped
+_LOOK_S: Final = 0.01  # between two checks whether a worker has stopped
 
 
 class Interrupting(Dispatch):
-    """Mixed into `Session`."""
+    """The mixin of `Session` that interrupts workers."""
 
     def check_present(self) -> None:
-        """Raise SessionClosed where the workers can never answer: in the child of a fork."""
+        """Raise SessionClosed if the workers can never answer: in the child of a fork."""
         if self.forsaken:
             self._refuse()
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
-        """Stop what the workers execute and skip what was sent to them; returns at once.
+        """Stop what the workers execute and skip what was sent to them; return at once.
 
-        What was stopped fails with WorkerInterrupt. A worker that sits in C code ends when that returns.
+        What was stopped fails with WorkerInterrupt. A worker inside C code stops when that returns.
 
         Args:
-            workers: ids of those that are stopped; None: all. Who waits for them in a collective is released.
+            workers: ids of those to stop; None: all. Workers that wait for them in a collective are released.
 
         Raises:
             UsageMistake: there is no such worker.
-            SessionClosed: what it says.
+            SessionClosed: the session is a copy in a forked process.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         self.check_present()
-        launcher = self._launcher  # first: a restart meanwhile must not be told a number of the life before
+        launcher = self._launcher  # read first: after a restart, the number is of another life
         launcher.interrupt(self.ledger.seq, chosen)
 
     def skip_unbegun(self) -> None:
-        """Skip what was sent and no worker has begun, as `interrupt`; what they execute goes on."""
-        launcher = self._launcher  # first, as there
+        """Skip commands that no worker has begun; what the workers execute goes on."""
+        launcher = self._launcher  # read first, as in `interrupt`
         launcher.skip(self.ledger.seq, self._everybody)
 
     def see_stopped(self, workers: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
-        """Wait for a while until what `interrupt` has told to stop has ended; who cleans up is left alone.
+        """Wait a while until workers that `interrupt` has stopped have ended; those that clean up may go on.
 
         Returns:
-            list[int], list[int]: whose threads were given up after 0.9 s, in a call that does not return, and
-                who cleans up.
+            list[int], list[int]: the workers whose threads were given up after 0.9 s, in a call that does not
+                return, and those that clean up.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         seq, life, clock = self.ledger.seq, self.life, threading.Event()
@@ -71,26 +71,26 @@ class Interrupting(Dispatch):
         return self.replace_stuck(stuck, life), [worker for worker in left if worker not in stuck]
 
     def _stopping(self, workers: Sequence[int], life: Life) -> dict[int, str]:
-        """Those of `workers` that were interrupted and have not ended yet, and whether they clean up."""
+        """Map those of `workers` that were interrupted and have not ended to "stopping" or "cleaning"."""
         places = self.diagnosis().positions if life is self.life else ()
         chosen = [each for each in places if each.worker in workers]
         return {each.worker: each.state for each in chosen if each.state in ("stopping", "cleaning")}
 
     def interrupt_through(self, seq: int, workers: Sequence[int], life: Life | None = None) -> None:
-        """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed.
+        """Stop `workers` up to command `seq`; a repeated call injects again where that is needed.
 
-        `life`: of the session when `seq` was sent; a restart begins at equal numbers, then nothing is done.
+        `life`: the session's when `seq` was sent; after a restart, which counts anew, nothing is done.
         """
-        launcher = self._launcher  # before the look at the life: `open` writes them the other way round
+        launcher = self._launcher  # read before `life`: `open` writes them in the opposite order
         if life is None or life is self.life:
             launcher.interrupt(seq, workers)
 
     def withdraw(self, seq: int, workers: Sequence[int], label: str, life: Life) -> Sequence[int]:
-        """Stop the cell `seq`, which is called `label`, as `interrupt_through`, and nothing before it.
+        """Stop the cell `seq`, labelled `label`, as `interrupt_through`, but nothing before it.
 
-        Who has not begun it never will, and is not waited for; that is who is returned.
+        Return the workers that have not begun it: they never will, and are not waited for.
         """
-        launcher, pump = self._launcher, self._pump  # first, as there: `open` writes them after the life
+        launcher, pump = self._launcher, self._pump  # read first: `open` writes them after `life`
         if life is not self.life:
             return ()
         unbegun = launcher.withdraw(seq, workers)
@@ -101,6 +101,6 @@ class Interrupting(Dispatch):
         return unbegun
 
     def replace_stuck(self, workers: Sequence[int], life: Life | None = None) -> list[int]:
-        """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
+        """Give workers that ignore an interrupt a new thread with the same registers; return their ids."""
         launcher = self._launcher
         return list(launcher.replace_stuck(workers)) if life is None or life is self.life else []

@@ -1,4 +1,4 @@
-"""Which registers were found to differ after cells before: what is new is told first, what is not says so."""
+"""Remembers which registers differed after earlier cells, so that new differences can be listed first."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Known:
     """What the checks of a session's cells have found so far."""
 
     def __init__(self) -> None:
-        # Register or part, and workers -> the first cell after which it differed as it does now, and how.
+        # (register or part, workers) -> the first cell after which it differed as it does now, and how.
         self._differed: dict[tuple[str, Workers], tuple[str, Mapping[int, Held | None]]] = {}
 
     def told(self, label: str, rows: tuple[CheckRow, ...], bound: Container[str]) -> tuple[CheckRow, ...]:
-        """`rows` of the check after a cell; those that differ as before come last, and say as when.
+        """Return `rows` with those last that differ as before; these get the label of the first such cell.
 
-        What the cell itself has `bound` is new.
+        Registers in `bound`, which the cell itself has bound, count as new.
         """
         new: list[CheckRow] = []
         old: list[CheckRow] = []

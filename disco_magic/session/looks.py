@@ -1,4 +1,4 @@
-"""Looking at a session's registers, and at its workers, without waiting for one."""
+"""Looks at a session's registers and workers without waiting for them."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
-_TAKEN_UP_S: Final = 0.02  # a worker that sleeps has taken up by then what it is sent, if it gets to run
+_TAKEN_UP_S: Final = 0.02  # by then a sleeping worker has taken up what it was sent, if it gets to run
 _LOOK_S: Final = 0.0005
 
 
 class Looks(Accounts):
-    """Mixed into `Session`; everything here works while workers are busy or stuck."""
+    """Mixin of `Session`; everything here works while workers are busy or stuck."""
 
     def doctor(self) -> Diagnosis:
-        """Who is where, since when, and who keeps whom waiting; also while workers are busy or stuck.
+        """Report where each worker is, since when, and which one keeps others waiting.
 
         Returns:
-            A sentence and a table; shows itself.
+            A sentence and a table; displays itself. Works while workers are busy or stuck.
 
         Raises:
             SessionClosed: the session was shut down.
 
-        Cost: no message; tens of microseconds per worker, which notices nothing. Up to 20 ms if one is about
-        to take up what it was sent: then all are looked at again.
+        Cost: no message; tens of microseconds per worker, which the workers do not notice. Up to 20 ms if one
+        is about to take up what it was sent: then all are looked at again.
 
         Example:
             >>> with disco.ThreadedSession(2) as fresh:
@@ -62,30 +62,30 @@ class Looks(Accounts):
         return found
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
-        """Work with a worker's arrays in the calling thread, on its GPU and stream, in a ``with`` block.
+        """Within it, the calling thread can work with a worker's arrays, on its GPU and stream.
 
-        Gives whether the GPU is done with what the worker had queued, which is waited for `timeout_s`
-        seconds at most.
+        Yields whether the GPU has finished what the worker had queued, after waiting for that for at most
+        `timeout_s` seconds.
         """
         return self._launcher.beside(worker, timeout_s)
 
     def registers(self, *, numbered: bool = False, sample: int | None = None) -> SessionSnapshot:
-        """A picture of the named registers, with `numbered` of all; also while workers are busy.
+        """Take a snapshot of the named registers, or with `numbered` of all; works while workers are busy.
 
-        Never waits for a worker, runs no code of the values. An array that is being looked at cannot be
-        resized in place (`ndarray.resize`) by a cell at that moment. Of arrays on a GPU nothing but type,
-        shape, dtype and bytes is told while their worker has work there, or the GPU is busy with other work.
+        Never waits for a worker and runs no code of the values. While an array is being looked at, a cell
+        cannot resize it in place (`ndarray.resize`). For arrays on a GPU, only type, shape, dtype and bytes
+        are shown while their worker has work there, or the GPU is busy with other work.
 
         Args:
             numbered: include the registers that references hold, as ``#5``.
-            sample: elements per register and worker that statistics and comparisons look at, at most; 0: only
-                types, shapes, dtypes and bytes. None: 4,194,304 where the registers of all workers have
+            sample: how many elements per register and worker statistics and comparisons look at, at most; 0:
+                only types, shapes, dtypes and bytes. None: 4,194,304 where the registers of all workers have
                 128 MiB and 33,554,432 elements or less together, on the host; else 65,536.
-                `RegisterInfo.sampled` tells of which only a part was looked at.
+                `RegisterInfo.sampled` is set where only a part was looked at.
 
         Cost: 15 us per register and worker, 10 us for each part of containers, of which 1,000 are compared
         (256 with a `sample` of less than 65,536), and 6 to 20 ns per element that is looked at. On GPUs it
-        takes 30 us, and some waits of 50 us. One that is busy is waited for a quarter of a second at most.
+        takes 30 us, and some waits of 50 us. A busy GPU is waited for a quarter of a second at most.
         """
         _check_sample(sample)
         if self.closed:
@@ -100,7 +100,7 @@ class Looks(Accounts):
         return replace(merge(self.id, held, circles), parts=parts)
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
-        """Registers and parts marked as equal -> who is meant to agree, see `marked.circles_of`."""
+        """Map what is marked as equal to the workers that have to agree on it: see `marked.circles_of`."""
         return marked.circles_of(self._launcher.marks(), self.mesh) if self.mesh else {}
 
     def examine(
@@ -110,32 +110,32 @@ class Looks(Accounts):
         *arguments: Any,
         workers: Sequence[int] | None = None,
     ) -> list[Any]:
-        """``function(value, *arguments)`` of one register on each worker; waits for no worker, sends nothing.
+        """Call ``function(value, *arguments)`` on a register's value of each worker, without a command.
 
-        The calling thread runs it on the workers' own values, which may be changing: `function` must leave
-        them as they are, keep no reference to them and, unless a person asked for just that, run no code of
-        theirs, like those of `disco_magic.values.peek`.
+        Waits for no worker. The calling thread runs it on the workers' own values, which may be changing:
+        `function` must not change them, must keep no reference to them and, unless a person asked for just
+        that, must run no code of theirs, like the functions of `disco_magic.values.peek`.
 
-        Elements on a GPU may still be to be computed when the array is there. The functions of `peek` raise
-        NoPicture then; one of your own reads them, through `elements_of`, as these do.
+        An array on a GPU may exist before its elements are computed. The functions of `peek` raise NoPicture
+        then; a function of your own should read elements as these do, through `elements_of`.
 
         Args:
             register: a name, ``"#5"`` as tables label a numbered one, or a reference; or a part of one, as
                 `check` and the inspector write it: ``"model.0.weight"``, ``"params['w']"``.
-            function: where workers are processes it has to travel: better one of a module than of a cell.
-            *arguments: handed over as they are.
+            function: if workers are processes it has to be sent there: better from a module than from a cell.
+            *arguments: passed on unchanged.
             workers: ids; None: all.
 
         Returns:
-            What it returned, in the order of the ids. None for a worker without a value: it has not bound the
-            name or come to the command yet, or the command failed; `registers` tells which.
+            The results, in the order of the ids. None for a worker without a value: it has not bound the
+            name or reached the command yet, or the command failed; `registers` says which.
 
         Raises:
-            UnknownName: no worker has such a register, also none that was not asked; or one of them has it,
-                and none has such a part.
-            UsageMistake: no such worker, or no reference of this session.
+            UnknownName: no worker has such a register, including those not asked; or none of those that have
+                it has such a part.
+            UsageMistake: no such worker, or not a reference of this session.
             SessionClosed: the session was shut down.
-            Exception: what `function` raised, of the first worker on which it did.
+            Exception: what `function` raised, on the first worker on which it did.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         return self._examined(register, on_part, function, arguments, [(worker,) for worker in chosen])
@@ -143,16 +143,16 @@ class Looks(Accounts):
     def examine_pair(
         self, register: str | DRef, function: Callable[..., Any], *arguments: Any, workers: Sequence[int]
     ) -> Any:
-        """``function(first, second, *arguments)`` of one register's values on two workers; as `examine`.
+        """Call ``function(first, second, *arguments)`` on a register's values of two workers; as `examine`.
 
         Args:
             register: as with `examine`.
-            function: of the two values, as with `examine`.
-            *arguments: handed over after the values.
-            workers: two ids, in the order in which their values are handed over.
+            function: takes the two values; as with `examine`.
+            *arguments: passed after the values.
+            workers: two ids, in the order in which their values are passed.
 
         Returns:
-            What it returned; None if one of them has no value.
+            The result; None if one of them has no value.
         """
         pair = tuple(workers)
         if len(pair) != 2:
@@ -163,25 +163,25 @@ class Looks(Accounts):
     def examine_names(
         self, function: Callable[..., Any], *arguments: Any, workers: Sequence[int] | None = None
     ) -> list[Any]:
-        """``function(bound, behind, *arguments)`` on each worker: what its cells have bound, and see besides.
+        """Call ``function(bound, behind, *arguments)`` on the names that each worker's cells can use.
 
-        Tab completion and Shift-Tab are made of it. Waits for no worker and sends nothing; `function` has to
-        be as careful as one of `examine`, and returns plain data.
+        Serves tab completion and Shift-Tab. Waits for no worker and sends nothing; `function` has to be as
+        careful as one of `examine`, and returns plain data.
 
         Args:
-            function: gets two dictionaries from names to the worker's own values, which are its to change and
-                are emptied when it has returned: the names of the worker's namespace, and those behind it:
-                `np`, `worker`, the collectives, Python's own.
-            *arguments: handed over as they are.
+            function: takes two dictionaries from names to the worker's own values: the names that its cells
+                have bound, and those beneath them: `np`, `worker`, the collectives, Python's own. It may
+                change the dictionaries, which are emptied when it has returned.
+            *arguments: passed on unchanged.
             workers: ids; None: all.
 
         Returns:
-            What it returned, in the order of the ids.
+            The results, in the order of the ids.
 
         Raises:
             UsageMistake: no such worker.
             SessionClosed: the session was shut down.
-            Exception: what `function` raised, of the first worker on which it did.
+            Exception: what `function` raised, on the first worker on which it did.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         if self.closed:
@@ -208,7 +208,7 @@ class Looks(Accounts):
         return found
 
     def look_at(self, register: str) -> Row:
-        """What one register, or a part of it, holds on every worker; as `registers`, waits for no worker.
+        """Describe one register, or a part of it, on every worker; as `registers`, waits for no worker.
 
         Args:
             register: a name, ``"#5"``, or a part of one, see `examine`.
@@ -226,10 +226,10 @@ class Looks(Accounts):
         return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register))
 
     def look_into(self, register: str, *, sample: int | None = None) -> RegisterParts:
-        """What is in one register, part by part, on every worker; as `registers`, waits for no worker.
+        """Describe one register part by part, on every worker; as `registers`, waits for no worker.
 
-        Of containers, modules and optimizers of PyTorch, objects of your own classes and data frames: their
-        arrays, numbers and texts. Which part differs, where a model has NaN.
+        For containers, modules and optimizers of PyTorch, objects of your own classes and data frames: their
+        arrays, numbers and texts. Shows which part differs, or where a model has NaN.
 
         Args:
             register: a name, ``"#5"``, or a part of one, see `examine`.
@@ -256,12 +256,12 @@ class Looks(Accounts):
         return parts_of(self, register, sample)
 
     def picture(self, dref: DRef) -> Row:
-        """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
+        """Describe one register on every worker, as far as they have come; `DRef.info` calls this."""
         register = self.own(dref)
         if self.closed:
             self._refuse()
         launcher = self._launcher
-        places = launcher.positions()  # first: who has come to it meanwhile has a value
+        places = launcher.positions()  # first: a worker that gets to it after this has a value
         cells = tuple(launcher.look_at(register, dref.seq))
         coming = frozenset(each.worker for each in places if each.behind and (each.seq or 0) <= dref.seq)
         return Row(f"#{register}", cells, coming & {w for w, cell in enumerate(cells) if cell is None})

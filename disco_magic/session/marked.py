@@ -1,4 +1,4 @@
-"""Which workers are meant to agree on what is marked as equal along axes of the mesh, as looks tell it."""
+"""Which workers have to agree on registers that are marked as equal along axes of the mesh, for looks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def circles_of(marks: Sequence[Mapping[str, tuple[str, ...]]], mesh: Mesh) -> dict[str, tuple[Workers, ...]]:
-    """Registers and parts that all workers have marked alike -> who has to agree; nobody named: all.
+    """Map registers and parts that all workers marked alike to those that have to agree; (): all workers.
 
     Args:
         marks: per worker, register or part -> the axes along which it is equal; none: on all workers.
-        mesh: the session's; without one all have to agree on everything.
+        mesh: the session's; without axes, all have to agree on everything.
     """
     found: dict[str, tuple[Workers, ...]] = {}
     for name in dict.fromkeys(name for each in marks for name in each) if mesh else ():
@@ -36,7 +36,7 @@ def circles_of(marks: Sequence[Mapping[str, tuple[str, ...]]], mesh: Mesh) -> di
 
 
 def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
-    """Who has to agree on a register or a part: by its own mark, or by that of the part around it."""
+    """The workers that have to agree on a register or part: by its own mark, or its closest marked parent."""
     marked = nearest(label, circles)
     return () if marked is None else circles[marked]
 
@@ -44,10 +44,10 @@ def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
 def drifted(
     examine: Callable[..., list[list[RegisterInfo | None] | None]], circles: Circles, sample: int
 ) -> tuple[Row, ...]:
-    """Marked parts that differ, of which the comparison of their register says nothing: others have to agree.
+    """Rows of marked parts that differ, where other workers have to agree on the part than on its register.
 
     Args:
-        examine: that of the session; asked once per register, whatever number of its parts is marked.
+        examine: the session's; called once per register, however many of its parts are marked.
         circles: see `circles_of`.
         sample: as for `describe`.
     """
@@ -59,7 +59,7 @@ def drifted(
     rows = []
     for register, labels in wanted.items():
         written = tuple(label.removeprefix(register) for label in labels)
-        with suppress(UnknownName):  # it is not bound any more
+        with suppress(UnknownName):  # no longer bound
             found = examine(register, describe_parts, written, sample)
             columns = [[None] * len(labels) if each is None else each for each in found]
             rows += [

@@ -1,4 +1,4 @@
-"""What had failed in a cell when its time was over: why the others were still at it, perhaps."""
+"""Failures on some workers in a cell that ran out of time: they may be why the others did not finish."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sentence(failed: Sequence[Failure]) -> str:
-    """``worker 0 failed meanwhile: ValueError: no at Cell In[7], line 2``; a line for each kind."""
+    """``worker 0 failed meanwhile: ValueError: no at Cell In[7], line 2``; a line per kind of failure."""
     sites = ((each, site_of_error(each.exception)) for each in failed)
     texts = who_has(
         (each.worker, f"{each.summary} at {site}" if site.filename else each.summary) for each, site in sites
@@ -24,7 +24,7 @@ def sentence(failed: Sequence[Failure]) -> str:
 
 
 def tell(late: SyncTimeout, failed: Sequence[Failure]) -> SyncTimeout:
-    """`late`, which carries what had failed."""
+    """Attach the failures to `late`, and return it."""
     if failed:
         late.failures = {each.worker: each for each in failed}
         late.__cause__ = CellError(late.failures)

@@ -1,4 +1,4 @@
-"""Modules on the workers: loaded by path, their functions called by name."""
+"""Modules on the workers: loaded by path, with functions called by name."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class DModule(DRef):
         self._functions: dict[str, DPackedFunc] = {}
 
     def __getitem__(self, name: str) -> DPackedFunc:
-        """The function `name`. Kept: asked again, it is the same reference and sends nothing.
+        """The function `name`. Kept: asked again, it is the same reference and nothing is sent.
 
-        The first one waits until all workers have loaded the module; a name that `function_names` does not
-        list waits for worker 0, which knows better; the others wait for nobody.
+        The first lookup waits until all workers have loaded the module; a name that `function_names` does not
+        list waits for worker 0, which knows for sure; others do not wait.
 
         Raises:
-            UnknownName: there is none of that name; near misses are in the message.
+            UnknownName: it has no function of that name; near misses are in the message.
             WorkerError: the module could not be loaded.
         """
         if not isinstance(name, str):
@@ -57,18 +57,18 @@ class DModule(DRef):
         return function
 
     def function_names(self, timeout: float | None = None) -> list[str]:
-        """Names of its functions, sorted. The first call waits until all workers have loaded the module.
+        """Return its functions' names, sorted; the first call waits until all workers have loaded the module.
 
         Args:
             timeout: seconds to wait at most; None: the session's `timeout`.
 
         Raises:
-            WorkerError: it could not be loaded.
-            SyncTimeout: says who is where.
+            WorkerError: the module could not be loaded.
+            SyncTimeout: says where each worker is.
         """
         self.session.own(self)
         if self._names is None:
-            # All are asked, so that all say now, and none later, that the module could not be loaded.
+            # All workers are asked, so that a failure to load is raised now, for all of them, and not later.
             limit = self.session.patience(timeout)
             self.session.keep_pace(limit, "function_names")
             names = self.session.call_packed(modules.names_of, self)
@@ -94,24 +94,24 @@ class DModule(DRef):
 
 
 class Modules(Calls):
-    """Mixed into `Session`."""
+    """The mixin of `Session` that loads modules."""
 
     def load_vm_module(self, path: str | os.PathLike[str], device: object = None) -> DModule:
-        """Load a module on every worker; does not wait.
+        """Load a module on every worker, without waiting for it.
 
-        A process loads a path once, for all its workers, and again after its files have changed. Of a
-        virtual machine's executable every worker gets a machine of its own.
+        A process loads a path once for all its workers, and again after its files have changed. Of a
+        virtual machine's executable, every worker gets a machine of its own.
 
         Args:
             path: a Python file, the directory of a package, or what TVM exported (``.so``, ``.dylib``,
                 ``.tar``). Code at the top level of Python modules runs on one of the workers only: it must
                 not call collectives.
-            device: what a virtual machine computes on: ``"cpu"``, or the workers' GPU, which is what None
-                means where they have one.
+            device: what a virtual machine computes on: ``"cpu"`` or the workers' GPU; None: their GPU if they
+                have one.
 
         Returns:
             The module's register; ``module["name"]`` is a function of it. If loading raises on a worker, it
-            is poisoned there, as the result of every other call.
+            is poisoned there, like the result of any other call.
 
         Raises:
             UsageMistake: there is no such file, no module in it, or no such device. Nothing was sent.
@@ -123,21 +123,21 @@ class Modules(Calls):
         return self.succeed(dref, partial(DModule, path=str(path)))  # `dref` gives the register up
 
     def import_python_module(self, name: str, timeout: float | None = None) -> None:
-        """``import name`` on every worker; waits, so that functions it registers can be found afterwards.
+        """Run ``import name`` on every worker and wait, so that functions it registers can be found.
 
         Args:
             name: as in an import statement, ``"package.module"``.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
-            UsageMistake: that is no module's name. Nothing was sent.
-            WorkerError: the import raised, or something else since errors were last raised.
-            SyncTimeout: it goes on on the workers.
+            UsageMistake: that is not a module's name. Nothing was sent.
+            WorkerError: the import raised, or something else failed since errors were last raised.
+            SyncTimeout: it continues on the workers.
         """
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise UsageMistake(f"import_python_module takes a name such as 'package.module', got {name!r}")
-        limit = self.patience(timeout)  # before anything is sent
+        limit = self.patience(timeout)  # checked before anything is sent
         self.keep_pace(limit, "import_python_module")
         done = self.call_packed(modules.import_python_module, name)
-        # Not a sync: the failure of this very call may be raised in another thread.
+        # Not a sync: this call's failure may be raised in another thread.
         self.fetch(done, self._everybody, limit)

@@ -1,4 +1,4 @@
-"""Named registers: a session as a mapping from the names its cells bound to references."""
+"""Named registers: makes a session a mapping from the names that its cells have bound to references."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __tracebackhide__ = is_told
 
 
 class NamedRegisters(Calls):
-    """Mixed into `Session`. Looking at names never asks a worker, except after a cell still running."""
+    """Mixin of `Session`. Looking at names asks no worker, but an unknown name waits for running cells."""
 
     def names(self) -> tuple[str, ...]:
-        """Names that at least one worker has bound, as the controller knows them."""
+        """Return the names that at least one worker has bound, as far as the controller knows."""
         return tuple(self.ledger.names.known())
 
     def _there(self) -> dict[str, None]:
@@ -40,24 +40,24 @@ class NamedRegisters(Calls):
         return len(self._there())
 
     def __bool__(self) -> bool:
-        """A session without registers is a session."""
+        """Always true: a session without registers is still a session."""
         return True
 
-    __reversed__ = None  # names are in no order, and Python would ask for session[3]
+    __reversed__ = None  # names have no order, and Python would fall back to session[3]
 
     def __contains__(self, name: object) -> bool:
         return name in self._there()
 
     def keys(self) -> KeysView[str]:
-        """The names, as of a dict: what is bound meanwhile is in it. ``dict(session)`` takes all references.
+        """The names, as a live view, like a dict's. ``dict(session)`` makes references to all of them.
 
         Raises:
-            SessionClosed: when it is looked at.
+            SessionClosed: when the view is used after the session was closed.
         """
         return KeysView(self)
 
     def values(self) -> ValuesView[DRef]:
-        """A reference to every named register; each costs a command when it is come to."""
+        """References to all named registers, as a view; each costs a command when it is reached."""
         return ValuesView(self)
 
     def items(self) -> ItemsView[str, DRef]:
@@ -71,10 +71,10 @@ class NamedRegisters(Calls):
         return ItemsView(self)
 
     def __getitem__(self, name: str) -> DRef:
-        """A reference to the value `name` has now, on every worker that has it.
+        """Return a reference to the value that `name` has now, on every worker that has it.
 
-        A later cell that binds the name again leaves this reference as it is; its `set` binds the name, too.
-        If cells are still running, an unknown name waits for them.
+        A later cell that binds the name again does not change this reference; `set` on it binds the name,
+        too. While cells are running, looking up an unknown name waits for them.
 
         Raises:
             UnknownName: no worker has it.
@@ -104,12 +104,12 @@ class NamedRegisters(Calls):
         """Bind `name` to the value of a reference on every worker, as a cell's assignment would.
 
         Raises:
-            UsageMistake: `name` is no variable name, or the value no DRef (`put` takes values).
+            UsageMistake: `name` is not a variable name, or the value is not a DRef (`put` takes values).
         """
         self.bind(name, dref)
 
     def bind(self, name: str, dref: DRef, workers: tuple[int, ...] | None = None) -> None:
-        """As ``session[name] = dref``, on these workers; None: on all. Others keep what they have."""
+        """Do ``session[name] = dref`` on these workers; None: on all. Others keep what they have."""
         _check_name(name)
         if not isinstance(dref, DRef):
             raise UsageMistake(
@@ -129,10 +129,10 @@ class NamedRegisters(Calls):
         self.send(bind, workers, life)
 
     def set_register(self, dref: DRef, worker: int, value: Any) -> None:
-        """Replace the value of a register on one worker by a copy; what `DRef.set` calls.
+        """Replace a register's value on one worker by a copy of `value`; `DRef.set` calls this.
 
-        Of a reference to a name that is bound to the copy: the register is one of its own, which nobody else
-        reads.
+        If the reference was looked up by name, the name is bound to the copy: such a reference has a register
+        of its own, which nothing else reads.
         """
         life = self.life
         super().set_register(dref, worker, value)
@@ -140,7 +140,7 @@ class NamedRegisters(Calls):
             self._bind(name, self.own(dref), self.check_workers((worker,)), life)
 
     def __delitem__(self, name: str) -> None:
-        """Unbind a name on every worker, after everything sent so far: also what a running cell binds to it.
+        """Unbind a name on every worker, after everything sent so far, even if a running cell binds it.
 
         Raises:
             UnknownName: no worker has it.
@@ -157,18 +157,18 @@ class NamedRegisters(Calls):
         self.send(drop)
 
     def names_now(self) -> tuple[str, ...]:
-        """As `names`, with those that a cell has bound which is running; else the ledger knows all."""
+        """Return `names` and those that a running cell has bound, which the ledger does not know yet."""
         if not self.ledger.expecting:
             return self.names()
         held = self._launcher.look(numbered=False, sample=0)
         return tuple(dict.fromkeys([*self.names(), *(label for each in held for label, _ in each)]))
 
     def put(self, name: str, value: Any, only: int | None = None) -> None:
-        """Bind `name` to a copy of `value` on every worker, or on worker `only` and None on the others.
+        """Bind `name` to a copy of `value` on every worker; or on worker `only`, and to None on the others.
 
         Raises:
-            UsageMistake: `name` is no variable name, `only` no worker, or the value cannot be copied. Nothing
-                was sent.
+            UsageMistake: `name` is not a variable name, `only` not a worker, or the value cannot be copied.
+                Nothing was sent.
         """
         _check_name(name)
         chosen = None if only is None else self.check_workers((only,))
@@ -179,7 +179,7 @@ def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise UsageMistake(f"{name!r} is not a variable name")
     spelled = unicodedata.normalize("NFKC", name)
-    if spelled != name:  # no code could name it
+    if spelled != name:  # code could not refer to it
         raise UsageMistake(f"{name!r} is {spelled!r} wherever code names it, as Python has it; use that")
     if name.startswith("_"):
         raise UsageMistake(

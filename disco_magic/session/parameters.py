@@ -1,12 +1,12 @@
 """Loading parameters from files into registers: every worker reads its own part of every tensor.
 
     headers, plan -> [Sync] -> a call per tensor, in batches, each followed by a Sync
-    nothing is sent            workers read and count in a tally; the waiter looks at it
+    nothing is sent            workers read and count in a tally; the waiting thread looks at it
 
-Nothing of a load that fails or is interrupted stays: the tally says so, workers leave out what is still to
-come, and all its registers are let go.
+A load that fails or is interrupted leaves nothing behind: the tally is marked as stopped, workers skip what
+is still to come, and all its registers are released.
 
-Whatever reads files is imported by the first load: it would take every session's start 10 ms.
+Modules that read files are imported by the first load: they would add 10 ms to the start of every session.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
-# Tensors sent before the next wait. Below what makes a call wait by itself (`max_outstanding`): that wait
-# would see neither Ctrl-C nor the load's timeout.
+# Tensors sent before the next wait. Below `max_outstanding`, at which a call would wait by itself and notice
+# neither Ctrl-C nor the load's timeout.
 _BATCH: Final = 1000
 
 
 class Parameters(Calls):
-    """Mixed into `Session`: parameters from files, a part for every worker."""
+    """Mixin of `Session` that loads parameters from files, a part on every worker."""
 
     def load_safetensors(
         self,
@@ -59,39 +59,39 @@ class Parameters(Calls):
         timeout: float | None = None,
         progress: bool | None = None,
     ) -> LoadedParameters[DRef]:
-        """Load tensors of safetensors files, each worker its own part; waits for all of them.
+        """Load tensors of safetensors files, each worker its own part; wait for all of them.
 
-        Of a load that raises nothing stays on the workers.
+        A load that raises leaves nothing on the workers.
 
         Args:
-            path: a file, a ``*.index.json`` with its parts beside it, or the folder of either.
-            plan: patterns of names (``"*.weight"``, as in `fnmatch`; ``*`` also spans dots) to
-                ``Shard(axis)`` or ``REPLICATE``. The first pattern that fits a name decides; what none fits
-                is replicated. None: everything is.
+            path: a file, a ``*.index.json`` with its files next to it, or the folder of either.
+            plan: maps patterns of names (``"*.weight"``, as in `fnmatch`; ``*`` also spans dots) to
+                ``Shard(axis)`` or ``REPLICATE``. The first pattern that matches a name decides; names that
+                match none are replicated. None: everything is.
             in_group: tensors are split among the workers of each group, so that every group holds all of
                 them; False: among all workers of the session.
-            over: among the workers that differ along these axes of the mesh only, so that those who share
-                these coordinates get the same parts, which are marked as such (`WorkerContext.replicated`).
+            over: split only among the workers that differ along these axes of the mesh. Workers with the same
+                coordinates on them get the same parts, marked as such (`WorkerContext.replicated`).
             names: names or patterns of what to load; None: everything.
             timeout: seconds; a load that takes longer is stopped. None: `self.timeout`.
-            progress: show how far it is, with tqdm where it is installed; None: if it takes more than a
+            progress: whether to show progress, with tqdm where it is installed; None: if it takes more than a
                 second.
 
         Returns:
             Name -> register. A tensor of shape `(..., n * k, ...)`, split along that axis among `n` workers,
-            is `(..., k, ...)` on each: a writable array of its own, of the file's dtype (`ml_dtypes` for
-            bfloat16 and float8).
+            is `(..., k, ...)` on each: a writable array of the worker's own, in the file's dtype (`ml_dtypes`
+            for bfloat16 and float8).
 
         Raises:
             UsageMistake: a file is missing or damaged, the plan does not fit it, a tensor cannot be split
                 evenly. Nothing was sent.
             MissingDependency: a dtype needs `ml_dtypes`. Nothing was sent.
-            WorkerError: a worker could not read its part, or something failed before this.
+            WorkerError: a worker could not read its part, or something failed before.
             SyncTimeout: `timeout` ran out.
             KeyboardInterrupt: Ctrl-C or the stop button.
 
-        Cost: every worker reads its parts from a map of the file, at memory speed once the file is cached,
-        and holds nothing else. 0.1 ms per tensor besides.
+        Cost: every worker reads its parts from a memory map of the file, at memory speed once the file is
+        cached, and holds nothing else. 0.1 ms more per tensor.
         """
         from disco_magic.loader.safetensors import open_safetensors
 
@@ -111,18 +111,18 @@ class Parameters(Calls):
         progress: bool | None = None,
         check_md5: bool = True,
     ) -> LoadedParameters[DRef]:
-        """Load the parameters of a TVM folder, ``tensor-cache.json`` and its files, as `load_safetensors`.
+        """Load parameters from a TVM folder, ``tensor-cache.json`` and its files, as `load_safetensors`.
 
         Args:
             path: the folder, or the json file in it (also the older ``ndarray-cache.json``).
-            plan: see `load_safetensors`, as for all that is not explained here.
+            plan: as `load_safetensors`, like everything not explained here.
             in_group: as there.
             over: as there.
             names: as there.
             timeout: as there.
             progress: as there.
-            check_md5: compare the MD5 sums that the list has, before any worker allocates; the workers share
-                the files. A second per 0.6 GB and core.
+            check_md5: compare the MD5 sums in the list before any worker allocates memory; the workers share
+                the files among them. Takes a second per 0.6 GB and core.
 
         Returns:
             As `load_safetensors`. Parameters stored as ``f32-to-bf16`` are float32 again.
@@ -138,14 +138,14 @@ class Parameters(Calls):
         return self._load(catalogue, plan, names, wait, members, check_md5=check_md5)
 
     def _watching(self, verb: str, timeout: object, *, shown: bool | None) -> Callable[[Tally, int], Watch]:
-        """Refuse what can be refused before any file is opened."""
+        """Check, before any file is opened, what can be checked; return a factory of the load's `Watch`."""
         from disco_magic.loader.progress import Watch
 
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
         if self.closed:
             self._refuse()
-        self.keep_pace(limit, verb)  # here, where Ctrl-C still ends the wait
+        self.keep_pace(limit, verb)  # outside `attentive`: here Ctrl-C still ends the wait
         return lambda tally, total: Watch(verb, tally, total, limit.left(), shown=shown)
 
     def _load(
@@ -180,14 +180,14 @@ class Parameters(Calls):
         drefs: dict[str, DRef] = {}
         with attentive() as inbox:
             try:
-                self._attend(inbox, watch)  # so that what fails from now on is the load's own
+                self._attend(inbox, watch)  # so that failures after this are the load's own
                 if files:
                     self.call_packed(CheckFiles(files, tally))
-                    self._attend(inbox, watch)  # nobody allocates before all is known to be well
+                    self._attend(inbox, watch)  # no worker allocates before all sums are checked
                 self._send_parts(calls, drefs, inbox, watch)
             except BaseException:
                 tally.stop()
-                drefs.clear()  # the traceback keeps this frame, and with it what would still be in there
+                drefs.clear()  # the traceback keeps this frame, and so would keep the references
                 self.flush()
                 raise
             finally:
@@ -205,17 +205,17 @@ class Parameters(Calls):
             for name in names[start : start + batch]:
                 drefs[name] = self.call_packed(calls[name])
             self._attend(inbox, watch)
-        if not inbox.empty():  # Ctrl-C in the moment in which the last worker was done
+        if not inbox.empty():  # a Ctrl-C that came just as the last worker finished
             self._ended(inbox, watch)
-        if not watch.complete:  # what failed was raised already, by the wait of another thread
+        if not watch.complete:  # a wait in another thread has raised the failure
             raise DiscoError(watch.end("failed on a worker, as another wait of this session has said,"))
 
     def _attend(self, inbox: Inbox, watch: Watch) -> None:
-        """Wait for everything sent so far, looking now and then; raise what failed or ended the wait."""
+        """Wait for everything sent so far, showing progress; raise what failed or ended the wait."""
         everybody = self._everybody
 
         def act() -> tuple[Pump, int]:
-            pump = self._pump  # of this life, as in `ask`
+            pump = self._pump  # this life's, as in `ask`
             seq, kills = self._ordinal(everybody)
             pump.expect(seq, everybody, inbox)
             self._send(Sync(seq, kills, everybody), everybody)
@@ -231,7 +231,7 @@ class Parameters(Calls):
         self.raise_failures()
 
     def _ended(self, inbox: Inbox, watch: Watch) -> bool:
-        """Whether all workers have answered, after a moment at most."""
+        """Wait for a moment; whether all workers have answered."""
         item = None
         with suppress(Empty):
             item = take(inbox, watch.pause_s())

@@ -1,4 +1,4 @@
-"""What is in one register on all workers, part by part."""
+"""Describes one register on all workers, part by part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.session.looks import Looks
 
-# Parts of which is said how they differ, and bytes of such a part.
+# Up to this many differing parts are explained, if they have at most this many bytes.
 _TOLD: Final = 4
 _NBYTES: Final = 4 << 20
 _EMPTY: Final = PartList({}, is_all=True)
@@ -39,7 +39,7 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     if sample is None:
         headers = [info for each in lists for info in each.parts.values()]
         sample = affordable_sample([*headers, *filter(None, session.examine(register, describe, 0))])
-    # The same ones of all workers: what one has in another place is not missing.
+    # Ask all workers for the same parts: a part that one of them lists in another place is not missing.
     union = dict.fromkeys(written for each in lists for written in each.parts)
     labels = tuple(islice(union, MOST))
     columns = session.examine(register, describe_parts, labels, sample) if labels else []
@@ -52,7 +52,7 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     whole = row(register, session.examine(register, describe, sample))
     seen = is_all and all(each.compared and not each.differs for each in rows)
     if seen and any(each.circles for each in rows):
-        # Parts that are marked have to agree between others than all workers: so has the whole, then.
+        # Marked parts need not agree between all workers, so neither does the whole register.
         whole = replace(whole, circles=tuple((worker,) for worker in range(len(whole.cells))))
     differing = islice((each for each in rows if each.differs), _TOLD)
     gaps = {each.name: gap for each in differing if (gap := _gap(session, each))}
@@ -60,7 +60,7 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
 
 
 def _gap(session: Looks, row: Row) -> str:
-    """In what the first worker that holds another value than most does so; "" if that is not known."""
+    """Say how the first worker that differs from the majority differs; "" if that is not known."""
     pair = row.pair()
     if pair is None or max(info.nbytes for info in row.cells if info is not None) > _NBYTES:
         return ""

@@ -1,4 +1,4 @@
-"""Where a session's workers compute and what carries their collectives, asked for after it was started."""
+"""Checks where a session's workers compute and what carries their collectives, after it was started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from disco_magic.session.calls import Calls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Name -> what it stands for, in words.
+# Name -> what it means, in words.
 CCLS: Final = {
     "auto": "the session's own choice",
     "threads": "arrays in the memory of one process",
@@ -26,10 +26,10 @@ CCLS: Final = {
 
 
 class Placement(Calls):
-    """Mixed into `Session`.
+    """The mixin of `Session` about data planes and CPU cores.
 
     Attributes:
-        kind, device, plane_name: as `Session` has them.
+        kind, device, plane_name: as in `Session`.
     """
 
     kind: str
@@ -37,11 +37,11 @@ class Placement(Calls):
     plane_name: str
 
     def init_ccl(self, ccl: str, *device_ids: int) -> None:
-        """Choose what carries collectives, as in Disco; sends nothing and may be called again.
+        """Choose what carries collectives, as in Disco; sends nothing and may be called repeatedly.
 
-        A session has its data plane from the start (``ccl=`` of its constructor), so that there is nothing
-        left to do: this makes sure that it is the one asked for. A program of Disco's says ``"auto"`` instead
-        of ``"nccl"`` to run where there is no GPU.
+        A session has its data plane from the start (``ccl=`` of its constructor), so this only checks that it
+        is the one asked for. A program written for Disco can say ``"auto"`` instead of ``"nccl"`` to run
+        where there is no GPU.
 
         Args:
             ccl: ``"auto"``: whatever the session has; ``"threads"``, ``"device"``, ``"nccl"``, ``"rccl"`` or
@@ -49,8 +49,8 @@ class Placement(Calls):
             *device_ids: the device of each worker, or none. Workers on the CPU share device 0.
 
         Raises:
-            UsageMistake: no data plane has that name, or the ids are no devices of these workers.
-            PlaneUnavailable: the session has another one.
+            UsageMistake: no data plane has that name, or the ids are not devices of these workers.
+            PlaneUnavailable: the session has another data plane.
             SessionClosed: it was shut down.
         """
         self._check_ccl(ccl)
@@ -64,7 +64,7 @@ class Placement(Calls):
             raise UsageMistake(f"init_ccl: there is no data plane {ccl!r}; {hint}")
         if ccl in ("auto", self.plane_name):
             return
-        from disco_magic.session.config import COMBINATIONS  # which imports the session
+        from disco_magic.session.config import COMBINATIONS  # here: it imports the session
 
         if (self.kind, ccl) in COMBINATIONS:
             remedy = f"start another session of kind {self.kind} with ccl={ccl!r}"
@@ -98,19 +98,19 @@ class Placement(Calls):
             )
 
     def bind_worker_to_cpu_core(self, core_ids: Sequence[int]) -> None:
-        """Let each worker run on one CPU core only; asynchronous, and until the session's `restart`.
+        """Pin each worker to one CPU core; asynchronous, and lasts until the session's `restart`.
 
-        Threads that a worker's code starts afterwards inherit its core, those of a BLAS library, which exist
+        Threads that a worker's code starts afterwards inherit its core; those of a BLAS library, which exist
         already, do not. Workers that share a core take turns on it.
 
         Args:
-            core_ids: worker i gets ``core_ids[i]``, as Linux numbers them from 0; further ones are ignored.
+            core_ids: worker i gets ``core_ids[i]``, as Linux numbers cores from 0; extra ids are ignored.
 
         Raises:
-            UsageMistake: fewer than workers, no whole numbers, cores that do not exist or that this process
-                may not use, or the system is not Linux. Nothing was sent.
+            UsageMistake: fewer ids than workers, not whole numbers, cores that do not exist or that this
+                process may not use, or the system is not Linux. Nothing was sent.
 
-        Cost: 100 us to try the cores out here, 1 us on each worker.
+        Cost: 100 us to check the cores here, 1 us on each worker.
         """
         cores = _numbers("bind_worker_to_cpu_core: the cores are", core_ids)[: self.num_workers]
         if len(cores) < self.num_workers:

@@ -1,4 +1,4 @@
-"""From events to whoever waits for them.
+"""Carries events from workers to the threads that wait for them.
 
 ::
 
@@ -6,14 +6,13 @@
                                            |--all replies but two: SOON------------> the same queue
     signal handler ------------------------------------------------ INTERRUPT -----> the same queue
 
-The ledger decides under the session's lock (`refusing_lock.py`); the queue is written after it. A waiter
-blocks in ``SimpleQueue.get``, which signals and other threads can end, and looks up now and then (`take` says
-why).
+The ledger decides under the lock (`refusing_lock.py`); the queue is written after it. A waiter blocks in
+``SimpleQueue.get``, which signals and other threads can end, and wakes now and then (`take` says why).
 
-A thread that sleeps takes about as long to wake as two idle workers to answer. So the waiter is woken when
+A sleeping thread takes about as long to wake as two idle workers to answer. So the waiter is woken when
 all but two have answered, and wakes while those do: call + sync of four workers 55 us instead of 70, of three
-50 instead of 75, of eight 75 to 155 instead of 155 (2 cores, CPython 3.11; the scheduler chooses). If they
-take longer it falls asleep again, once.
+50 instead of 75, of eight 75 to 155 instead of 155 (2 cores, CPython 3.11; the scheduler chooses). If those
+two take longer it falls asleep again, once.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Signal:
-    """What a waiter is told besides replies."""
+    """A message to a waiter other than replies."""
 
 
 INTERRUPT: Final = Signal()
@@ -46,7 +45,7 @@ INTERRUPT: Final = Signal()
 SOON: Final = Signal()
 """All workers but two have answered; only `take` sees it."""
 GIVEN_UP: Final = Signal()
-"""Nobody waits for the answers any more: what was waited for has an outcome without them."""
+"""The answers are no longer needed: what was waited for has an outcome without them."""
 LOOK_UP_S: Final = 0.1
 
 if TYPE_CHECKING:
@@ -54,29 +53,29 @@ if TYPE_CHECKING:
 
 
 class Mark:
-    """A place on a queue that many may wait for, at once and again, also those who gave up once."""
+    """A place on a queue that several threads can wait for, at once or one after another."""
 
     def __init__(self) -> None:
         self._item: Expectation | Lost | Signal | None = None
         self._bell: Inbox = SimpleQueue()
 
     def put(self, item: Expectation | Lost | Signal) -> None:
-        """Take what the pump delivers."""
+        """Accept what the pump delivers."""
         if item is not SOON:
             self._item = item
             self._bell.put(item)
 
     @property
     def is_passed(self) -> bool:
-        """Whether the worker has come by, or cannot any more."""
+        """Whether the worker has reached the place, or never will."""
         return self._item is not None
 
     def wait(self, limit: Limit) -> Expectation | Lost | Signal | None:
-        """What was delivered; None if it was not within `limit`."""
+        """Return what was delivered; None if nothing was within `limit`."""
         while self._item is None:
             left = limit.left()
             with suppress(Empty):
-                # Back, for the others. A Ctrl-C in between loses it: they look up and find `_item`.
+                # Put back for other waiters. If a Ctrl-C in between loses it, they wake and find `_item`.
                 self._bell.put(take(self._bell, LOOK_UP_S if left is None else min(left, LOOK_UP_S)))
             if left == 0:
                 break
@@ -101,16 +100,16 @@ class Pump:
         self._ledger.expect(seq, workers)
         self._inboxes[seq] = inbox
         if self._ledger.lost is not None:
-            inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
+            inbox.put(self._ledger.lost)  # the loss was reported before this was expected
 
     def forget(self, seq: int) -> tuple[int, ...]:
-        """Nobody waits for `seq` any more; returns who had not replied. Call it under the lock."""
+        """Stop expecting replies to `seq`; return workers that had not replied. Call it under the lock."""
         missing = self._ledger.forget(seq)
         self._inboxes.pop(seq, None)
         return missing
 
     def excuse(self, replies: Sequence[CellDone]) -> None:
-        """Wait no longer for workers that will reply so, late, to a cell."""
+        """Count these replies to a cell as received: the workers will send them late."""
         for inbox, done in self._locked(partial(self._excuse, replies)):
             inbox.put(done)
 
@@ -119,12 +118,12 @@ class Pump:
         return () if done is None else ((self._inboxes.pop(done.seq), done),)
 
     def deliver(self, event: Event) -> None:
-        """Take an event from a worker."""
+        """Process an event from a worker."""
         for inbox, item in self._locked(partial(self._feed, event)):
             inbox.put(item)
 
     def _feed(self, event: Event) -> Sequence[tuple[Inbox | Mark, Expectation | Lost | Signal]]:
-        """Who is to be woken, with what."""
+        """Return which inboxes get what."""
         ledger = self._ledger
         done = ledger.feed(event)
         if done is not None:
@@ -139,16 +138,16 @@ class Pump:
 def take(
     inbox: Inbox, timeout_s: float | None, on_look: Callable[[], None] | None = None
 ) -> Expectation | Lost | Signal:
-    """The next item; `queue.Empty` after `timeout_s` seconds, None: never.
+    """Return the next item; `queue.Empty` after `timeout_s` seconds, None: never.
 
-    Looks up now and then: a signal that arrives between CPython's last look for one and the wait itself does
-    not end that wait. Beside workers that compute this is no rare case: the waiter is somewhere in between
-    for as long as it waits for the interpreter's lock. Of 40 interrupts beside three of them, half came so.
+    Wakes now and then, because a signal that arrives between CPython's last check for signals and the wait
+    itself does not end that wait. While workers compute this is not rare: the waiter is in that gap for as
+    long as it waits for the GIL. Of 40 interrupts while three workers computed, half arrived there.
 
     Args:
-        inbox: whose.
+        inbox: the inbox to read.
         timeout_s: 0 looks once.
-        on_look: called whenever it has looked up and found nothing.
+        on_look: called whenever it wakes and finds nothing.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
@@ -166,12 +165,12 @@ def take(
 
 
 def take_sigint(inbox: Inbox, hear: Callable[[], object] | None = None) -> bool:
-    """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread.
+    """Whether a SIGINT is among the items; answers are put back for other waiting threads.
 
-    `hear` is told of one that strikes the calling thread meanwhile.
+    `hear` is called if a SIGINT interrupts the calling thread meanwhile.
     """
     items = []
-    with attentive() as later:  # one that strikes half-way would lose the answers
+    with attentive() as later:  # a SIGINT half-way would lose the answers
         with suppress(Empty):
             while True:
                 items.append(inbox.get_nowait())
@@ -185,7 +184,7 @@ def take_sigint(inbox: Inbox, hear: Callable[[], object] | None = None) -> bool:
 
 @contextmanager
 def attentive() -> Iterator[Inbox]:
-    """An inbox for a cell about to be sent, and a SIGINT lands in it from now on.
+    """Yield an inbox for a cell about to be sent; while active, a SIGINT is put into it.
 
     Without this a Ctrl-C between sending a cell and waiting for it would leave the cell running, and one
     between two queues would send it to some workers only.
@@ -197,7 +196,7 @@ def attentive() -> Iterator[Inbox]:
 
 @contextmanager
 def sigint_held_back() -> Iterator[None]:
-    """Let a step end that a Ctrl-C half-way would lose something of; after it whoever listens hears it."""
+    """Hold back a SIGINT during a step that it would break, and raise it afterwards."""
     inbox: Inbox = SimpleQueue()
     try:
         with sigint_deferred_to(lambda: inbox.put(INTERRUPT)):
@@ -210,7 +209,7 @@ def sigint_held_back() -> Iterator[None]:
 def sigint_into(inbox: Inbox) -> sigint_to:
     """Turn Ctrl-C and the stop button into a message while the main thread waits.
 
-    ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, also inside of ``get``. No
+    ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, even inside ``get``. No
     KeyboardInterrupt can then strike between two halves of a step.
     """
     return sigint_to(lambda: inbox.put(INTERRUPT))

@@ -1,15 +1,16 @@
-"""Numbers commands and puts them on the workers' queues: what all of a session's methods stand on.
+"""Numbers commands and puts them on the workers' queues; all of a session's methods are built on this.
 
-Ids, sequence numbers and the order on all queues are decided under one lock (`refusing_lock.py`), so that
-every method may be called from several threads and sends to all named workers or to none. It is never held
+Ids, sequence numbers and the order on all queues are decided under one lock (`refusing_lock.py`), so every
+method can be called from several threads and sends to all named workers or to none. The lock is never held
 while waiting.
 
-To all or to none, also when Ctrl-C strikes half-way: CPython looks for signals after a call and at a jump
-back, so that in ``for send in rest: send(command)`` nothing strikes between taking a `send` and having
-called it. If something ends the loop, it is taken up where it was, and only then the exception goes on.
+A command goes to all of them or to none even when Ctrl-C strikes half-way. CPython checks for signals after a
+call and at a backward jump, so in ``for send in rest: send(command)`` nothing strikes between taking a `send`
+and having called it. If an exception ends the loop, the loop is resumed where it was and the exception raised
+afterwards.
 
-Kills of registers nobody refers to any more travel with the next command that goes to every worker, or
-alone before one that does not.
+Kills of registers that are no longer referenced travel with the next command that goes to every worker, or
+in a command of their own before one that does not.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
 
 
 class Queues(Arguments):
-    """What the controller knows, and its end of the queues.
+    """What the controller knows, and the sending end of the queues.
 
     Attributes:
-        end: why nothing can be sent any more, in words, if it is closed.
-        ledger: what the controller knows; read it, do not write.
+        end: if the session is closed, why nothing can be sent any more, in words.
+        ledger: what the controller knows; read-only.
         max_outstanding: how many commands a worker may be behind before the controller waits for it.
     """
 
@@ -65,20 +66,20 @@ class Queues(Arguments):
             )
         self.max_outstanding = most
         self.end = "it was shut down"
-        self.forsaken = False  # the workers are not in this process: it was forked
+        self.forsaken = False  # whether this is a forked process, which has no workers
         self._taken_down = True
         self._locked = RefusingLock()
 
     def open(self, launcher: Launcher) -> None:
-        """Begin a life: a fresh ledger, and workers brought up by `launcher`."""
+        """Begin a life: create a fresh ledger and start workers with `launcher`."""
         self.ledger = Ledger(self.num_workers)
-        # A queue per life of the session: a reference of the life before cannot free a register of this one.
+        # A new queue per life: a reference from the life before cannot free a register of this one.
         self._dead: SimpleQueue[Drop] = SimpleQueue()
         self.life = self._dead.put
         self._pump = Pump(self.ledger, self._locked)  # after `life`: see `Session.withdraw`
-        self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
+        self.drops: dict[int, Drop] = {}  # by register; a free register keeps its last one
         self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
-        self._dying: list[int] = []  # taken from there, on no queue yet
+        self._dying: list[int] = []  # taken from `_deaths`, on no queue yet
         self._orphans: SimpleQueue[Unheard] = SimpleQueue()
         self.orphan: Callable[[Unheard], None] = self._orphans.put
         self.unheard: dict[int, Unheard] = {}  # by sequence number
@@ -87,20 +88,20 @@ class Queues(Arguments):
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)
         self._partial = 0  # commands that were not sent to every worker
-        self._partial_to = [0] * self.num_workers  # worker -> those of them that were sent to it
+        self._partial_to = [0] * self.num_workers  # worker -> how many of those were sent to it
         self._pace_at = self.max_outstanding
         self._marks: dict[int, Mark] = {}  # by worker; see `Dispatch.keep_pace`
         self.forsaken = False
-        self._taken_down = False  # closed, and the launcher has taken its workers down
+        self._taken_down = False  # closed, and the launcher has ended its workers
         self.closed = False
 
     def flush(self) -> None:
-        """Tell the workers which registers nobody refers to any more, if there are any."""
+        """Tell the workers which registers are no longer referenced, if there are any."""
         if self._dead.empty() and not self._dying:
             return
 
         def act() -> None:
-            # Again: another thread may have been faster.
+            # Checked again: another thread may have been faster.
             if not self.closed and (self._dying or not self._dead.empty()):
                 self._flush()
 
@@ -116,7 +117,7 @@ class Queues(Arguments):
             for worker in workers:
                 self._partial_to[worker] += 1
         rest = iter(sends)
-        del self._dying[:]  # in `command` now; nothing strikes from here to the end of the first `send`
+        del self._dying[:]  # `command` carries them; nothing strikes from here to the end of the first `send`
         try:
             for send in rest:
                 send(command)
@@ -125,13 +126,13 @@ class Queues(Arguments):
                 try:
                     for send in rest:
                         send(command)
-                except BaseException:  # noqa: BLE001, S112 - the first one is raised, see the head
+                except BaseException:  # noqa: BLE001, S112 - the first exception is raised: see the module
                     continue
                 break
             raise
 
     def _ordinal(self, workers: tuple[int, ...], life: Life | None = None) -> tuple[int, tuple[int, ...]]:
-        """Sequence number and kills of a command to `workers`."""
+        """Return the sequence number and the kills of a command to `workers`."""
         if self.closed or not (life is None or life is self.life):
             self._refuse()
         if self._dead.empty() and not self._dying:
@@ -146,10 +147,10 @@ class Queues(Arguments):
         self._send(Kill(self.ledger.issue(), kills), self._everybody)
 
     def _drain(self) -> tuple[int, ...]:
-        """Registers to kill; they stay in `_dying` until a command takes them along, whatever strikes."""
+        """Return the registers to kill; if interrupted, they stay in `_dying` for the next command."""
         dying = self._dying
         known = len(dying)
-        dying += islice(self._deaths, self._dead.qsize())  # C code from end to end: none is lost on the way
+        dying += islice(self._deaths, self._dead.qsize())  # C code throughout: an interrupt loses none
         self.ledger.retire(dying[known:])
         return tuple(dying)
 

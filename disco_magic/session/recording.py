@@ -7,23 +7,23 @@ from disco_magic.session.dispatch import Dispatch
 
 
 class Recording(Dispatch):
-    """Mixed into `Session`; works while workers are busy or stuck, and after the session was closed."""
+    """Mixin of `Session`; works while workers are busy or stuck, and after the session was closed."""
 
     def timeline(self, last: float | None = None) -> Timeline:
-        """Who did what when, since the workers were started: cells, calls, collectives, copies, errors.
+        """Return who did what when since the workers were started: cells, calls, collectives, copies, errors.
 
-        What goes on is shown up to now. Of each worker the last 4,096 spans are kept; calls that took less
-        than 1 ms, and pauses between them that are shorter still, are shown only as part of a longer time
-        without a pause.
+        What is still running is shown up to now. The last 4,096 spans of each worker are kept. Calls of less
+        than 1 ms, with even shorter pauses between them, are shown only as part of a longer time without a
+        pause.
 
         Args:
-            last: how many seconds, up to now; None: all.
+            last: how many seconds back from now; None: all.
 
         Returns:
-            Timeline: shows itself as a lane per worker; `Timeline.save` writes a trace for Perfetto.
+            Timeline: displays itself as a lane per worker; `Timeline.save` writes a trace for Perfetto.
 
         Raises:
-            UsageMistake: `last` is not above 0.
+            UsageMistake: `last` is not positive.
 
         Cost: some 20 us per span that is kept, at most 4,096 per worker; recording costs nothing per call.
         """
@@ -32,8 +32,8 @@ class Recording(Dispatch):
 
 
 def timeline_of(session: Recording, seq: int) -> Timeline:
-    """What was done in the command of that number, and what goes on.
+    """Return what was done in command `seq`, and what is running.
 
-    As good as free: the rest, which may be 4,096 spans of each worker, is not put into words.
+    Costs almost nothing: the other spans, up to 4,096 per worker, are not put into words.
     """
     return Timeline.of_records(session.id, session._launcher.records(seq))  # noqa: SLF001 - as `timeline`

@@ -1,11 +1,12 @@
-"""The session's lock, which the thread that holds it is refused instead of waiting for itself.
+"""The session's lock, which refuses a thread that already holds it instead of letting it deadlock.
 
 Sequence numbers, register ids and the order on all queues are decided under it. Python runs finalizers
 (`__del__`, weakref callbacks) and signal handlers between any two steps of a thread, so also while that
-thread is half-way through sending a command. One that called the session there would wait for ever for its
-own lock, or, were it let in, put its command between the halves of another. It gets an error instead.
+thread is half-way through sending a command. If one of them called the session there, it would wait for ever
+for the lock of its own thread or, if it were let in, put its command between the halves of another. It gets
+an error instead.
 
-A reference that is dropped there is no such call: its finalizer only writes a queue.
+Dropping a reference there is allowed: the reference's finalizer only writes to a queue.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ T = TypeVar("T")
 
 
 class RefusingLock:
-    """Called with a function, it runs that while nobody else runs one.
+    """Called with a function, runs it while no other thread runs one.
 
     Attributes:
-        lock: C code, so that no KeyboardInterrupt strikes between taking it and the `with` statement's body;
-            a context manager in Python would be left locked. Reentrant, so that its holder gets to `taken`.
-        taken: whether a function is running; only the holder of `lock` looks or writes.
+        lock: implemented in C, so that no KeyboardInterrupt strikes between taking it and the body of the
+            `with` statement, which would leave it locked. Reentrant, so that its holder can look at `taken`.
+        taken: whether a function is being run; read and written only by the holder of `lock`.
     """
 
     __slots__ = ("lock", "taken")
@@ -37,10 +38,10 @@ class RefusingLock:
         self.taken = False
 
     def __call__(self, act: Callable[[], T]) -> T:
-        """``act()``, while nobody else has the lock.
+        """Return ``act()``, called while no other thread runs one.
 
         Raises:
-            UsageMistake: the calling thread has it already.
+            UsageMistake: the calling thread is already under the lock.
         """
         with self.lock:
             if self.taken:
@@ -52,7 +53,7 @@ class RefusingLock:
                 self.taken = False
 
     def refuse(self) -> None:
-        """Say that the calling thread has it already."""
+        """Raise the error for a thread that is already under the lock."""
         raise UsageMistake(
             "the session was called by a finalizer or a signal handler that struck while the same thread was "
             "sending a command; nothing was sent. Let it note what is to be done in a queue.SimpleQueue, and "

@@ -1,6 +1,6 @@
-"""What needs no message: workers that sleep have done everything, and what they hold can be looked at.
+"""Shortcuts without a message: sleeping workers have done everything, and their values can be read directly.
 
-Waking a thread and being woken by it costs 40 to 60 us, the look 2.
+Waking a thread and being woken by it costs 40 to 60 us, this check 2.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Resting(Dispatch):
-    """Mixed into `Session`."""
+    """The mixin of `Session` with these shortcuts."""
 
     def _have_rested(self, workers: Sequence[int], timeout: float | Limit | None) -> bool:
-        """Whether `workers` have executed everything sent so far and told what came of it; asks nobody.
+        """Whether `workers` have executed everything sent so far and reported the results; sends nothing.
 
-        No, if somebody has to be asked: the last command went to others only, registers are to be dropped, a
-        worker is gone, the session is closed. `timeout` is only looked at: there is nothing to wait for.
+        False if a command is needed: the last command went to others only, registers are to be dropped, a
+        worker is gone, or the session is closed. `timeout` is only checked: there is nothing to wait for.
         """
         seem = self._seem_at_rest(workers, timeout, "sync")
         return seem and self._locked(lambda: self._are_at_rest(workers))
@@ -32,12 +32,12 @@ class Resting(Dispatch):
     def _glance(
         self, register: int, workers: Sequence[int], timeout: float | Limit | None, life: Life
     ) -> dict[int, Any] | None:
-        """Worker -> what its register holds, if all of `workers` have rested, and nobody can change it.
+        """Map `workers` to what the register holds there, if all have rested and nothing can change it.
 
-        None if that is not so. `life`: the register's; otherwise as `_have_rested`.
+        None otherwise. `life`: the register's; the rest as in `_have_rested`.
         """
 
-        def act() -> dict[int, Any] | None:  # under the lock: nobody sends what would change it
+        def act() -> dict[int, Any] | None:  # under the lock: no command that would change it can be sent
             if life is not self.life or not self._are_at_rest(workers):
                 return None
             values = {worker: self._launcher.glance(worker, register) for worker in workers}
@@ -46,9 +46,9 @@ class Resting(Dispatch):
         return self._locked(act) if self._seem_at_rest(workers, timeout, "get") else None
 
     def _seem_at_rest(self, workers: Sequence[int], timeout: float | Limit | None, verb: str) -> bool:
-        """Whether the lock is worth it, by one worker: those who were just called wait for this thread.
+        """Whether taking the lock is worthwhile, judged by one worker: just called, it needs this thread to wait.
 
-        Refuses what `Dispatch.ask` would refuse.
+        Raises what `Dispatch.ask` would raise.
         """
         if not self._has_rested(workers[0]):
             return False

@@ -1,4 +1,4 @@
-"""What a cell gave, per worker: values, text, errors, seconds."""
+"""The results of a cell, per worker: values, text, errors, seconds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 _TEXT: Final = "text/plain"
-# Groups that are compared with the first one that looks the same.
+# How many groups, at most, are compared with the first one that looks the same.
 _TOLD: Final = 4
 
 
-# Of a result; and what other handles have in the place of `wait`.
+# Attributes of a result; and what other libraries' handles have in place of `wait`.
 _LATER: Final = frozenset(
     {"values", "shown", "stdout", "errors", "caught", "elapsed", "reference", "groups", "release"}
 )
@@ -31,9 +31,9 @@ _OTHERS: Final = frozenset({"get", "join", "ready", "value"})
 
 
 class HasResult:
-    """Mixed into handles: who asks them for what the result has is told that it comes by `wait`."""
+    """Mixin of handles: asked for attributes that only the result has, they point to `wait`."""
 
-    if not TYPE_CHECKING:  # to type checkers, all attributes would be there
+    if not TYPE_CHECKING:  # type checkers would take all attributes as present
 
         def __getattr__(self, name: str) -> Any:
             if name in _LATER:
@@ -58,8 +58,8 @@ class CellResult:
         workers: ids of the workers that ran it.
         shown: worker -> MIME bundle of the last expression, or None if there is nothing to show.
         stdout: worker -> text it wrote (stdout and stderr).
-        errors: worker -> `Failure`, of those that failed.
-        caught: worker -> what a collective ended with, in words, of those that caught that and went on.
+        errors: worker -> `Failure`, for those that failed.
+        caught: worker -> the error of a collective, in words, for those that caught it and went on.
         elapsed: worker -> seconds.
     """
 
@@ -79,7 +79,7 @@ class CellResult:
                 self.errors[worker] = failure
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
-        self._among = among  # workers of the session, whose labels are equally wide
+        self._among = among  # the session's workers; makes all labels equally wide
         self._apart: Mapping[bytes, tuple[int, str]] | None = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
@@ -89,7 +89,7 @@ class CellResult:
         )
 
     def __getitem__(self, worker: int) -> Any:
-        """A copy of the last expression's value on `worker`.
+        """Return a copy of the last expression's value on `worker`.
 
         Raises:
             UsageMistake: that worker did not run the cell, or the values were released.
@@ -97,7 +97,7 @@ class CellResult:
             SessionClosed: the session ended, and the values with it.
         """
         asked = worker
-        if type(worker) is int and worker < 0:  # from the end, as `-w -1` and sequences have it
+        if type(worker) is int and worker < 0:  # from the end, as in `-w -1` and in sequences
             worker += self._among
         if worker not in self.workers:
             raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {asked!r}")
@@ -123,23 +123,23 @@ class CellResult:
 
     @property
     def reference(self) -> DRef | None:
-        """The register that keeps the values; None once they were released."""
+        """The register that holds the values; None once they were released."""
         return self._values
 
     def release(self) -> None:
-        """Let go of the values, so that the workers can free them; what was shown stays."""
+        """Drop the values, so that the workers can free them; what was shown stays."""
         self._values = None
 
     def groups(
         self, workers: tuple[int, ...] | None = None
     ) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
-        """Workers with equal values together: ``(workers, MIME bundle)``, by first worker.
+        """Group workers with equal values: ``(workers, MIME bundle)``, ordered by first worker.
 
-        Equal means every element, and that they look alike, too. Workers that failed have no part in it; if
-        no worker has anything to show, the list is empty.
+        Equal means in every element and in how they look. Workers that failed are left out; if no worker has
+        anything to show, the list is empty.
 
         Args:
-            workers: look at these only.
+            workers: consider only these.
         """
         chosen = [w for w in self.workers if (workers is None or w in workers) and w not in self.errors]
         if all(self.shown[w] is None for w in chosen):
@@ -148,10 +148,10 @@ class CellResult:
         return [(tuple(ids), self.shown[ids[0]] or {_TEXT: "None"}) for ids in groups]
 
     def tell_apart(self) -> None:
-        """Find out, for `apart`, why values differ that look the same; called by who waited for the cell."""
+        """Find out, for `apart`, why values differ that look the same; called after a wait for the cell."""
         if self._apart is not None or self._values is None:
             return
-        self._apart = {}  # at once: Ctrl-C leaves it so
+        self._apart = {}  # set first: it is not tried again after a Ctrl-C
         if len(set(self._digests.values())) < 2:
             return
         alike = who_has((ids[0], shown.get(_TEXT)) for ids, shown in self.groups())
@@ -164,9 +164,9 @@ class CellResult:
         }
 
     def _why_apart(self, values: DRef, first: int, other: int) -> str:
-        """See `told_apart`; "" of values that are gone, or that another command may have changed."""
+        """See `told_apart`; "" if the values are gone, or another command may have changed them."""
         from disco_magic.session.apart import told_apart
-        from disco_magic.values.lookalikes import is_data  # most cells do not need these
+        from disco_magic.values.lookalikes import is_data  # imported here: most cells need neither
 
         session = values.session
         why = told_apart(session, values, first, other)
@@ -177,13 +177,13 @@ class CellResult:
         return why if session.ledger.seq == values.seq else ""
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
-        """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: of groups that look alike.
+        """Describe how groups that look alike differ: ``≠ [3] 1 of 2 elements differs from worker 0's, ...``.
 
-        A line for those that differ in the same way from the first worker whose value looks like theirs, of
-        the first four groups that do.
+        Up to four groups are compared with the first one that looks the same; a line lists all workers whose
+        values differ from it in the same way.
 
         Args:
-            workers: of these only, where one of them has the value with which others are compared.
+            workers: only groups of these, if one of them has the value that the others are compared with.
         """
         groups = self.groups(workers)
         there = {self._digests[ids[0]] for ids, _ in groups}
@@ -195,13 +195,13 @@ class CellResult:
         return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items()]
 
     def caught_by(self) -> dict[str, list[int]]:
-        """What is in `caught` -> the workers that caught it."""
+        """Map each text in `caught` to the workers that caught it."""
         return who_has(self.caught.items())
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
-        """``[0-3] 36.0``, a line or more per group, then `apart`, then what each failed worker says.
+        """Return the values as text, ``[0-3] 36.0`` per group, then `apart`, then the failed workers' errors.
 
-        Values that displayed themselves, and so left nothing to show, have no line.
+        Values that displayed themselves, leaving nothing to show, have no line.
 
         Args:
             workers: show the values of these only.
@@ -213,7 +213,7 @@ class CellResult:
         width = max((len(padded(ids, self._among)) for ids, _ in [*told, *failed]), default=0)
 
         def lines(rows: Iterable[tuple[tuple[int, ...], str]]) -> list[str]:
-            # An array's rows stay under each other: continuation lines are indented by the prefix.
+            # Indent continuation lines by the prefix, so that an array's rows stay aligned.
             return [
                 ranges(ids).ljust(width) + " " + text.replace("\n", "\n" + " " * (width + 1))
                 for ids, text in rows

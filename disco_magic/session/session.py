@@ -1,4 +1,4 @@
-"""The session: what a user holds. Here its life; its other parts are the mixins imported here."""
+"""The session: its start, restart and shutdown. Everything else comes from the mixins imported here."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Session(
         id: number of the session in this process.
         kind: ``"threads"``.
         num_workers, num_groups, group_size: workers of group g are ``g*group_size .. (g+1)*group_size - 1``.
-        mesh: `Mesh` of the axes that it was started with, false without; shows who is where.
+        mesh: `Mesh` of the axes that it was started with, false without any; shows which worker is where.
         device: where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``.
         devices: each worker's GPU; empty on the CPU.
         plane_name: what carries collectives, ``"threads"``.
-        own_modules: what each worker imports for itself; names. None: from its first program on ``"."``.
+        own_modules: names of what each worker imports for itself. None: ``"."`` from its first program on.
         closed: whether it was shut down.
     """
 
@@ -98,18 +98,17 @@ class Session(
         self.plane_name = preset.carrier
         self.own_modules = preset.own_modules
         self._preset = preset
-        # Two threads that restart at once would start workers that nobody holds.
-        self._restarting = RefusingLock()
+        self._restarting = RefusingLock()  # two at once would start workers that no session holds
         self.id = current.enroll(self)
         self._begin()
 
     @property
     def why(self) -> str:
-        """Why these devices and this data plane were chosen, if the caller did not say; text."""
+        """Why these devices and this data plane were chosen, in words, if the caller did not choose."""
         return self._preset.why
 
     def _begin(self) -> None:
-        with attentive() as inbox:  # a SIGINT half-way would leave threads that nobody can end
+        with attentive() as inbox:  # a SIGINT half-way would leave threads that nothing can end
             self.open(self._preset.launcher(self.topology, self.id))
             current.make_current(self)
         if not inbox.empty():
@@ -119,13 +118,13 @@ class Session(
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.
 
-        What failed, and was raised by nothing, is logged as a warning, which Python writes to stderr; what is
-        interrupted because its time is over, too.
+        Failures that were never raised are logged as a warning, which Python writes to stderr. So is work
+        that was interrupted because its time was over.
 
         Args:
-            timeout: seconds that what was sent may still take; then the rest of it is interrupted, and
-                half a second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as
-                long as it takes.
+            timeout: seconds that commands already sent may still take; then the rest is interrupted, and what
+                has not ended half a second later is left running. 0 interrupts at once, and so does Ctrl-C
+                during the wait. None: no limit.
         """
         unfinished = self._end(timeout)
         self.log_failures()
@@ -133,19 +132,19 @@ class Session(
             self.log_unfinished(f"shutdown has waited for {timeout:g} s", unfinished)
 
     def end_with_program(self, timeout: float) -> None:
-        """As `shutdown`, because the program ends; `timeout` as there."""
+        """Shut down as `shutdown` does, because the program ends; `timeout` as there."""
         unfinished = self._end(timeout)
         self.log_failures()
         self.log_unfinished("the program has ended", unfinished)
 
     def _end(self, timeout: float | None) -> Sequence[Position]:
-        """End all workers; what they were doing when the time was over."""
+        """End all workers; return what they were doing when the time was over."""
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
         for handle in list(self.unraised.values()) if not self.closed else ():
             if (cell := handle()) is not None:
                 cell.session_ends()
-        with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
+        with attentive() as inbox:  # a SIGINT between closing and telling workers would leave them running
             launcher, through = self._locked(self._close)
         if launcher is None:
             return ()
@@ -161,37 +160,37 @@ class Session(
         return unfinished
 
     def _note_end(self, launcher: Launcher) -> None:
-        # Another thread may have restarted the session meanwhile: its new workers are not ours to call ended.
+        # Another thread may have restarted the session meanwhile: its new workers have not ended.
         self._taken_down = self._taken_down or launcher is self._launcher
 
     def _close(self) -> tuple[Launcher | None, int]:
-        """End this life, unless it has ended; who is still to be stopped, and up to which command."""
+        """Close this life unless it is closed; return the launcher to stop, if any, and its last command."""
         if not self.closed:
             try:
                 self._send(Stop(self.ledger.issue()), self._everybody)
-            finally:  # it went to all: nothing that is sent from now on would be executed
+            finally:  # Stop went to all workers: nothing sent after it would be executed
                 self.closed = True
             for channel in self._channels:
                 channel.close()
         return (None, 0) if self._taken_down else (self._launcher, self.ledger.seq)
 
     def forsake(self, why: str) -> None:
-        """Be closed without telling the workers, who are not there: after a fork, in the child."""
+        """Close without telling the workers, which do not exist here: in the child process after a fork."""
         self.end = why
         self.closed = self._taken_down = self.forsaken = True
-        # Threads that are not there either may hold the former ones.
+        # Threads that do not exist here may hold the old locks.
         self._locked, self._restarting = RefusingLock(), RefusingLock()
         self._launcher.forsake(f"this is a forked process, and of session {self.id} {why}")
 
     def restart(self) -> None:
-        """Interrupt all workers and start new ones: same session, same numbers, empty registers."""
+        """Interrupt all workers and start new ones: same session, same worker ids, empty registers."""
 
         def act() -> None:
             self._end(0.0)
             self._futures = 0
             self._begin()
 
-        refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart
+        refuse_in_worker(self.id, "restart")  # before waiting for another thread's restart
         self._restarting(act)
 
     def __enter__(self) -> Self:
@@ -200,13 +199,13 @@ class Session(
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """After an exception shut down at once; otherwise finish what was sent, raise what failed.
+        """After an exception, shut down at once; otherwise finish what was sent and raise what failed.
 
-        Also what failed in cells whose handles nobody has waited for: nobody will.
+        That includes failures of cells whose handles were never waited for: no later wait could raise them.
         """
         if kind is not None or self.closed:
             self._end(0.0)
-            self.log_failures()  # perhaps what led to that exception
+            self.log_failures()  # they may have led to that exception
             return
         try:
             self.sync_all()
@@ -218,8 +217,8 @@ class Session(
             self.shutdown()
 
     def __del__(self) -> None:
-        # Dropped without shutdown: let the threads end after what they execute now, which goes on if it is
-        # endless. A finalizer may write queues and attributes, but take no lock.
+        # Dropped without shutdown: let the threads end after what they execute now; an endless command goes
+        # on. A finalizer may write queues and attributes, but must not take a lock.
         if not getattr(self, "closed", True):
             last = self.ledger.seq + 1
             for send in self._sends:

@@ -1,12 +1,12 @@
-"""Who hears SIGINT, Ctrl-C and the stop button, while somebody waits."""
+"""Who receives SIGINT (Ctrl-C, the stop button) while a thread waits for workers."""
 
 from __future__ import annotations
 
 import signal
 import threading
 
-# What `signal` calls. Its own functions look first for every handler among the members of an enumeration, in
-# vain: 3 us each, and for one cell there are eight waits with four of these calls.
+# The C functions behind `signal`. The ones in `signal` first try to convert every handler to an enum member,
+# in vain: 3 us each, and one cell has eight waits with four of these calls.
 from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-# Their handlers of SIGINT are there to end what runs, as ours: we do it for them.
+# The SIGINT handlers of these packages only end what runs, as ours does: we do it in their place.
 _OF_FRONT_ENDS: Final = frozenset({"asyncio", "pdb", "IPython", "ipykernel"})
-# What a program's own handler has raised since somebody waits; the interrupt that it leads to tells it.
+# What a program's own handler raised during the current wait; it becomes the interrupt's cause.
 _raised: Final[list[BaseException]] = []
 
 
 def interrupt(text: str) -> KeyboardInterrupt:
-    """The error of who was interrupted; what a program's own handler has raised is its cause."""
+    """Return the error of an interrupted wait; what a program's own handler raised is its cause."""
     error = KeyboardInterrupt(text)
     error.__cause__ = _raised[-1] if _raised else None
     return error
 
 
 class sigint_to:  # noqa: N801 - a context manager, as `contextlib.suppress`
-    """Within it `hear` is called instead of raising KeyboardInterrupt, at any bytecode of the main thread.
+    """Within it, SIGINT calls `hear` instead of raising KeyboardInterrupt, between any two bytecodes.
 
-    A program's own handler, if it is set by `signal.signal`, is called as ever, and `hear` only if that
-    raises; where SIGINT is ignored it stays so. Of several in one thread the one that began last hears it.
-    They may end in any order, as tasks of an event loop do. In other threads this does nothing: Python
-    delivers signals to the main thread only.
+    A program's own handler, set by `signal.signal`, is still called, and `hear` only if that raises; where
+    SIGINT is ignored it stays ignored. If several are active in one thread, the one that began last receives
+    it. They may end in any order, as tasks of an event loop do. In other threads this does nothing, because
+    Python delivers signals to the main thread only.
 
-    It is the handler of SIGINT meanwhile, which stands over the one that it found. Costs 2 us.
+    Each instance is itself the SIGINT handler while active, on top of the one that it found. Costs 2 us.
     """
 
     def __init__(self, hear: Callable[[], object]) -> None:
@@ -51,8 +51,8 @@ class sigint_to:  # noqa: N801 - a context manager, as `contextlib.suppress`
         if threading.current_thread() is not threading.main_thread():
             return self
         previous = getsignal(signal.SIGINT)
-        # None: a handler that C code installed, which could not be put back.
-        # A notebook's kernel ignores it between cells: there its tasks go on.
+        # None: a handler that C code installed, which could not be restored.
+        # A notebook's kernel ignores SIGINT between cells, but its tasks run there and have to hear it.
         if previous is None or (_is(previous, signal.SIG_IGN) and not is_kernel()):
             return self
         if not isinstance(previous, sigint_to):
@@ -67,68 +67,68 @@ class sigint_to:  # noqa: N801 - a context manager, as `contextlib.suppress`
             self._give_way(self.below())
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """A SIGINT has come; in the main thread, between any two bytecodes."""
+        """Handle a SIGINT; called in the main thread, between any two bytecodes."""
         if self._hear is not None:
             if not self._is_enough(number, frame):
                 self._hear()
             return
-        # It is closed, and somebody has put it back, or `__exit__` has not put back another one yet, and
-        # would not after what is raised here.
+        # This one is closed, but somebody has reinstalled it, or `__exit__` has not restored the handler
+        # below yet, and what is raised here would keep it from doing so.
         below = self.below()
         self._give_way(below)
         if callable(below):
             below(number, frame)
         elif _is(below, signal.SIG_DFL):
-            signal.raise_signal(number)  # it is in force again: let it end the process
+            signal.raise_signal(number)  # the default is in force again: let it end the process
 
     @property
     def is_closed(self) -> bool:
-        """Whether it hears nothing any more."""
+        """Whether it no longer receives SIGINT."""
         return self._hear is None
 
     def below(self) -> Any:
-        """The handler that counts without this one and without those below that are closed."""
+        """The next handler below that is not closed."""
         found = self._previous
         if isinstance(found, sigint_to) and found.is_closed:
-            found = self._previous = found.below()  # else waits that overlap for ever leave a chain behind
+            found = self._previous = found.below()  # else overlapping waits would build a chain
         return found
 
     def bottom(self) -> Any:
-        """The handler that was there before any of these."""
+        """The handler that was installed before any of these."""
         found = self.below()
         while isinstance(found, sigint_to):
             found = found.below()
         return found
 
     def _is_enough(self, number: int, frame: FrameType | None) -> bool:
-        """Whether the program goes on: it has a handler of its own, which is called now."""
+        """Whether the program's own handler, called here, has handled it, so that the program goes on."""
         return _lets_go_on(self.bottom(), number, frame)
 
     def _give_way(self, below: Any) -> None:
-        is_mine: bool = getsignal(signal.SIGINT) is self  # else it stays with whoever has it
+        is_mine: bool = getsignal(signal.SIGINT) is self  # else leave the current handler alone
         if is_mine:
             set_handler(signal.SIGINT, below)
 
 
 class sigint_deferred_to(sigint_to):  # noqa: N801 - as above
-    """As `sigint_to` for who raises the signal again soon: a program's own handler is not called before."""
+    """As `sigint_to`, but never calls the program's own handler: the caller soon raises the signal again."""
 
     def _is_enough(self, number: int, frame: FrameType | None) -> bool:  # noqa: ARG002 - as above
         return False
 
 
 def _is(handler: Any, default: signal.Handlers) -> bool:
-    """Whether it is that one, which `getsignal` gives as a number."""
+    """Whether `handler` is `default`, which `getsignal` returns as a plain int."""
     return type(handler) is int and handler == default
 
 
 def _lets_go_on(handler: Any, number: int, frame: FrameType | None) -> bool:
-    """Whether a program has a handler of its own, which is called then, and that lets the program go on."""
+    """Call a program's own handler, if `handler` is one; whether it was, and let the program go on."""
     if not callable(handler) or handler is signal.default_int_handler:
         return False
     function = getattr(handler, "func", handler)  # asyncio's are partial functions
     module = str(getattr(function, "__module__", "")).partition(".")[0]
-    code = getattr(function, "__code__", None)  # a module that is run with -m bears another name
+    code = getattr(function, "__code__", None)  # a module run with -m has another name
     if module in _OF_FRONT_ENDS or (code is not None and runtime_file(code.co_filename)):
         return False
     try:

@@ -15,7 +15,7 @@ __tracebackhide__ = is_told
 
 
 class Syncing(Failures):
-    """Mixed into `Session`, by `Calls`."""
+    """The mixin of `Session`, through `Calls`, that waits for workers."""
 
     def sync_all(self, timeout: float | None = None) -> None:
         """Wait until all workers have executed everything sent so far.
@@ -24,8 +24,8 @@ class Syncing(Failures):
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
-            WorkerError: something failed since errors were last raised. What failed in a cell of `run_nowait`
-                whose handle is kept is for that to raise, or for the end of the session's `with` block.
+            WorkerError: something failed since errors were last raised. Failures of a `run_nowait` cell are
+                raised by its handle while that is kept, or at the end of the session's `with` block.
             SyncTimeout: says what every worker is doing; they go on.
             KeyboardInterrupt: Ctrl-C or the stop button; says the same.
         """
@@ -40,11 +40,11 @@ class Syncing(Failures):
         self.sync_worker(0, timeout)
 
     async def sync_all_async(self, timeout: float | None = None) -> None:
-        """As `sync_all`, without blocking the event loop; the wait takes a thread, which ends with it.
+        """As `sync_all`, without blocking the event loop; the wait has a thread, which ends with it.
 
-        Cancelling it ends the await, not what the workers do.
+        Cancelling it ends the await, but stops nothing on the workers.
         """
-        from disco_magic.session.awaiting import in_thread  # asyncio: 30 ms that only who awaits has to spend
+        from disco_magic.session.awaiting import in_thread  # asyncio: 30 ms, paid only by those who await
 
         await in_thread(lambda: self.sync_all(timeout))
 
@@ -60,13 +60,13 @@ class Syncing(Failures):
         timeout: float | None = None,
         verb: str = "sync",
     ) -> None:
-        """As `sync_all`, or for some workers; the thread that waits calls `on_look` ten times a second.
+        """As `sync_all`, or for some workers; the waiting thread calls `on_look` ten times a second.
 
         Args:
             on_look: see above; None: nothing is called.
-            workers: for which; None: for all.
+            workers: those to wait for; None: all.
             timeout: as there.
-            verb: what is waiting, for who ends the wait.
+            verb: how errors name the wait.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)

@@ -1,19 +1,19 @@
-"""Disco's array verbs on references: destination passing, destination optional.
+"""Disco's array verbs on references: destination passing, with an optional destination.
 
 ``in_group=True`` (Disco's default) works inside each group with its first worker as root, ``False`` on all
 workers with worker 0 as root. ``over="tp"`` or ``over=("dp", "tp")`` names axes of the session's mesh
-instead: those work together that have all other coordinates in common. Below, `n` workers take part, and the
-*first worker* is the root.
+instead: workers take part together if all their other coordinates are equal. Below, `n` workers take part,
+and the *first worker* is the root.
 
 The controller calls them; unless they say otherwise they do not wait. Impossible arguments raise UsageMistake
-at once, and nothing is sent. What the workers find wrong is raised as a WorkerError by the next `sync_*`,
+at once, and nothing is sent. Errors that the workers find are raised as a WorkerError by the next `sync_*`,
 `get` or end of a cell. Its origin is a PlaneMismatch if the arrays do not fit together or into `dst`, a
-UsageMistake if a register holds no array that can be moved. Nothing is written then, but for one case:
-scatter, gather and allgather find out about a `dst` of another dtype after the move, and fail on its worker
-alone.
+UsageMistake if a register does not hold a movable array. Nothing is written then, with one exception:
+scatter, gather and allgather detect a `dst` of another dtype only after the move, and fail only on the
+worker that has it.
 
-Collectives return a new register; with `dst`, a reference, it holds the very array of `dst`. Small arrays
-cost the waking of the workers, 20-40 us each (2 cores); big ones what the verb says.
+Collectives return a new register; with `dst`, a reference, it holds the same array object as `dst`. Small
+arrays cost waking the workers, 20-40 us each (2 cores); large ones what the verb says.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ArrayVerbs(Calls):
-    """Mixed into `Session`; everything here is made of its commands."""
+    """Mixin of `Session`, built from its commands."""
 
     def broadcast_from_worker0(
         self,
@@ -40,7 +40,7 @@ class ArrayVerbs(Calls):
         *,
         over: Axes | None = None,
     ) -> DRef:
-        """Copy the first worker's array, shape `s`, to all; `src` of the others is not looked at.
+        """Copy the first worker's array, shape `s`, to all; the others' `src` is ignored.
 
         With `dst`, its arrays have shape `s` and the dtype of `src`. Exact. Cost: `src` is read once and
         written once per worker.
@@ -57,10 +57,10 @@ class ArrayVerbs(Calls):
         *,
         over: Axes | None = None,
     ) -> DRef:
-        """Split the first worker's array, shape `(n, *s)`, over all; `src` of the others is not looked at.
+        """Split the first worker's array, shape `(n, *s)`, over all; the others' `src` is ignored.
 
         Each gets shape `s`, or `dst` filled as in `scatter`. Exact. Cost: each element is read and written
-        once; `dst` costs one more copy of a part on every worker, no `dst` one more small broadcast (of `s`).
+        once; `dst` costs one more copy of a part on every worker; without it, one more small broadcast (`s`).
         """
         members = self.taking_part("scatter_from_worker0", over, in_group=in_group)
         self.check_destination(dst)
@@ -76,10 +76,10 @@ class ArrayVerbs(Calls):
     ) -> DRef:
         """Join the workers' arrays on the first worker, in the order of their ids.
 
-        Shapes `(k_i, *s)` of one dtype give `(sum(k_i), *s)`, arrays of no axes give `(n,)`; the others get
-        None. With `dst`, which only the first worker needs, arrays of one size fill its array of any shape of
-        ``n * src.size`` elements in C order, and the others get what `dst` holds there. Exact. Cost: each
-        element is read and written once; `dst` costs one more copy of the whole.
+        Shapes `(k_i, *s)` of one dtype give `(sum(k_i), *s)`, arrays without axes give `(n,)`; the others get
+        None. With `dst`, which only the first worker needs, arrays of equal size fill its array, of any shape
+        with ``n * src.size`` elements, in C order, and the others get what `dst` holds there. Exact. Cost:
+        each element is read and written once; `dst` costs one more copy of the whole.
         """
         members = self.taking_part("gather_to_worker0", over, in_group=in_group)
         self.check_destination(dst)
@@ -164,5 +164,5 @@ class ArrayVerbs(Calls):
         return self.call_packed(builtins.alltoall, src, members, dst)
 
     def barrier(self, *, in_group: bool = True, over: Axes | None = None) -> None:
-        """Let no worker go on before all have come here; the controller does not wait."""
+        """Hold every worker here until all have arrived; the controller does not wait."""
         self.call_packed(builtins.barrier, self.taking_part("barrier", over, in_group=in_group))

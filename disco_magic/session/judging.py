@@ -1,8 +1,8 @@
-"""What came of a cell, decided once for all who ask.
+"""Decides the outcome of a cell, once for all threads that ask.
 
 Several threads may wait for a cell, look at it, and stop it at the same time. The first that finds it ended
-decides what came of it (`_settle`); a stop that is under way, or was asked for, is part of that decision.
-What somebody has been given stays; until then who stops the cell may say more of it.
+decides its outcome (`settle`); a stop that is under way, or was asked for, is part of that decision. An
+outcome that was handed to a caller is final; until then, the thread that stops the cell may replace it.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ __tracebackhide__ = is_told
 
 
 class Verdict:
-    """What came of one cell.
+    """The outcome of one cell.
 
     Args:
-        cell: which.
-        inbox: where its answers come.
+        cell: the cell.
+        inbox: receives its answers.
         values: the register of its values.
-        scope: what keeps its text; None: nothing does.
+        scope: keeps its printed text; None: nothing does.
 
     Attributes:
-        cell, inbox: these.
-        stop: its stop, as far as it has come.
-        ended: the answers; None before all have answered.
-        outcome: what `PendingCell.wait` gives or raises; None before that is decided.
-        is_before_end: it had ended when its session did.
+        cell, inbox: the arguments.
+        stop: the state of its stop.
+        ended: the answers; None before all workers have answered.
+        outcome: what `PendingCell.wait` returns or raises; None before that is decided.
+        is_before_end: whether the cell ended before its session.
     """
 
     def __init__(self, cell: SentCell, inbox: Inbox, values: DRef, scope: CellScope | None) -> None:
@@ -69,9 +69,9 @@ class Verdict:
         self.is_before_end = False
         self._values: DRef | None = values
         self._scope = scope
-        self._is_of_stop = False  # the outcome
+        self._is_of_stop = False  # whether the outcome is the error of a stop
         self._is_handed = False
-        # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
+        # Reentrant, so that a finalizer that runs in it can look at `_is_settling`.
         self._settling = new_rlock()
         self._is_settling = False
 
@@ -81,7 +81,7 @@ class Verdict:
         return self.ended is not None or self.outcome is not None
 
     def accept(self, item: object) -> None:
-        """Take what the pump delivers, or another waiter puts back."""
+        """Take an item that the pump has delivered, or that another waiter has put back."""
         if isinstance(item, Lost):
             with self._settling:
                 if self.outcome is None:
@@ -91,17 +91,17 @@ class Verdict:
             self.ended = item
         elif item is not GIVEN_UP:
             return
-        self.inbox.put(item)  # whoever waits in another thread needs it too
+        self.inbox.put(item)  # back, for waiters in other threads
 
     def look(self) -> bool:
-        """Take what is in the inbox, if anything; whether there is an outcome now."""
+        """Take an item from the inbox, if there is one; return whether there is an outcome now."""
         with self._settling:
             try:
                 item = self.inbox.get_nowait()
             except Empty:
                 return False
             if item is INTERRUPT:
-                self.inbox.put(item)  # it is meant for the one who waits
+                self.inbox.put(item)  # back, for the thread that waits
                 return False
             self.accept(item)
             self.settle()
@@ -122,7 +122,7 @@ class Verdict:
         return None
 
     def settle(self) -> None:
-        """Decide what came of it, if it has ended and nobody has."""
+        """Decide the outcome, if the cell has ended and that was not done."""
         with self._settling:
             if self.outcome is not None or self.ended is None or self._is_settling:
                 return
@@ -163,13 +163,13 @@ class Verdict:
         self._values = self.stop.why = None
         self.cell.unheard.pop(self.cell.seq, None)
         if self.ended is None:
-            self.inbox.put(GIVEN_UP)  # nobody else would wake those who wait for it, too
+            self.inbox.put(GIVEN_UP)  # wakes waiters in other threads
 
     def fail(self, error: BaseException) -> None:
-        """Make the error of a stop the outcome, unless the cell came to another one before.
+        """Make the error of a stop the outcome, unless there is another one already.
 
         Raises:
-            KeyboardInterrupt: `error`, where somebody has been given the outcome: Ctrl-C is never lost.
+            KeyboardInterrupt: `error`, if the outcome was handed out already, so that Ctrl-C is never lost.
         """
         with self._settling:
             pressed = isinstance(error, KeyboardInterrupt)
@@ -182,16 +182,16 @@ class Verdict:
     def _in_place_of(
         self, previous: CellResult | BaseException | None, error: BaseException
     ) -> BaseException:
-        """`error`, which has the result of an outcome that nobody was given."""
+        """`error`, with the result of the outcome that it replaces."""
         session, cell = self.cell.session, self.cell
         if isinstance(previous, WorkerError) and session.life is cell.life:
-            session.give_back([each for each in previous.told if each.seq != cell.seq])  # not the cell's
+            session.give_back([each for each in previous.told if each.seq != cell.seq])  # of other commands
         return _with_result_of(previous, error)
 
     def hand_over(self) -> CellResult | BaseException:
-        """The outcome, which stays from now on."""
+        """The outcome, which is final from now on."""
         with self._settling:
-            if self.outcome is None:  # what strikes while it is decided finds none
+            if self.outcome is None:  # a finalizer or signal handler asks while it is being decided
                 raise UsageMistake(
                     f"{self.cell.label} was waited for by a finalizer or a signal handler that struck while "
                     "the same thread found out how it ended"
@@ -200,7 +200,7 @@ class Verdict:
             return self.outcome
 
     def take_sigint(self, hear: Callable[[], object] | None = None) -> bool:
-        """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""
+        """As `pump.take_sigint`; no other thread finds the inbox empty meanwhile."""
         with self._settling:
             return take_sigint(self.inbox, hear)
 
@@ -212,7 +212,7 @@ def _with_result_of(previous: CellResult | BaseException | None, error: BaseExce
 
 
 def tell_parting(session: Session, seq: int, error: BaseException) -> None:
-    """Note below the error of calls that did not fit where workers had gone apart before."""
+    """Add to an error of mismatched calls a note that says where the workers had diverged before."""
     if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
         return
     found = [each.exception for each in error.failures.values() if each.seq == seq]

@@ -1,4 +1,4 @@
-"""A cell on its way: wait for it, and what came of it."""
+"""The handle of a running cell: waits for it, stops it, and has its outcome."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class PendingCell(HasResult, Offers):
         seq: sequence number of its command.
         workers: ids of the workers it was sent to.
         label: ``Cell In[7]``.
-        session: whose workers.
+        session: the session of the workers.
     """
 
-    # What came of it (`Verdict`) and what stops it (`Stopping`) do not know this: a cycle would keep it.
+    # `Verdict` and `Stopping` have no reference to this, because a cycle would keep it alive.
     _not_offered = frozenset(
         {"ending", "failures", "heard", "is_ended_by_session", "is_outlived", "note_late_sigint"}
         | {"session_ends", "spares", "stop_soon", "was_withdrawn"}
@@ -67,7 +67,7 @@ class PendingCell(HasResult, Offers):
         self.workers = workers
         self.label = cell.label
         self.session = session
-        # It is sent, and this is made, under the lock: all of this is of one life.
+        # Made under the lock under which the cell is sent, so everything belongs to the same life.
         sent = SentCell(session, seq, self.label, workers, session.life, session.unheard, session.orphan)
         self._verdict = Verdict(sent, inbox, values, scope)
         self._stopping = Stopping(self._verdict)
@@ -84,24 +84,24 @@ class PendingCell(HasResult, Offers):
         return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:
-        """Whether every worker has ended the cell, well or not."""
+        """Whether every worker has ended the cell, successfully or not."""
         if self.outcome is not None or self._verdict.inbox.empty():
             return self.outcome is not None
-        with sigint_held_back():  # between taking an answer and noting it, it would lose that
+        with sigint_held_back():  # between taking an answer and noting it, Ctrl-C would lose the answer
             return self._verdict.look()
 
     @property
     def outcome(self) -> CellResult | BaseException | None:
-        """What `wait` gives or raises; None before the cell has ended, as far as `done` or `wait` saw."""
+        """What `wait` returns or raises; None until `done` or `wait` has seen the end of the cell."""
         return self._verdict.outcome
 
     def failures(self) -> list[Failure] | None:
-        """What failed in the cell itself; None if it has not ended. Nothing is taken from who waits."""
+        """What failed in the cell itself; None if it has not ended. Takes nothing away from waiters."""
         return self._verdict.failures()
 
     @property
     def is_outlived(self) -> bool:
-        """Whether its session was shut down or restarted since the cell was sent."""
+        """Whether its session was shut down or restarted after the cell was sent."""
         return self._verdict.cell.is_outlived
 
     @property
@@ -110,11 +110,11 @@ class PendingCell(HasResult, Offers):
         return self.is_outlived and not self._verdict.is_before_end
 
     def session_ends(self) -> None:
-        """Note whether it has ended by itself: from now on it is not seen."""
+        """Note whether it has ended by itself, before the session ends and that cannot be seen any more."""
         self._verdict.is_before_end |= self.failures() is not None
 
     def ending(self) -> str:
-        """When it will end, if it was asked to end between two steps; else ""."""
+        """When it will end, in words, if it was asked to end between two steps; else ""."""
         last = self._verdict.stop.last_step
         return "" if last is None else f"ends after step {last:,} \u00b7 press again to stop at once"
 
@@ -128,14 +128,14 @@ class PendingCell(HasResult, Offers):
         return self._verdict.stop.was_withdrawn
 
     def stop_soon(self) -> None:
-        """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""
-        self._verdict.stop.why = Stop.interrupted  # also of one that another stop ends before that has begun
+        """Tell the waiting thread to stop the cell, as Ctrl-C does; from any thread, returns at once."""
+        self._verdict.stop.why = Stop.interrupted  # even if another stop ends it before this one begins
         self._verdict.inbox.put(INTERRUPT)
 
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
 
-        That says that it was cancelled. Workers that have not begun it skip it; earlier commands still run.
+        The error says that it was cancelled. Workers that have not begun it skip it; earlier commands go on.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. A third one gives up
@@ -144,8 +144,8 @@ class PendingCell(HasResult, Offers):
         if self.done():
             return
         self.session.check_present()
-        self._unraised.pop(self.seq, None)  # who cancels it knows
-        # In this thread: the inbox says the same of another one's Ctrl-C, and of an await that was cancelled.
+        self._unraised.pop(self.seq, None)  # the caller knows how it ended
+        # Ctrl-C in this thread; the inbox also has those of other threads, and of cancelled awaits.
         pressed: list[bool] = []
         verdict, stop = self._verdict, self._verdict.stop
 
@@ -158,14 +158,14 @@ class PendingCell(HasResult, Offers):
             self._stopping.until_ended(self._stopping.withdraw)
             stop.struck |= verdict.take_sigint(lambda: pressed.append(True))
             if not verdict.ended:
-                # Given up by Ctrl-C, it may still end: nothing is said of the worker.
+                # Given up by Ctrl-C, it may still end, so nothing is said about the workers.
                 kind = KeyboardInterrupt if stop.struck else SyncTimeout
                 verdict.fail(kind(stop.sentence(verdict.ended)))
         if pressed:
             raise interrupt(stop.sentence(verdict.ended))
 
     def heard(self) -> None:
-        """It was told how it ended: nothing else has to raise that, or log it."""
+        """Note that the outcome was reported: nothing else has to raise or log it."""
         self._unraised.pop(self.seq, None)
 
     def wait(
@@ -177,22 +177,22 @@ class PendingCell(HasResult, Offers):
     ) -> CellResult:
         """Wait for the cell.
 
-        What this raises of a cell that has ended or was stopped has the attribute `result`, a `CellResult` of
-        what there is or None. The SyncTimeout of one that goes on has not.
+        The error of a cell that has ended or was stopped has the attribute `result`, a `CellResult` of what
+        there is, or None. The SyncTimeout of a cell that goes on has none.
 
         Args:
             timeout: seconds; a cell that takes longer goes on, and can be waited for again. None: the
                 session's `timeout`.
-            stop: True stops one that takes longer, as `cancel` does; what `Session.run` and ``%%disco
-                --timeout`` do.
-            on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
-                must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.
+            stop: True stops a cell that takes longer, as `cancel` does; `Session.run` and ``%%disco
+                --timeout`` do that.
+            on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the waiting thread. It must
+                not raise, and should be quick, because Ctrl-C is not heard meanwhile.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
-            SyncTimeout: a TimeoutError that says who is where: `timeout` ran out.
-            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and calls that
-                were sent before it. Cells that were go on, if they have a handle.
+            SyncTimeout: `timeout` ran out; a TimeoutError that says what each worker is doing.
+            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and so were
+                earlier calls. Earlier cells with handles go on.
         """
         if self.outcome is None:
             refuse_in_worker(self.session.id, "wait")
@@ -212,20 +212,20 @@ class PendingCell(HasResult, Offers):
             return outcome
         tell_parting(self.session, self.seq, outcome)
         try:
-            raise outcome.with_traceback(None)  # else it grows with every wait
+            raise outcome.with_traceback(None)  # the traceback would grow with every wait
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
     def result(self, timeout: float | None = None) -> CellResult:
-        """What `wait` gives and raises, under the name that it has for a future."""
+        """The same as `wait`, under the name that futures have for it."""
         return self.wait(timeout)
 
     def __await__(self) -> Generator[Any, None, CellResult]:
-        """Await it for what `wait` gives and raises; cancelling that stops the cell."""
+        """Await it for what `wait` returns and raises; cancelling the await stops the cell."""
         return self._awaited().__await__()
 
     async def _awaited(self) -> CellResult:
-        import asyncio  # 30 ms that only who awaits has to spend
+        import asyncio  # takes 30 ms, so only where it is needed
 
         from disco_magic.session.awaiting import awaited
 
@@ -244,14 +244,14 @@ class PendingCell(HasResult, Offers):
                 return
             if not self._verdict.take_sigint():
                 break
-            self._verdict.inbox.put(INTERRUPT)  # it came after the last look, and nobody might look again
+            self._verdict.inbox.put(INTERRUPT)  # it came after the last look, and there might be no other
         try:
             raise late
         finally:
             del late, self  # error -> traceback -> this frame -> error
 
     def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> SyncTimeout | None:
-        """Wait until there is an outcome; where time runs out and it is not to be stopped, what says so."""
+        """Wait for an outcome; return an error if time ran out and the cell is not to be stopped."""
         verdict, asked = self._verdict, self._verdict.stop
         while not verdict.is_over:
             try:
@@ -259,7 +259,7 @@ class PendingCell(HasResult, Offers):
             except Empty:
                 then = self.session.diagnosis()
                 failed = [] if self.is_outlived else self.session.ledger.failed_in(self.seq)
-                if self.done():  # meanwhile, or who looked had the answer in hand
+                if self.done():  # it has just ended, or another thread had the answer in hand
                     break
                 if not stop:
                     late = f"{self.label} takes longer than {limit} and goes on - .cancel() stops it"
@@ -283,15 +283,15 @@ class PendingCell(HasResult, Offers):
         verdict = self._verdict
         verdict.stop.why = verdict.stop.why or why
         self._stopping.until_ended(strike)
-        verdict.fail(why(verdict.stop, verdict.ended))  # which may know more by now
+        verdict.fail(why(verdict.stop, verdict.ended))  # the stop may know more by now
 
     def note_late_sigint(self) -> None:
-        """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more.
+        """Let `wait` raise a SIGINT that came as the cell ended; call it when SIGINT is not heard any more.
 
         Raises:
-            KeyboardInterrupt: that, where another thread has been given the outcome already.
+            KeyboardInterrupt: for the SIGINT, if the outcome was handed to another thread already.
         """
-        # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
+        # Another waiting thread took it; or it ended a child process, and so the cell; or it came later.
         verdict = self._verdict
         if (verdict.stop.struck or verdict.take_sigint()) and isinstance(
             verdict.outcome, CellResult | WorkerError | SyncTimeout

@@ -46,7 +46,7 @@ class Resting(Dispatch):
         return self._locked(act) if self._seem_at_rest(workers, timeout, "get") else None
 
     def _seem_at_rest(self, workers: Sequence[int], timeout: float | Limit | None, verb: str) -> bool:
-        """Whether taking the lock is worthwhile, judged by one worker: just called, it needs this thread to wait.
+        """Whether taking the lock is worthwhile, judged by one worker: a busy one needs this thread to wait.
 
         Raises what `Dispatch.ask` would raise.
         """

@@ -1,4 +1,4 @@
-"""The stop of a cell, as far as it has come: what was asked for and done, and the error that says so."""
+"""The state of a cell's stop, what was asked for and done, and the errors that describe it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class SentCell(NamedTuple):
     """A cell as it was sent.
 
     Attributes:
-        session: whose workers.
+        session: the session of its workers.
         seq, label, workers: see `PendingCell`.
-        life: the session's when it was sent; so are the next two.
+        life: the session's life when it was sent, to which the next two belong.
         unheard, orphan: see `Queues`.
     """
 
@@ -44,32 +44,32 @@ class SentCell(NamedTuple):
 
     @property
     def is_outlived(self) -> bool:
-        """Whether its session was shut down or restarted since."""
+        """Whether its session has been shut down or restarted since."""
         return self.session.closed or self.session.life is not self.life
 
 
 class Stop:
-    """What is known of it; several threads may stop a cell, and each adds what it knows.
+    """The state of a stop. Several threads may stop a cell, and each adds what it knows.
 
     Args:
-        cell: whose.
+        cell: the cell.
 
     Attributes:
-        why: makes the error from this and from the answers, if the cell is to be stopped; see `error`.
-        was_cancelled: by its handle.
-        last_step: after which its workers were asked to end.
-        has_begun: workers were struck, or are about to be.
-        unbegun: those who had not begun when it was withdrawn.
-        replaced: those whose threads were given up.
-        before: what Ctrl-C has stopped, too; None before that.
-        spared: what goes on although it was sent before.
-        then: where everybody was when Ctrl-C struck.
-        struck: a SIGINT came, whichever thread took it out of the inbox.
+        why: makes the error from this and the answers, if the cell is to be stopped; see `error`.
+        was_cancelled: whether its handle was cancelled.
+        last_step: the step after which its workers were asked to end.
+        has_begun: whether workers were interrupted, or are about to be.
+        unbegun: workers that had not begun the cell when it was withdrawn.
+        replaced: workers whose threads were given up.
+        before: earlier commands that Ctrl-C stopped too; None before Ctrl-C.
+        spared: earlier cells that go on.
+        then: where all workers were when Ctrl-C was pressed.
+        struck: whether a SIGINT came, whichever thread took it out of the inbox.
     """
 
     def __init__(self, cell: SentCell) -> None:
         self._cell = cell
-        # Not bound to this: a cycle would keep it.
+        # A plain function, not a bound method, which would be a reference cycle.
         self.why: Callable[[Stop, Expectation | None], BaseException] | None = None
         self.was_cancelled = False
         self.last_step: int | None = None
@@ -82,18 +82,18 @@ class Stop:
         self.struck = False
 
     def error(self, ended: Expectation | None) -> BaseException | None:
-        """What is raised in the place of a result; None if it is not to be stopped. `ended`: the answers."""
+        """The error that replaces the result; None if the cell is not to be stopped. `ended`: the answers."""
         return None if self.why is None else self.why(self, ended)
 
     def between_steps(self, ended: Expectation | None) -> KeyboardInterrupt:
-        """The error of a cell that has ended so, or by itself before the next step."""
+        """The error of a cell that ended between two steps, or by itself before the next one."""
         stopped, cell = self._stopped(ended), self._cell
         if ended is not None and not stopped.failures:
             return self.as_it_ended()
         return interrupt(between_steps(stopped, done(cell.session.id, cell.workers, cell.seq)))
 
     def interrupted(self, ended: Expectation | None) -> KeyboardInterrupt:
-        """The error of a cell that Ctrl-C has stopped, or was to."""
+        """The error of a cell that Ctrl-C has stopped, or was meant to stop."""
         by_itself = ended is not None and not self.has_begun
         if by_itself and not self._stopped(ended).failures:  # nor by what stopped others
             return self.as_it_ended()
@@ -102,9 +102,9 @@ class Stop:
     def late(
         self, ended: Expectation | None, limit: Limit, then: Diagnosis, failed: Sequence[Failure] = ()
     ) -> BaseException:
-        """The error of a cell that was stopped because time ran out.
+        """The error of a cell that was stopped because its time ran out.
 
-        `then` and `failed`: who was where, and what had failed in it, before it was stopped.
+        `then` and `failed`: where the workers were, and what had failed in the cell, before the stop.
         """
         if self.struck:
             return self.interrupted(ended)
@@ -120,11 +120,11 @@ class Stop:
         return tell(too_late(late, then, "\n".join(filter(None, (meanwhile, given_up(stopped))))), failed)
 
     def as_it_ended(self) -> KeyboardInterrupt:
-        """The error of a SIGINT that came when there was nothing to stop any more."""
+        """The error of a SIGINT that came when there was nothing left to stop."""
         return interrupt(f"{self._cell.label} was interrupted as it ended")
 
     def sentence(self, ended: Expectation | None) -> str:
-        """All there is to say of it."""
+        """The whole message."""
         if not ended:
             return f"{self._cell.label} was stopped and does not end; {self._cell.session.doctor()}"
         stopped = self._stopped(ended)
@@ -136,10 +136,10 @@ class Stop:
         return self._stopped(None).was_withdrawn
 
     def _halfway(self) -> str:
-        """What to say of what it may have left in the midst of something."""
+        """A sentence about models that the cell may have left in the middle of a step; or ""."""
         if not may_be_sharded() or self._cell.is_outlived:
             return ""
-        with suppress(SessionClosed, UnknownName):  # meanwhile
+        with suppress(SessionClosed, UnknownName):  # the session or the register may be gone by now
             return halfway(self._cell.session)
         return ""
 

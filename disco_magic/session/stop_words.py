@@ -1,4 +1,4 @@
-"""What is said of a cell that was stopped: where, what it came after, what it may have left."""
+"""Messages about a stopped cell: where it was stopped, what came before it, what it may have left."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Stopped(NamedTuple):
-    """What is known of the stop of a cell, at the moment at which it is told.
+    """What is known about the stop of a cell when the message is made.
 
     Attributes:
-        label: of the cell.
-        workers: ids of those that it was sent to.
-        failures: what it has failed with, on those that have ended it.
-        unbegun: who had not begun it when it was withdrawn.
-        replaced: whose threads did not end, and were given up.
-        before: what Ctrl-C has stopped, too.
-        spared: what goes on although it was sent before.
-        then: where everybody was when Ctrl-C struck; None if nobody pressed it.
+        label: the cell's label.
+        workers: ids of the workers that it was sent to.
+        failures: its failures, on the workers that have ended it.
+        unbegun: workers that had not begun it when it was withdrawn.
+        replaced: workers whose threads did not end and were given up.
+        before: earlier commands that Ctrl-C stopped too.
+        spared: earlier cells that go on.
+        then: where all workers were when Ctrl-C was pressed; None if it was not.
     """
 
     label: str
@@ -45,14 +45,14 @@ class Stopped(NamedTuple):
 
 
 def told(stop: Stopped, halfway: str) -> str:
-    """All there is to say of a cell that has ended; `halfway`: of models in the midst of a step, or ""."""
+    """The message about a cell that has ended; `halfway`: a sentence about unfinished models, or ""."""
     where = f"Where they were: {stop.then}" if stop.then is not None else ""
     left = refused(stop.failures), older(stop.failures), halfway
     return ". ".join(filter(None, (_who(stop), _what_was_before(stop), given_up(stop), *left, where)))
 
 
 def between_steps(stop: Stopped, done: Mapping[int, int]) -> str:
-    """Of one that was asked to end after a step; `done`: how many steps each worker has."""
+    """The message about a cell that was asked to end after a step; `done`: steps of each worker."""
     steps = who_has((each, plural(count, "step")) for each, count in done.items())
     told = [
         f"{people(workers)} {'has' if len(workers) == 1 else 'have'} done {count}"
@@ -64,7 +64,7 @@ def between_steps(stop: Stopped, done: Mapping[int, int]) -> str:
 
 
 def _who(stop: Stopped) -> str:
-    """On which workers, and who had not begun it or had done it."""
+    """On which workers it was stopped, and which had not begun it or had done it."""
     if stop.was_withdrawn:
         return f"{stop.label} was stopped before any worker had begun it"
     if not stop.unbegun:
@@ -81,7 +81,7 @@ def _who(stop: Stopped) -> str:
 
 
 def _what_was_before(stop: Stopped) -> str:
-    """What to say of what had been sent before it."""
+    """A sentence about commands that were sent before it; or ""."""
     if not stop.spared:
         return f"So was what had been sent before it: {', '.join(stop.before)}" if stop.before else ""
     before = list(dict.fromkeys([*stop.before, *stop.spared]))
@@ -93,7 +93,7 @@ def _what_was_before(stop: Stopped) -> str:
 
 
 def given_up(stop: Stopped) -> str:
-    """What to say of threads that did not end; nothing if all did."""
+    """A sentence about threads that did not end; or ""."""
     if not stop.replaced:
         return ""
     return (

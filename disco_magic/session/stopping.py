@@ -1,20 +1,20 @@
-"""How a cell is stopped.
+"""Stops a cell.
 
-In steps, because CPython cannot end a thread that sits in C code::
+In steps, because CPython cannot end a thread that is in C code::
 
     0.00 s   cancel an await, release waits of the plane, inject WorkerInterrupt once
     0.35 s   inject again (the first one may have been caught)
     0.70 s   inject again
     0.90 s   give up the threads that are still stuck; new ones go on with the same registers
-    10.9 s   give up the cell: something holds a worker up that is no command
+    10.9 s   give up the cell: something other than a command holds a worker up
 
-Ctrl-C also stops calls that were sent before the cell and hold it up. If a cell was that has a handle, all of
-it goes on, as that cell may need the calls: this one is left out in its turn, as if it had been cancelled.
+Ctrl-C also stops calls that were sent before the cell and hold it up. If a cell with a handle was sent before
+it, all of that goes on, because that cell may need the calls: only this one is withdrawn, as if cancelled.
 
-Who has got the interrupt and cleans up is left alone from then on, until another Ctrl-C; if nobody presses
-that, of a cell that was cancelled or whose time is over, for 10 s.
+A worker that was interrupted and is cleaning up is left alone until another Ctrl-C; for a cell that was
+cancelled or ran out of time, for 10 s at most if there is none.
 
-`injection.PAUSES_S` says why not more often.
+`injection.PAUSES_S` says why interrupts are not repeated more often.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _LOOKS_TO_GIVE_UP = 100
 
 
 class Stopping:
-    """Carries out the stop of one cell, for all threads that want it.
+    """Stops one cell, for all threads that want it stopped.
 
     Args:
-        verdict: what came of the cell; its answers are awaited, and its `stop` written.
+        verdict: the cell's verdict; this waits for its answers, and writes its `stop`.
     """
 
     def __init__(self, verdict: Verdict) -> None:
@@ -51,10 +51,10 @@ class Stopping:
         self._verdict = verdict
         self._stop = verdict.stop
         self._sigints = 0
-        self._is_patient = True  # with those who clean up
+        self._is_patient = True  # lets workers clean up
 
     def ask(self) -> bool:
-        """Ask its workers to end after the same step, if it is in loops of steps; whether they will."""
+        """Ask the workers, if all are in loops of steps, to end after the same step; whether they will."""
         if self._stop.last_step is not None or self._cell.session.life is not self._cell.life:
             return False
         self._stop.last_step = ask(self._cell.session.id, self._cell.workers, self._cell.seq)
@@ -64,9 +64,9 @@ class Stopping:
         return True
 
     def spares(self, diagnosis: Diagnosis) -> list[str]:
-        """The cells before it that go on when Ctrl-C stops this one: who has their handles can stop them.
+        """Earlier cells with handles, which go on when Ctrl-C stops this one; their handles can stop them.
 
-        Not those that are being stopped already. Where there are any, calls before them go on, too.
+        Without cells that are being stopped already. If there are any, calls before them go on too.
         """
         mine, ledger = self._cell, self._cell.session.ledger
         at_an_end = {each.seq for each in diagnosis.positions if each.state in ("stopping", "cleaning")}
@@ -78,7 +78,7 @@ class Stopping:
         return list(dict.fromkeys(label for seq, label in before.items() if seq not in at_an_end))
 
     def press(self) -> None:
-        """What Ctrl-C does."""
+        """Do what Ctrl-C does."""
         cell, stop = self._cell, self._stop
         if stop.before is None:
             stop.before = []
@@ -93,19 +93,19 @@ class Stopping:
             cell.session.interrupt_through(cell.seq, self._to_strike(cell.workers), cell.life)
 
     def withdraw(self) -> None:
-        """What `PendingCell.cancel` does, and what the end of its time does."""
+        """Stop the cell alone, as `PendingCell.cancel` and the end of its time do."""
         cell, struck = self._cell, self._to_strike(self._begun())
         self._stop.unbegun.update(cell.session.withdraw(cell.seq, struck, cell.label, cell.life))
 
     def _begun(self) -> list[int]:
-        """Those who have begun it, for all that is known."""
+        """The workers that have begun the cell, as far as is known."""
         return [worker for worker in self._cell.workers if worker not in self._stop.unbegun]
 
     def until_ended(self, strike: Callable[[], None]) -> None:
-        """Strike, replace what is stuck, wait until every worker has ended the cell or is given up.
+        """Interrupt, replace stuck threads, and wait until every worker has ended the cell or is given up.
 
-        Who cleans up, in an ``except`` or ``finally`` of its own, is struck again only by another Ctrl-C, or
-        if that takes long and nobody has pressed it.
+        A worker that cleans up, in an ``except`` or ``finally``, is interrupted again only by another Ctrl-C,
+        or after a while if there was none.
         """
         self._sigints = 1
         self._stop.has_begun = True
@@ -119,24 +119,24 @@ class Stopping:
                 looks += 1
                 self._is_patient = self._stop.struck or looks < _LOOKS_TO_GIVE_UP
         self._sigints = 0
-        # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
+        # Counted in looks, not seconds: while C code holds the GIL, no worker could have answered.
         for _ in range(_LOOKS_TO_GIVE_UP):
             self._listen(time.monotonic() + LOOK_UP_S)
             if self._is_settled:
                 break
         if not self._verdict.ended and (note := self._cell.unheard.get(self._cell.seq)):
-            self._cell.orphan(note)  # what fails in the end is the session's
+            self._cell.orphan(note)  # a later failure is raised by the session
         elif self._verdict.outcome is None:
             self._verdict.settle()
 
     @property
     def _spares(self) -> bool:
-        """Whether those who clean up are not struck."""
+        """Whether workers that clean up are left alone."""
         return self._is_patient and self._sigints < _SIGINTS_TO_INSIST
 
     @property
     def _is_settled(self) -> bool:
-        """Whether nobody waits any more for those who have not ended."""
+        """Whether the wait is over: the cell has ended, or Ctrl-C has given it up."""
         return self._verdict.is_over or self._sigints >= _SIGINTS_TO_GIVE_UP
 
     def _strike_and_replace(self, strike: Callable[[], None]) -> None:
@@ -150,13 +150,13 @@ class Stopping:
             self._stop.replaced.update(self._cell.session.replace_stuck(stuck, self._cell.life))
 
     def _cleaning(self) -> set[int]:
-        """Its workers that clean up."""
+        """The workers that are cleaning up."""
         cell = self._cell
         places = cell.session.diagnosis().positions if cell.session.life is cell.life else ()
         return {each.worker for each in places if each.state == "cleaning" and each.worker in cell.workers}
 
     def _to_strike(self, workers: Sequence[int]) -> list[int]:
-        """Those of `workers` that may be struck now."""
+        """Those of `workers` that may be interrupted now."""
         cleaning = self._cleaning() if self._spares else set[int]()
         return [worker for worker in workers if worker not in cleaning]
 
@@ -168,7 +168,7 @@ class Stopping:
                 return
             if item is INTERRUPT:
                 self._sigints += 1
-                if not self._stop.struck:  # from now on also calls that were sent before
+                if not self._stop.struck:  # from now on, calls that were sent before are stopped too
                     self._stop.struck = True
                     self.press()
             else:

@@ -1,4 +1,4 @@
-"""Threads on CPU cores: which one a thread may run on. Linux alone lets a program say so per thread."""
+"""Bind threads to CPU cores. Only Linux lets a program do this per thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def cores() -> int:
-    """How many CPU cores the calling thread may use; the process's, unless it was bound."""
+    """How many CPU cores the calling thread may use: the process's, unless the thread was bound."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -25,7 +25,7 @@ def cores() -> int:
 def bind_thread(core: int) -> None:
     """Let the calling thread, and threads that it starts from now on, run on one core only. Costs 1 us.
 
-    Threads that exist already stay where they are, those of a BLAS library for instance.
+    Existing threads, such as those of a BLAS library, are not affected.
 
     Raises:
         UsageMistake: there is no such core, this process may not use it, or the system is not Linux.
@@ -38,7 +38,7 @@ def bind_thread(core: int) -> None:
     try:
         os.sched_setaffinity(0, {core})
     except (OSError, OverflowError, ValueError) as reason:
-        own = sorted(os.sched_getaffinity(os.getpid()))  # the main thread's, which nobody here has bound
+        own = sorted(os.sched_getaffinity(os.getpid()))  # the main thread's, which nothing here binds
         raise UsageMistake(
             f"a thread cannot be bound to CPU core {core}: there is no such core, or this process may not "
             f"use it ({reason}); name some of {ranges(own)}, which the main thread may use"
@@ -46,10 +46,10 @@ def bind_thread(core: int) -> None:
 
 
 def check_cores(wanted: Iterable[int]) -> None:
-    """Raise what `bind_thread` would raise for one of `wanted`; the calling thread stays as it is.
+    """Raise what `bind_thread` would raise for one of `wanted`; the calling thread is not bound.
 
-    Which cores a process may use is written nowhere (a thread's own mask is what it was given last, not what
-    it may have), so it is tried out, in a thread that ends. Costs 100 us.
+    The cores that a process may use are recorded nowhere (a thread's mask is what it was given last, not what
+    it may have), so binding is tried out in a thread that ends at once. Costs 100 us.
     """
     mistakes: list[UsageMistake] = []
 
@@ -61,7 +61,7 @@ def check_cores(wanted: Iterable[int]) -> None:
                 mistakes.append(mistake)
 
     trial = threading.Thread(target=attempt, name="disco-cores", daemon=True)
-    Context().run(trial.start)  # not as a thread of the worker's
+    Context().run(trial.start)  # not in the worker's context
     trial.join()
     if mistakes:
         raise mistakes[0]

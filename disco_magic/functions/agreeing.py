@@ -1,9 +1,9 @@
-"""Workers that compare what they hold in the middle of a cell: ``worker.check(model)``.
+"""Workers compare what they hold in the middle of a cell: ``worker.check(model)``.
 
 ::
 
-    check -> Found, what this worker holds -> its digest to all members; where all are one, that is all
-          -> else it is sent to all, with its marks -> compare, on each of them -> Divergence, the same on all
+    check -> Found, what this worker holds -> its digest goes to all members; if all are equal, that is all
+          -> else all of it, with its marks -> each member compares -> Divergence, the same on all members
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that l
 
 
 class _Brought(NamedTuple):
-    """What one member has brought.
+    """What one member contributes to a check.
 
     Attributes:
-        names: how the values are called; None: it compares what is marked.
-        tolerance: how far they may be apart.
-        found: what it holds; the values under their numbers, ``"0"``, ``"0['w']"``.
+        names: how the values are written in the call; None: what is marked is compared.
+        tolerance: how far the values may be apart.
+        found: what the member holds; the values are numbered, ``"0"``, ``"0['w']"``.
     """
 
     names: tuple[str, ...] | None
@@ -70,13 +70,13 @@ class _Brought(NamedTuple):
 
     @property
     def what(self) -> str:
-        """In words."""
+        """What is compared, in words."""
         said = "what is marked" if self.names is None else plural(len(self.names), "value")
         return f"{said} within {self.tolerance}" if self.tolerance else said
 
     @property
     def digest(self) -> bytes:
-        """Of all but what the values are called and how they are marked, whatever the order in dicts."""
+        """Digest of all but the values' names and marks, independent of the order in dicts."""
         facts = (
             self.what,
             {label: sorted(rows, key=itemgetter(0)) for label, rows in self.found.registers.items()},
@@ -85,38 +85,37 @@ class _Brought(NamedTuple):
 
 
 class Agreeing(Trees):
-    """What a worker can do to see that others hold the same; mixed into `WorkerContext`."""
+    """Lets a worker check that others hold the same values; mixed into `WorkerContext`."""
 
     marks: Marks
     passed: dict[tuple[CodeType, int], int]
 
     def check(self, *values: Any, over: Over | None = None, rtol: float = 0.0, atol: float = 0.0) -> None:
-        """Compare values between workers, here and now; go on if they are equal, bit for bit or nearly.
+        """Compare values between workers at this point; return if they are equal, bit for bit or nearly.
 
-        All members call it, in the middle of a cell, a loop or a function: ``worker.check(model)`` behind
-        the optimizer's step finds the step after which replicas differ. What is compared, and how, is that
-        of `session.check` with ``values=True``.
+        All members call it, anywhere in a cell: ``worker.check(model)`` after the optimizer's step finds the
+        step after which replicas differ. It compares like `session.check` with ``values=True``.
 
         Args:
             *values: arrays, tensors, numbers, containers of them, modules and optimizers of PyTorch. What
-                registers hold, and what is in that, has to agree as `replicated` has marked it. None at all:
-                all registers and parts that are marked.
-            over: axes of the mesh along which to compare, or ids of the workers that do, whatever is marked.
+                registers and their parts hold has to agree as `replicated` has marked it. Without values, all
+                registers and parts that are marked are compared.
+            over: axes of the mesh along which to compare, or ids of the workers that do, regardless of marks.
                 None: all workers of the session.
-            rtol: how far a number of floating point, in arrays or by itself, may be from `first`, that of the
-                first of the workers that are to agree: ``atol + rtol * abs(first)``. NaN is near NaN only.
-            atol: see there. All members give the same of both.
+            rtol: how far a floating-point number, in arrays or by itself, may be from `first`, that of the
+                first worker that has to agree: ``atol + rtol * abs(first)``. NaN is near NaN only.
+            atol: see `rtol`. All members pass the same of both.
 
         Raises:
-            Divergence: something differs; on all members, with the same `report` of it.
-            UsageMistake: a value of a kind that cannot be compared, or with more than 10,000 parts; no value,
-                and no register is marked; the name of a register in its place; `over` names no axes, or no
-                workers with this one among them.
-            PlaneMismatch: some members make another call, or bring another number of values.
+            Divergence: something differs; raised on all members, with the same `report`.
+            UsageMistake: a value cannot be compared, or has more than 10,000 parts; no value is given and no
+                register is marked; a register's name is passed in place of its value; `over` names no axes,
+                or no workers that include this one.
+            PlaneMismatch: some members make another call, or pass another number of values or tolerance.
 
-        Cost: one pass over the data at about 1 GB/s per core, 20 us for each part, in which workers take
-        turns, and a collective of 16 bytes; where something differs or is marked over axes, several of these.
-        With `rtol` or `atol` arrays that differ are gathered on the first worker, one after the other.
+        Cost: one pass over the data at about 1 GB/s per core, 20 us for each part, for which workers take
+        turns, and a collective of 16 bytes; several of these where something differs or is marked over axes.
+        With `rtol` or `atol`, arrays that differ are gathered on the first worker, one after the other.
 
         Example:
             >>> cell = "for step in range(9): step += 1 + (worker_id == 3 and step > 2); worker.check(step)"
@@ -127,10 +126,10 @@ class Agreeing(Trees):
             ('value', '[0-2]', 'int 4')
         """
         over, tolerance = several_times(over), tolerance_of(rtol, atol)
-        frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller's frame has the line and the values' names
         self._refuse_texts(frame, values)
         members, _ = self._over(_VERB, over, in_group=over is not None)
-        self.place.settle()  # an interrupt ends this wait; one for a copy from the GPU it would not
+        self.place.settle()  # an interrupt ends this wait, but not one for a copy from the GPU
         if values:
             mine = _Brought(("",) * len(values), values_found(values, self.place.device))
         else:
@@ -164,7 +163,7 @@ class Agreeing(Trees):
         self.passed[line] = passed + 1
 
     def _refuse_texts(self, frame: FrameType, values: tuple[Any, ...]) -> None:
-        """Refuse axes, and texts that stand in the call and name registers, of which they say nothing."""
+        """Refuse names of axes, and names of registers written as texts, in place of values."""
         for axis in (each for each in values if isinstance(each, str) and each in self.mesh):
             raise UsageMistake(f"{_VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
         held = dict(self.marks.namespace)
@@ -176,16 +175,16 @@ class Agreeing(Trees):
                 raise UsageMistake(f"{_VERB} takes values: {text!r} is a text; write worker.check({text})")
 
     def _marked(self, names: Iterable[str] | None = None) -> _Brought:
-        """What is in these registers and parts; None: in those that this worker has marked."""
+        """What this worker holds of the given registers and parts; None: of those that it has marked."""
         marked = self.marks.now()
         labels = tuple(sorted(marked if names is None else names))
         return _Brought(None, found_in(self.marks, marked, labels, own=self.place.device, values=True))
 
     def _exchanged(self, mine: _Brought, members: Members, over: Over | None) -> dict[int, _Brought]:
-        """What each member has brought, which is not the same.
+        """Return what each member has brought, after digests have differed.
 
         Raises:
-            PlaneMismatch: they have brought other numbers of values; on all of them.
+            PlaneMismatch: numbers of values or tolerances differ; on all of them.
         """
         brought = self.allgather_objects(mine, in_group=over is not None, over=over)
         counts = who_has(zip(members, (each.what for each in brought), strict=True))
@@ -193,7 +192,7 @@ class Agreeing(Trees):
             said = ", ".join(f"{people(workers)} brought {what}" for what, workers in counts.items())
             raise PlaneMismatch(f"{_VERB}: the members compare different things: {said}")
         if mine.names is None and len({frozenset(each.found.marked) for each in brought}) > 1:
-            # What some have marked the others may have as well.
+            # What some have marked may exist on the others, too.
             names = frozenset().union(*(each.found.marked for each in brought))
             mine = self._marked(names)._replace(tolerance=mine.tolerance)
             brought = self.allgather_objects(mine, in_group=over is not None, over=over)
@@ -202,16 +201,16 @@ class Agreeing(Trees):
     def _compared(
         self, title: str, everybody_s: dict[int, _Brought], values: tuple[Any, ...], over: Over | None
     ) -> tuple[CheckReport, bool]:
-        """The report, the same on all members: each has all it needs for it but elements of arrays.
+        """Return the report, and whether all members agree if it names no difference.
 
-        And whether it says that all members agree on all of it, if it does not say in what they differ.
+        The report is the same on all members: each has all it needs for it, except elements of arrays.
         """
         members = tuple(everybody_s)
         names = everybody_s[members[0]].names
         found = {worker: each.found for worker, each in everybody_s.items()}
         asked = None if over is None else self._circles(members, over)
         apart: dict[str, Circles] = {}
-        if names is None or asked is None:  # who names both knows what is to be compared
+        if names is None or asked is None:  # values and `over` say it all
             apart = Circles.of_marks(marked_everywhere(found), self.mesh, members, asked)
         labels = dict.fromkeys(label for each in found.values() for label in each.registers)
         rows = compare(
@@ -233,16 +232,16 @@ class Agreeing(Trees):
         return CheckReport(title, members, rows, str(tolerance)), names is not None and not apart
 
     def _circles(self, members: Members, over: Over) -> Circles:
-        """The members, and where they are if axes say so."""
+        """The members as one circle, or as circles along the axes of `over`."""
         axes = [over] if isinstance(over, str) else [each for each in over if isinstance(each, str)]
         return Circles.along(self.mesh, axes_of(axes), members) if axes else Circles((members,))
 
 
 def _named(rows: Iterable[CheckRow], names: tuple[str, ...]) -> Iterator[CheckRow]:
-    """With names in place of numbers."""
+    """Yield the rows with names in place of numbers."""
     for row in rows:
         number = register_of(row.name)
         name = names[int(number)]
-        # What is not looked at is told of a value as a whole: of `0`, if this is the row of a part of it.
+        # `unseen` names a whole value, `0`, even in the row of one of its parts.
         unseen = f"{name}{row.unseen[len(number) :]}" if row.unseen else ""
         yield replace(row, name=f"{name}{row.name[len(number) :]}", unseen=unseen)

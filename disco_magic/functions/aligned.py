@@ -1,7 +1,7 @@
 """Arrays that begin at a multiple of 64 bytes, for code that reads them in vectors: what TVM compiles.
 
-NumPy's own begin at a multiple of 16 bytes. Large ones get pages of their own from the C library, which keeps
-the first 16 bytes of them for itself.
+NumPy's own begin at a multiple of 16 bytes. The C library gives large ones pages of their own, and keeps the
+first 16 bytes of these for itself.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from disco_magic.errors import UsageMistake
 
 Array = np.ndarray[Any, Any]
 
-# From here on the 5 us more do not count, and a copy that a compiled program would have to make does. Small
-# collectives tell by `flags.owndata` whose memory is apart, and these are views.
+# From here on the extra 5 us cost less than the copy that a compiled program would have to make. Not below:
+# small collectives see by `flags.owndata` whose memory is separate, and these are views.
 LARGE_NBYTES: Final = 512 * 1024
 
-# A cache line and the longest vector register; what TVM's own allocator gives (kAllocAlignment).
+# A cache line, the longest vector register, and the alignment of TVM's own allocator (kAllocAlignment).
 ALIGNMENT: Final = 64
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
-    """As `numpy.empty`, beginning at a multiple of 64 bytes; takes 5 us more."""
+    """Like `numpy.empty`, but the array begins at a multiple of 64 bytes; takes 5 us more."""
     kind = np.dtype(dtype)
     if kind.hasobject:
-        return np.empty(shape, kind)  # over raw memory, whatever lay there would be taken for objects
+        return np.empty(shape, kind)  # in raw memory, whatever lay there would be taken for objects
     raw = np.empty(math.prod(shape) * kind.itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, kind, raw, -raw.ctypes.data % ALIGNMENT)
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """As `numpy.empty`; from `LARGE_NBYTES` on as `aligned_empty`: for what workers get to keep."""
+    """Like `numpy.empty`; from `LARGE_NBYTES` on like `aligned_empty`. For arrays that workers keep."""
     large = math.prod(shape) * dtype.itemsize >= LARGE_NBYTES
     return aligned_empty(shape, dtype) if large else np.empty(shape, dtype)
 
 
 def new_copy(array: Array) -> Array:
-    """As ``array.copy(order="K")``; a large C-contiguous one as `new_array`."""
+    """Like ``array.copy(order="K")``; the copy of a large C-contiguous array is a `new_array`."""
     if array.nbytes < LARGE_NBYTES or not array.flags.c_contiguous:
         return array.copy(order="K")
     fresh = new_array(array.shape, array.dtype)
@@ -48,7 +48,7 @@ def new_copy(array: Array) -> Array:
 
 
 def aligned(array: Array) -> Array:
-    """`array` itself if it is aligned, C-contiguous, writable and of native byte order, or else such a copy.
+    """Return `array` if it is aligned, C-contiguous, writable and of native byte order, else such a copy.
 
     Raises:
         UsageMistake: it holds Python objects.

@@ -1,7 +1,7 @@
-"""How far apart workers are in what differs, found out among themselves; all of them are in one call.
+"""Measure how far apart workers are in what differs, by exchanges among themselves.
 
-What differs is known before: whatever cannot be explained is left unexplained, and takes nothing with it. Who
-takes part in which exchange follows from rows that all have alike.
+That something differs is known before: what cannot be explained is left out, and raises nothing. Who takes
+part in which exchange follows from rows that are the same on all members.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 def told_apart_by(
     me: Objects, rows: tuple[CheckRow, ...], held: Mapping[str, Any], over: Over | None
 ) -> tuple[CheckRow, ...]:
-    """The rows, and how far apart the first few are whose values alone differ.
+    """Return the rows; the first few that differ only in value also say how far apart they are.
 
     Args:
         me: the calling worker; all members of its call call this.
         rows: the same on all of them.
-        held: what the calling worker holds, by the names of rows, or of what these are parts of.
-        over: the members, as in a collective of theirs; None: all workers.
+        held: what the calling worker holds, by the names of rows, or of what the rows are parts of.
+        over: the members, as for a collective; None: all workers.
     """
     said: dict[str, str] = {}
     for row in to_explain(rows):
@@ -55,7 +55,7 @@ def told_apart_by(
 
 def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers) -> str:
     """How far the arrays of a circle are apart, on its first worker; "" on the others, or if unknown."""
-    if math.prod(shape) < 2:  # its value stands there
+    if math.prod(shape) < 2:  # the row shows its only value
         return ""
     elements = attempt(elements_compared, array)
     if elements is not None and not is_of(elements, shape):
@@ -65,9 +65,9 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
 
 
 def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array]:
-    """The elements that the members of a circle bring, on its first worker; none on the others.
+    """The elements that the members of a circle bring, on its first worker; empty on the others.
 
-    None at all if somebody has none, or if they are not of one size.
+    Empty on all if a member has none, or if their sizes differ.
     """
     raw = np.empty(0, np.uint8)
     if elements is not None:
@@ -82,7 +82,7 @@ def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array
 
 
 def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
-    """Where containers of numbers differ first: of the first worker's that does; as `_of_arrays`."""
+    """Where the containers of numbers of `row.first_pair` first differ, on these two workers; else ""."""
     first, other = row.first_pair
     if me.id not in (first, other):
         return ""
@@ -93,14 +93,14 @@ def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
 
 
 def attempt(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function gives; None if it cannot."""
+    """Return what the function returns; None if it raises."""
     try:
         return function(*given)
-    except Exception:  # noqa: BLE001 - that something differs is known already, and must not be lost for this
+    except Exception:  # noqa: BLE001 - that something differs is known already, and must not be lost
         return None
 
 
 def part_of(held: Mapping[str, Any], name: str) -> Any:
-    """What is called so, or the part of it, `NOTHING` if there is none."""
+    """The value or part of that name; `NOTHING` if there is none."""
     around = nearest(name, held)
     return NOTHING if around is None else part_at(held[around], name[len(around) :])

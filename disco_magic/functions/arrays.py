@@ -1,4 +1,4 @@
-"""What callers give as an array, read as one: the only place of a collective where code of theirs may run."""
+"""Read what callers pass as an array: the only step of a collective in which their code may run."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from disco_magic.core.place import Place
 
 _ARRAYS: Final = "an array, a number or a regular list of numbers"
-# What takes more than one array; in cells and functions.
+# Alternatives for several arrays at once, in cells and functions.
 _ALL_AT_ONCE: Final = {
     "allreduce": "in cells allreduce_tree(x) reduces every array in it; or ",
     "broadcast": "in cells broadcast_object(x) takes any object; or ",
     "allgather": "in cells allgather_objects(x) takes any object; or ",
 }
 _FROM_ROOT: Final = ("broadcast", "scatter")
-# NumPy reads these by itself.
+# Types that NumPy reads by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
@@ -73,12 +73,12 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         mistake = UsageMistake(
             f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {advice(kind, x)}"
         )
-        # Where code of the user's was called its traceback says more.
+        # If the user's code was called, its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
 
 
 def refuse_traced(kind: str, x: Any) -> None:
-    """UsageMistake if `x` stands for an array in code that JAX traces."""
+    """Raise UsageMistake if `x` represents an array in code that JAX traces."""
     if home_of(type(x)) == "jax" and name_of(type(x)).endswith("Tracer"):
         raise UsageMistake(
             f"{kind} was called in code that JAX traces, where there are no arrays yet - "
@@ -87,7 +87,7 @@ def refuse_traced(kind: str, x: Any) -> None:
 
 
 def _is_of_numpy(error: Exception) -> bool:
-    """Whether nobody's code was called but ours, and C code from it."""
+    """Whether `_as_array` or C code that it called has raised the error, not the user's code."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -95,7 +95,7 @@ def _is_of_numpy(error: Exception) -> bool:
 
 
 def advice(kind: str, x: Any) -> str:
-    """What to pass to a collective instead of `x`, which is no array of numbers."""
+    """Say what to pass to a collective instead of `x`, which is no array of numbers."""
     whole = _ALL_AT_ONCE.get(kind, "")
     if isinstance(x, Mapping):
         if kind == "send":
@@ -115,13 +115,13 @@ def advice(kind: str, x: Any) -> str:
 def taken(
     verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...], place: Place
 ) -> tuple[tuple[Any, ...], bool, str]:
-    """The arguments of a collective, the first of which `worker` gives as an array, with it read.
+    """Read the first of a collective's arguments, which `worker` passes as an array.
 
     Returns:
-        The arguments; whether the array's memory is another library's on the GPU; that library's name.
+        The arguments; whether the array's memory is another library's on the GPU; the name of its library.
 
     Raises:
-        UsageMistake: as `check_brought` and `read_early`.
+        UsageMistake: see `check_brought` and `read_early`.
     """
     given, *others = arguments
     x = read_early(verb, given, place)
@@ -133,10 +133,10 @@ def taken(
 
 
 def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...]) -> None:
-    """Refuse None from `worker`, unless another member is the root whose array goes to all.
+    """Refuse None from `worker`, unless another member is the root, which alone passes the array.
 
     Raises:
-        UsageMistake: it has to bring an array.
+        UsageMistake: the worker has to pass an array.
     """
     if verb in _FROM_ROOT:
         root = arguments[1]
@@ -147,11 +147,12 @@ def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: t
 
 
 def read_early(kind: str, x: Any, place: Place) -> Any:
-    """`x`, read if that may run code of its class; arrays, numbers and None as they are.
+    """Read `x` if that may run code of its class; return arrays, numbers and None as they are.
 
-    Arrays on the device of the worker's `place` are taken as that place reads them.
+    Arrays on the device of the worker's `place` are read by that place.
 
-    Before a plane call, in which nothing is injected: an endless `__array__` could not be interrupted there.
+    Called before a plane call, because nothing is injected there: an endless `__array__` could not be
+    interrupted.
     """
     if issubclass(type(x), _PLAIN):
         return x
@@ -159,14 +160,14 @@ def read_early(kind: str, x: Any, place: Place) -> Any:
     if near is not None:
         return near
     array = read_array(kind, x)
-    return x if array.dtype.hasobject else array  # what is no array is refused by its own name
+    return x if array.dtype.hasobject else array  # refused later, by its own name
 
 
 def shared(verb: str, value: Any, place: Place) -> Any:
-    """What is to be read, see `over_memory`; of JAX's the elements.
+    """`value` as an array to read from: its memory, see `over_memory`; of a JAX array, the elements.
 
     Raises:
-        UsageMistake: it is a tensor that requires grad, or one of which there is no such array.
+        UsageMistake: it is a tensor that requires grad, or there is no such array.
     """
     if is_jax_array(type(value)):
         return read_array(verb, value)
@@ -174,10 +175,10 @@ def shared(verb: str, value: Any, place: Place) -> Any:
 
 
 def host_array(verb: str, host: Any) -> NDArray[Any]:
-    """What a controller gives as an array, as one of NumPy; it may still be the caller's own.
+    """The array that a controller passes, as one of NumPy; it may still be the caller's own.
 
     Raises:
-        UsageMistake: it is none, or holds Python objects.
+        UsageMistake: it is no array, or holds Python objects.
     """
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
@@ -188,7 +189,7 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
         )
     try:
         array = copy_of(host).get() if is_gpu_array(type(host)) else _as_array(host)
-    except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or as `lent` has it
+    except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or an error of `lent`
         raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
     if array.dtype.hasobject:
         raise UsageMistake(
@@ -199,14 +200,14 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
 
 
 def host_target(verb: str, host: Any) -> NDArray[Any]:
-    """What a controller gives as the array to fill: NumPy's, or the memory of another library's tensor.
+    """The array to fill that a controller passes: NumPy's, or the memory of another library's tensor.
 
     Raises:
-        UsageMistake: it is none that could be written.
+        UsageMistake: it cannot be written.
     """
     array = host
     if has_dlpack(host):
-        with suppress(Exception):  # as below: it is none that could be written
+        with suppress(Exception):  # refused below
             array = lent(host)
     if isinstance(array, np.ndarray) and array.flags.writeable:
         return array

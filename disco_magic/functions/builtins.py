@@ -1,15 +1,15 @@
-"""Disco's own worker functions, registered as ``runtime.disco.*``: destination passing, on registers.
+"""Disco's own worker functions, registered as ``runtime.disco.*``: they write into destination registers.
 
-They compare element counts, not shapes, where Disco does (scatter, gather, allgather into a destination):
-(3, 4, 3) scatters into two registers of (3, 3, 2). The verbs of `WorkerContext` beneath are stricter.
+Where Disco compares element counts instead of shapes (scatter, gather, allgather into a destination), so do
+they: (3, 4, 3) scatters into two registers of (3, 3, 2). The verbs of `WorkerContext` beneath are stricter.
 
-Collectives are called by all `n` workers of the group (``in_group``) or the session, with arrays of any dtype
-without Python objects, the same on all. They return `dst`, or a fresh array if it is None. Errors and costs
-are those of the verb beneath; UsageMistake also if a register holds no array; PlaneMismatch also if `dst` has
-another element count (nothing is written) or dtype (found out after the move: it stays as it is, the other
+A collective is called by all `n` workers of the group (``in_group``) or of the session, with arrays of one
+dtype, any without Python objects. It returns `dst`, or a fresh array if `dst` is None. Errors and costs are
+those of the verb beneath; also UsageMistake if a register holds no array, and PlaneMismatch if `dst` has
+another element count (nothing is written) or dtype (found after the move: `dst` stays as it is, the other
 workers go on). `in_group` may name axes of the mesh instead. `into` says whether the controller gave a
-destination, which every worker has to know, also one whose own `dst` is None; None: as this worker's `dst`
-says.
+destination, which every worker has to know, even one whose own `dst` is None; if it is None, this worker's
+`dst` decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Array = np.ndarray[Any, Any]
 
 
 class CopyingCall:
-    """A call whose operands at `positions` came from the controller: every worker takes copies of its own."""
+    """A call whose operands at `positions` came from the controller: each worker takes its own copies."""
 
     __slots__ = ("disco_name", "positions")
 
@@ -49,7 +49,7 @@ class CopyingCall:
         self.positions = positions
 
     def __call__(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call `function`, of a cell's the worker's own, with copies.
+        """Call `function` with copies; for a cell's function, the worker's own version of it.
 
         Positions count keyword values after positional ones.
         """
@@ -68,10 +68,10 @@ def empty(
     worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's order
     in_group: Who = True,  # noqa: FBT002 - Disco's order
 ) -> Array | None:
-    """Uninitialised array that begins at a multiple of 64 bytes, as compiled code wants it.
+    """Return an uninitialised array that begins at a multiple of 64 bytes, as compiled code wants it.
 
-    With `worker0_only` the first worker of each group gets one, without `in_group` worker 0 alone, and the
-    others None. Raises UsageMistake for a device that the worker has not got.
+    With `worker0_only` the first worker of each group gets one (without `in_group` only worker 0), and the
+    others None. Raises UsageMistake for a device that the worker does not have.
     """
     place = worker().place
     if device is not None and check_there("empty", device, (place.device,)) == HOST.device:
@@ -101,12 +101,12 @@ def alltoall(src: Array, in_group: Who, dst: Array | None = None) -> Any:
 
 @register_func("runtime.disco.barrier")
 def barrier(in_group: Who) -> None:
-    """Return when the group, or all workers, have called it."""
+    """Wait until the group, or all workers, have called it."""
     worker().barrier(**who(in_group))
 
 
 def connect() -> None:
-    """Let the data plane bring up what it needs between all workers: NCCL's communicators, in seconds."""
+    """Let the data plane set up what it needs between all workers: NCCL's communicators, in seconds."""
     me = worker()
     me.allreduce(me.xp.zeros(1), in_group=False)
 
@@ -124,10 +124,10 @@ def allgather(
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
-    """Join the workers' arrays everywhere, in rank order.
+    """Concatenate the workers' arrays in rank order, on all of them.
 
-    Without `dst` shapes `(k_i, *s)` give `(sum(k_i), *s)`. With it all have one size and fill
-    ``n * src.size`` elements of any shape in C order, which costs one more copy of the whole.
+    Without `dst`, shapes `(k_i, *s)` give `(sum(k_i), *s)`. With it, all arrays have one size and fill its
+    ``n * src.size`` elements, of any shape, in C order: one more copy of the whole.
     """
     me = worker()
     if not _is_given(dst, into):
@@ -145,7 +145,7 @@ def gather_to_worker0(
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
-    """As `allgather`, on the first worker only; the others need no `dst`, and return what they have there."""
+    """Like `allgather`, on the first worker only; the others need no `dst`, and return the one they have."""
     me = worker()
     if not _is_given(dst, into):
         return me.gather(src, **who(in_group))
@@ -166,14 +166,14 @@ def scatter_from_worker0(
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
-    """Split `src` of the first worker (of each group) evenly; that of the others is not looked at.
+    """Split `src` of the first worker (of each group) evenly; that of the others is ignored.
 
-    Without `dst` shape `(n, *s)` gives each worker `s`, which is broadcast besides. With it the elements, in
-    C order, fill `n` arrays of any shape of ``src.size / n`` elements, one more copy of each part.
+    Without `dst`, shape `(n, *s)` gives each worker `s`; the shape is broadcast, too. With it, the elements,
+    in C order, fill `n` arrays of any shape of ``src.size / n`` elements: one more copy of each part.
 
     Raises:
-        UsageMistake: `src` of the first worker, or `dst` of any, is no array.
-        PlaneMismatch: `src` has not `n` parts, or does not fill `dst`.
+        UsageMistake: `src` of the first worker, or `dst` of any worker, is no array.
+        PlaneMismatch: `src` does not have `n` parts, or does not fill `dst`.
     """
     me = worker()
     size = _size(in_group)
@@ -205,7 +205,7 @@ def _flat_parts(src: Any, dst: Array | None, size: int) -> Any:
 
 
 def _flat(verb: str, src: Any) -> Any:
-    """In C order, as an array that planes carry."""
+    """`src`, flattened in C order, as an array that planes carry."""
     array = shared(verb, src, worker().place)
     return array.reshape(-1) if hasattr(array, "reshape") else np.ravel(array)
 
@@ -215,7 +215,7 @@ def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-s
 
 
 def _target(verb: str, dst: Any) -> Array:
-    """What is to be filled, as an array over its memory."""
+    """The destination, as an array over its memory."""
     _check_array(verb, "destination's", dst)
     return read_out(verb, dst, worker().place)  # type: ignore[no-any-return]  # or one that looks like NumPy's
 
@@ -227,7 +227,7 @@ def _check_array(verb: str, whose: str, value: Any) -> None:
 
 
 def _sized_target(verb: str, dst: Any, count: int) -> Array:
-    """`_target`, if it has `count` elements."""
+    """`_target`, checked to have `count` elements."""
     target = _target(verb, dst)
     _same_count(verb, count, target)
     return target
@@ -242,8 +242,8 @@ def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
 
 
 def _into(verb: str, dst: Array, values: Array) -> None:
-    _same_count(verb, values.size, dst)  # the others' arrays may have another size than the own
-    if dst.dtype.newbyteorder("=") != values.dtype.newbyteorder("="):  # copies change the order
+    _same_count(verb, values.size, dst)  # the others' arrays may have another size than this worker's
+    if dst.dtype.newbyteorder("=") != values.dtype.newbyteorder("="):  # copying converts the byte order
         raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
     if not getattr(dst.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
@@ -259,9 +259,9 @@ def _rank(in_group: Who) -> int:
 
 
 def as_library(array: Array, library: str) -> Any:
-    """An array that nobody else has as one of PyTorch or JAX, where the worker computes; over its memory."""
+    """Convert an array that has no other owner to PyTorch or JAX, on its device, over its memory."""
     if not isinstance(array, np.ndarray):
-        worker().place.finish()  # what fails on its way could no longer be found in registers
+        worker().place.finish()  # an error on its way could no longer be found in registers
     return as_array_of(library, array)
 
 
@@ -269,7 +269,7 @@ def copy_array(dst: Array, src: Array) -> None:
     """Copy between a register, on the host or the worker's GPU, and a host array of the same shape and dtype.
 
     Raises:
-        UsageMistake: shape or dtype differ, or one of them is no array; nothing was written.
+        UsageMistake: shapes or dtypes differ, or one of them is no array; nothing was written.
     """
     place = worker().place
     dst, src = read_out("copy", dst, place), shared("copy", src, place)

@@ -1,4 +1,4 @@
-"""How a worker calls its plane: with whom, from which line, as part of which command; noted in its record."""
+"""How a worker calls its plane: with which members, from which line, in which command; kept in its record."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _WITHOUT_OUT: Final = frozenset({"send", "deliver"})
 _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 
 
-# `in_group` as commands have it: Disco's, or the axes of the mesh that take its place.
+# `in_group` as commands carry it: Disco's bool, or the axes of the mesh that take its place.
 Who = bool | tuple[str, ...]
 _NAMING: Final = (str, tuple, list)
 
 
 def who(in_group: Who) -> dict[str, Any]:
-    """Who takes part, as arguments of a verb."""
+    """Who takes part, as keyword arguments of a verb."""
     return {"over": in_group} if isinstance(in_group, _NAMING) else {"in_group": bool(in_group)}
 
 
 def both_said(what: str, over: object) -> UsageMistake:
-    """Of a call that names axes or workers, and also says that it is not for the group."""
+    """The error for a call that passes `over` and also says ``in_group=False``."""
     return UsageMistake(f"{what}: over={over!r} says who takes part; leave in_group out")
 
 
 def truth(what: str, in_group: object) -> bool:
-    """`in_group` as True or False.
+    """`in_group` as a bool.
 
     Raises:
-        UsageMistake: it names something, as `over` does.
+        UsageMistake: it names axes or workers, as `over` does.
     """
     if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
@@ -56,13 +56,13 @@ def truth(what: str, in_group: object) -> bool:
 
 
 def several_times(over: Over | None) -> Over | None:
-    """`over` as it can be given to several calls: ids may come from what can be gone through once."""
+    """`over` in a form that can be passed to several calls: ids from an iterator become a list."""
     again: Any = over
     return list(again) if isinstance(over, Iterable) and not isinstance(over, str | list | tuple) else again
 
 
 def _broken(reason: BaseException, spot: Spot) -> str:
-    """What a call ended with that could not be carried out, in words; "" if it did with anything else."""
+    """Describe a call that failed in the plane, and where; "" if it ended with any other error."""
     if not issubclass(type(reason), PlaneError):
         return ""
     first = words(reason).partition("\n")[0]
@@ -70,31 +70,31 @@ def _broken(reason: BaseException, spot: Spot) -> str:
 
 
 class Guard(Protocol):
-    """The driver's side of a plane call: where we are, and no asynchronous exception meanwhile."""
+    """The worker's part in a plane call: it says which command runs, and keeps injections out meanwhile."""
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:
-        """Begin a plane call: (sequence number of the command, workers it was sent to or None for all)."""
+        """Begin a plane call; return the command's sequence number, and its workers (None: all)."""
 
     def leave(self) -> None:
-        """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
+        """End the call; raise WorkerInterrupt if the command was interrupted meanwhile."""
 
     def at(self) -> int | None:
-        """Number of the command that is executed, None: none is; from any thread."""
+        """The number of the command that is executed; None if there is none. From any thread."""
 
 
 class Calling:
-    """One worker at its plane; the verbs are `Collectives` and `PointToPoint`.
+    """One worker and its plane; the verbs are in `Collectives` and `PointToPoint`.
 
     Attributes:
         id: the worker's number.
         place: where its arrays are and its work is queued.
         num_workers, num_groups, group_size, group, group_rank: see `WorkerContext`.
-        mesh: the session's.
+        mesh: the session's mesh.
         recorder: what it did and when.
     """
 
     _beside: ClassVar[tuple[str, ...]]
-    """The files of the verbs that are made of other verbs."""
+    """The files of the verbs that are composed of other verbs."""
 
     def __init__(self, worker: int, topology: Topology, plane: Plane, guard: Guard, place: Place) -> None:
         self.id = worker
@@ -109,13 +109,13 @@ class Calling:
         self._group_members = topology.members(self.group)
         self._everybody = tuple(range(topology.num_workers))
         self._topology = topology
-        self._parts: dict[Any, tuple[Members, str]] = {}  # what axes have named
+        self._parts: dict[Any, tuple[Members, str]] = {}  # by axes: members, in words
         self.mesh = topology.mesh
         self.recorder = Recorder()
 
     @property
     def command(self) -> int | None:
-        """Number of the command that the worker's thread is at; None: at none. From any thread."""
+        """The number of the command that the worker's thread is at; None: at none. From any thread."""
         return self._guard.at()
 
     def waits_for_me(self, other: int) -> Any:
@@ -134,11 +134,11 @@ class Calling:
 
     @property
     def coordinates(self) -> dict[str, int]:
-        """Axis -> where the worker is along it, from 0; a dictionary of the caller's own."""
+        """Axis -> where the worker is along it, from 0; a new dictionary."""
         return self.mesh.coordinates(self.id) if self.mesh else {}
 
     def _over(self, verb: str, over: Over | None, *, in_group: bool) -> tuple[Members, str]:
-        """Who takes part, and `over` in words."""
+        """The members, and `over` in words."""
         in_group = truth(verb, in_group)
         if over is None:
             return self._group_members if in_group else self._everybody, ""
@@ -151,20 +151,20 @@ class Calling:
             pass
         with about(verb):
             found = self._topology.with_worker(self.id, over)
-        # Not ids, of which some are equal that are no whole numbers: (0, 3) and (False, 3).
+        # Not for ids: some are equal that are no whole numbers, (0, 3) and (False, 3).
         if isinstance(key, str) or (isinstance(key, tuple) and isinstance(key[0], str)):
             self._parts[key] = found
         return found
 
     def rank(self, *, in_group: bool = True, over: Over | None = None) -> int:
-        """The worker's place among `members`: what `root` counts, and the order in which parts are joined."""
+        """The worker's position among `members`: what `root` counts; parts are joined in this order."""
         return self._over("rank", over, in_group=in_group)[0].index(self.id)
 
     def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:
         """Ids of the workers that take part in a call with these arguments, ascending; ranks go by it.
 
         Raises:
-            UsageMistake: `over` names no axes of the mesh, or no workers with this one among them.
+            UsageMistake: `over` names no axes of the mesh, or no workers that include this one.
 
         Example:
             >>> grid = disco.ThreadedSession(mesh={"dp": 2, "tp": 2})
@@ -176,7 +176,7 @@ class Calling:
         return self._over("members", over, in_group=in_group)[0]
 
     def _tell_of_axis(self, reason: BaseException, verb: str, arguments: tuple[Any, ...]) -> None:
-        """Raise a mistake with more to it, if an axis stands where JAX has it: ``psum(x, "tp")``."""
+        """Raise a clearer mistake if an axis is passed where JAX takes it: ``psum(x, "tp")``."""
         others = arguments if verb == "recv" else arguments[1:]
         axes = [each for each in others if isinstance(each, str) and each in self.mesh]
         if axes and issubclass(type(reason), UsageMistake):
@@ -195,12 +195,12 @@ class Calling:
     ) -> Any:
         given, lent, library = arguments[0] if arguments else 0, False, ""
         along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
-        # As `_over` begins, without a call in the usual case.
+        # The beginning of `_over`, inlined for the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:
             members, named = self._over(verb, over, in_group=in_group)
             along = along or named
-        # As `read_early` begins, likewise.
+        # The beginning of `read_early`, likewise.
         if arguments and type(given) is not np.ndarray and verb not in _WITHOUT_ARRAY:
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None
@@ -211,8 +211,8 @@ class Calling:
         facts, within = facts_of(
             verb, arguments, self._beside, repr(tag) if tag != 0 and verb in _BETWEEN_TWO else along
         )
-        recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
-        scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
+        recorder, error, refused = self.recorder, "", False  # a thread that is given up keeps this one
+        scope, present = self._guard.enter()  # outside of `try`: a call that did not begin must not be left
         try:
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
@@ -233,22 +233,22 @@ class Calling:
             try:
                 self._guard.leave()
             finally:
-                if lent:  # its library may change or free it from now on, on a stream of its own
+                if lent:  # from now on its library may change or free it, on a stream of its own
                     self.place.settle()
         if result is None or result is arguments[-1]:
             return None if result is None else filled(out)
         if not library or verb == "send":
             return result
         if not lent and not isinstance(result, np.ndarray):
-            self.place.settle()  # what fails on its way could no longer be found in registers
+            self.place.settle()  # an error on its way could no longer be found in registers
         return as_array_of(library, result, given)
 
 
 def command_of(me: Calling) -> int:
-    """The number of the command that a worker executes; its own thread asks.
+    """The number of the command that the worker executes; for its own thread.
 
     Raises:
-        UsageMistake: another one does.
+        UsageMistake: another thread calls it.
     """
     number, _ = me._guard.enter()  # noqa: SLF001 - as a collective would
     me._guard.leave()  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Who is loading what: threads that want the same take turns, and never wait for themselves in a circle."""
+"""Who is loading what: threads that load the same thing take turns, and never wait in a circle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake
 from disco_magic.locks import new_lock
 
-# An exception injected into a worker that waits for another one's import strikes between two waits.
+# An exception injected into a worker that waits for another's import strikes between two waits.
 _PATIENCE_S: Final = 0.05
 
 
@@ -20,18 +20,18 @@ class Claim:
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        # Not that of a thread of the user's, which may carry a worker's context and is no worker's thread.
+        # None for a thread of the user's, which may carry a worker's context but is not the worker's thread.
         worker = calling_worker()
         self.worker = worker if worker is not None and worker.thread == self.thread else None
         self.over = threading.Event()
 
     @property
     def is_forfeit(self) -> bool:
-        """Whether its thread was given up: stuck in code that may never end, while its worker goes on."""
+        """Whether its thread was given up: it is stuck in code that may never end, and its worker goes on."""
         return self.worker is not None and self.worker.thread not in (0, self.thread)
 
     def waits_for(self, thread: int) -> bool:
-        """Whether it cannot end before `thread` has ended what it loads: a circle, if that is the caller."""
+        """Whether this is `thread`, or waits for it, directly or not: a circle if that is the caller."""
         seen: set[int] = set()
         at: int | None = self.thread
         while at is not None and at not in seen:
@@ -43,19 +43,20 @@ class Claim:
         return False
 
     def take(self, key: str) -> None:
-        """Wait until nobody else loads `key`. Call it within a ``try`` that ends in `give_back`.
+        """Wait until no other thread loads `key`. Call it within a ``try`` that ends in `give_back`.
 
         Raises:
-            UsageMistake: whoever does waits for the caller: what is loaded loads itself.
+            UsageMistake: the loading thread waits for the caller: `key` loads itself.
         """
-        # Atomic: dict.setdefault, with a key whose hash and comparison are C, is one step of the interpreter.
+        # Atomic: `dict.setdefault`, with a key that is hashed and compared in C, is one step of the
+        # interpreter.
         while (owner := claims.setdefault(key, self)) is not self:
-            # Entered before looking: of two that close a circle at once, one at least sees it.
+            # Entered before looking: if two close a circle at once, at least one of them sees it.
             _awaited[self.thread] = owner
             if owner.waits_for(self.thread):
                 raise UsageMistake(f"'{key}' loads itself while it is being loaded")
             if owner.is_forfeit:
-                with _taking_over:  # of several that see it, the first one takes it away
+                with _taking_over:  # the first of several that see it takes it away
                     if claims.get(key) is owner:
                         del claims[key]
             else:
@@ -63,7 +64,7 @@ class Claim:
         _awaited.pop(self.thread, None)
 
     def give_back(self, key: str) -> None:
-        """Let others load `key`, whether it was taken or not."""
+        """Let others load `key`, whether or not it was taken."""
         _awaited.pop(self.thread, None)
         if claims.get(key) is self:
             del claims[key]
@@ -71,5 +72,5 @@ class Claim:
 
 
 claims: dict[str, Claim] = {}
-_awaited: dict[int, Claim] = {}  # thread -> whose end it waits for
+_awaited: dict[int, Claim] = {}  # thread -> the claim that it waits for
 _taking_over = new_lock()

@@ -1,4 +1,4 @@
-"""The collectives that a worker can join."""
+"""The collectives that a worker can take part in."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Collectives(Calling):
-    """What a worker can do together with others; mixed into `WorkerContext`.
+    """The collectives of a worker; mixed into `WorkerContext`.
 
-    The collectives must be called by all members of the communicator, in the same order: by the worker's
-    group with ``in_group=True`` (with one group: all workers), by all workers of the session with
-    ``in_group=False``; by each in its own thread. `n` is the number of members, `root` a rank among them.
-    ``over="tp"`` and ``over=("dp", "tp")`` name axes of the session's mesh: members are the workers that have
-    all other coordinates in common. ``over=[0, 2]`` names members by their ids. Ranks go by ids in any case.
+    All members of the communicator must call a collective, in the same order, each in its own thread: the
+    worker's group with ``in_group=True`` (with one group: all workers), all workers of the session with
+    ``in_group=False``. `n` is the number of members, `root` a rank among them. ``over="tp"`` and
+    ``over=("dp", "tp")`` name axes of the session's mesh: the members are the workers that share all other
+    coordinates. ``over=[0, 2]`` names members by their ids. Ranks always follow the ids.
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
     The result is fresh, of native byte order, and of PyTorch or JAX for an array of theirs, on its device; or
-    `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor there or the input
-    itself, and costs one more copy if not contiguous, byteswapped or in part an input. What is not reduced
-    is moved exactly; of a reduction all get the same bits.
+    it is `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor there or the input
+    itself, and costs one more copy if it is not contiguous, byteswapped, or in part an input. What is not
+    reduced is moved exactly; of a reduction all members get the same bits.
 
     Each raises
       * UsageMistake if the caller's own arguments are wrong, or the command was sent to some members only;
-        the others are not disturbed, the caller may call again.
+        the others are not disturbed, and the caller may call again.
       * PlaneMismatch if the calls do not fit together (verb, shape, dtype, op, root, axis, out, lengths that
-        `n` does not divide), or members wait for each other in a circle. All members; nothing was written.
+        `n` does not divide), or members wait for each other in a circle. On all members; nothing was written.
       * PlaneAborted if a member failed or finished without joining; WorkerInterrupt if interrupted.
 
-    Small arrays cost the waking of the members, 20-40 us each (2 cores); big ones what the verb says.
+    Small arrays cost the waking of the members, 20-40 us each (2 cores); for big ones see the verbs.
     """
 
     def allreduce(
@@ -45,7 +45,7 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Element-wise reduction over the members; every member gets the result.
+        """Reduce element by element over the members; every member gets the result.
 
         Args:
             x: array or number, shape `s`, any numeric or bool dtype; the same shape and dtype everywhere.
@@ -54,7 +54,7 @@ class Collectives(Calling):
                 the sum of bools is *or*, their product *and*.
             out: array of shape `s` that takes the result; may be `x` itself.
             in_group: the worker's group only, or all workers.
-            over: axes of the mesh, or ids of the members, instead.
+            over: axes of the mesh, or ids of the members, instead of `in_group`.
 
         Returns:
             Array of shape `s` (`out` if given); a NumPy scalar if `x` was a scalar.
@@ -77,9 +77,9 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any | None:
-        """As `allreduce`, for rank `root` only: shape `s` or `out` there, None elsewhere (`out` unwritten).
+        """Like `allreduce`, for rank `root` only: shape `s` or `out` there, None elsewhere (`out` unwritten).
 
-        All members call it. `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        All members call it. `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element of every array is read once, the result is written once.
         """
         return self._call("reduce", x, op, root, out, in_group=in_group, over=over)
@@ -95,9 +95,9 @@ class Collectives(Calling):
     ) -> Any:
         """Concatenate the members' arrays along `axis` in rank order; every member gets the whole.
 
-        All members call it, with `x` of one dtype and shape `(..., k_i, ...)`; `axis` may differ in length.
-        Returns shape `(..., sum(k_i), ...)`, of numbers and arrays without axes `(n,)`.
-        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        All members call it, with `x` of one dtype and shape `(..., k_i, ...)`; lengths along `axis` may
+        differ. Returns shape `(..., sum(k_i), ...)`, or `(n,)` for numbers and arrays without axes.
+        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once per member.
 
         Example:
@@ -116,9 +116,9 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any | None:
-        """As `allgather`, for rank `root` only: the whole or `out` there, None elsewhere (`out` unwritten).
+        """Like `allgather`, for rank `root` only: the whole or `out` there, None elsewhere (`out` unwritten).
 
-        All members call it. `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        All members call it. `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
         """
         return self._call("gather", x, root, axis, out, in_group=in_group, over=over)
@@ -133,10 +133,10 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Reduce as `allreduce`, then split evenly along `axis`: rank r gets part r.
+        """Reduce like `allreduce`, then split evenly along `axis`: rank r gets part r.
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; returns `(..., k, ...)`.
-        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element of every array is read once, each of the result written once.
 
         Example:
@@ -154,11 +154,11 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Every member gets a copy of rank `root`'s array, shape `s`, any dtype; a number gives a scalar.
+        """Give every member a copy of rank `root`'s array, shape `s`, any dtype; a number gives a scalar.
 
-        All members call it. The others pass None, or an array of shape `s` and that dtype, which is only
+        All members call it. The others pass None, or an array of the same shape and dtype, which is only
         compared. `root` gets a copy too, unless its `out` is `x`.
-        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once per member.
 
         Example:
@@ -179,9 +179,9 @@ class Collectives(Calling):
     ) -> Any:
         """Split rank `root`'s array of shape `(..., n * k, ...)` evenly along `axis`: rank r gets part r.
 
-        All members call it. The others pass None, or an array of that shape and dtype, which is only
+        All members call it. The others pass None, or an array of the same shape and dtype, which is only
         compared. Returns `(..., k, ...)`: the axis stays, unlike in `Session.scatter`.
-        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
 
         Example:
@@ -200,20 +200,20 @@ class Collectives(Calling):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Split along `axis`, evenly or by `counts`, send part j to rank j, join what came in rank order.
+        """Split along `axis`, evenly or by `counts`; send part j to rank j, join what arrives in rank order.
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; the shape stays.
 
         Args:
             x: array.
             axis: along which it is split and joined.
-            counts: `n` whole numbers, each member's own: how long its parts are along `axis`, which may then
-                differ in length. ``alltoall(counts)`` tells a member how much it gets of whom.
+            counts: `n` whole numbers, per member: the lengths of its parts along `axis`; the whole may then
+                differ in length, too. ``alltoall(counts)`` returns how much a member gets from each rank.
             out: array of the result's shape that takes it.
             in_group: the worker's group only, or all workers.
-            over: axes of the mesh, or ids of the members, instead.
+            over: axes of the mesh, or ids of the members, in place of `in_group`.
 
-        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
 
         Example:
@@ -226,9 +226,9 @@ class Collectives(Calling):
         return self._call("alltoall", x, axis, parts, out, in_group=in_group, over=over)
 
     def barrier(self, *, in_group: bool = True, over: Over | None = None) -> None:
-        """Return when every member has called it. Cost: the waking of the members; nothing is moved.
+        """Wait until every member has called it. Cost: the waking of the members; nothing is moved.
 
-        On GPUs it waits for no work, but orders it: what a member queues afterwards, on its current stream,
-        runs after what all of them had queued before.
+        On GPUs it does not wait for work, but orders it: what a member queues afterwards, on its current
+        stream, runs after what all of them had queued before.
         """
         self._call("barrier", in_group=in_group, over=over)

@@ -1,6 +1,6 @@
 """The calling worker: who it is. What it can do with others is in `collectives`.
 
-`disco_magic.worker()` finds it from any function a worker executes; a cell has it as `worker`, and the
+`disco_magic.worker()` returns it in any function that a worker executes; cells have it as `worker`, and its
 verbs as plain functions.
 """
 
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
 
 
 class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
-    """What a function or a cell sees of the worker it runs on.
+    """A worker, as seen by the functions and cells that it executes.
 
     Attributes:
         id: the worker's number, 0 .. num_workers - 1; never changes.
         num_workers, num_groups, group_size: the session's topology.
         group, group_rank: the worker's group and its rank inside it.
-        mesh: axis -> length, the session's `Mesh`, false if it has none.
+        mesh: the session's `Mesh`, axis -> length; false if it has none.
         place: where its arrays are and its work is queued.
         device: where that is, ``"cpu"`` or ``"cuda:0"``.
         xp: the array module of that device: numpy or cupy.
         session_id: number of the session, as ``%disco status`` shows it.
         cpu_core: the core that the worker is bound to; None: any.
-        thread: identity of the thread that runs it now; another one after its thread was given up.
+        thread: identity of the thread that runs it now; changes when a thread is given up.
         marks: which of its registers are meant to be equal on all workers.
-        passed: how often each `check` of the running cell has passed, by its code and place in it.
+        passed: how often each `check` of the running cell has passed, by its code and offset.
         bound: names that the last cell with ``--check`` has bound.
         recorder: what it did and when.
-        belongings: what it has of its own of things that others have once, see `per_worker`.
+        belongings: the worker's own instances of what a process has only once, see `per_worker`.
     """
 
     _not_offered = frozenset(
@@ -108,7 +108,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the global variables of its cells are in."""
+        """The dictionary of its cells' global variables."""
         return self.marks.namespace
 
     @property
@@ -132,31 +132,31 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         return self.num_workers
 
     def replicated(self, *values: Any, over: str | Sequence[str] | None = None) -> Any:
-        """Mark registers as meant to be equal on all workers, bit for bit; changes nothing and asks nobody.
+        """Mark registers as meant to be equal on all workers, bit for bit; changes and compares nothing.
 
         ``w = worker.replicated(w)`` marks the name `w`: a later cell may bind it anew or change the array in
-        place, `del` takes the mark away. `%%disco --check values` and ``session.check(values=True)`` compare
-        what marked registers hold. All workers that have the register have to mark it. Parameters that a
-        plan replicates are marked when they get a name.
+        place; `del` removes the mark. `%%disco --check values` and ``session.check(values=True)`` compare
+        what marked registers hold. All workers that have the register have to mark it. Parameters that a plan
+        replicates are marked when they get a name.
 
-        What is a part of a register is marked where it is, by ``worker.replicated(model.norm.weight)`` for
-        one, or in a loop over a model's parameters; a later cell may put another value there.
+        A part of a register is marked where it is, by ``worker.replicated(model.norm.weight)`` for example,
+        or in a loop over a model's parameters; a later cell may put another value there.
 
         Args:
-            *values: arrays, containers of them, or anything else that a register, or what is in one, holds
-                now or is about to; numbers and text only where the result is assigned to a name, as above.
-            over: axes of the mesh along which it is meant to be equal; those that share all other coordinates
-                are compared. ``over="dp"`` is for shards that every replica has. None: on all workers.
+            *values: arrays, containers of them, or anything else that a register or a part of one holds or is
+                about to hold; numbers and text only where the result is assigned to a name, as above.
+            over: axes of the mesh along which it is meant to be equal, for workers that share all other
+                coordinates. ``over="dp"`` is for shards that every replica has. None: on all workers.
 
         Returns:
             The value; several as a tuple: ``w, b = worker.replicated(w, b)``.
 
         Raises:
-            UsageMistake: no value, or a number whose register cannot be told, or a name that begins with an
+            UsageMistake: no value, or a number whose register is unknown, or a name that begins with an
                 underscore, which is no register; `over` names no axes of the mesh.
 
-        Cost: tens of microseconds; 10 us per later cell of the worker. What no name holds is looked for in
-        all registers, 10,000 parts of each at most, when the cell ends: about 10 us for each.
+        Cost: tens of microseconds; 10 us per later cell of the worker. A value without a name is searched for
+        in all registers, 10,000 parts of each at most, when the cell ends: about 10 us per part.
         """
         if not values:
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")
@@ -165,14 +165,14 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
             with about("worker.replicated"):
                 axes = self.mesh.in_order(axes_of(over))
             axes = axes if len(axes) < len(self.mesh) else ()
-        self.marks.add_result(values, sys._getframe(1), axes)  # noqa: SLF001 - who calls says to which name
+        self.marks.add_result(values, sys._getframe(1), axes)  # noqa: SLF001 - the caller has the name
         return values[0] if len(values) == 1 else values
 
     def bind_to_cpu_core(self, core: int) -> None:
-        """Let the worker run on one CPU core only, from now on, also after its thread was replaced.
+        """Let the worker run on one CPU core only, from now on, even after its thread is replaced.
 
-        The worker itself calls it. Threads that its code starts afterwards inherit the binding; those of a
-        BLAS library, which exist already, do not. It ends with the session's `restart`. Costs 1 us.
+        The worker itself calls it. Threads that its code starts afterwards inherit the binding; existing
+        ones, such as those of a BLAS library, do not. It ends with the session's `restart`. Costs 1 us.
 
         Args:
             core: as Linux numbers them, from 0.
@@ -186,7 +186,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
     def keep_bound(self) -> None:
         """Bind the calling thread if it has taken over a worker that is bound.
 
-        A core that was taken from the process meanwhile binds it to nothing: the worker goes on.
+        If the process has lost that core meanwhile, the worker goes on without a binding.
         """
         core = self.cpu_core
         if core is not None and threading.get_native_id() != self._bound_thread:
@@ -200,17 +200,17 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         return f"<worker {self.id} of {self.num_workers}{groups} on {self.device}>"
 
     def __call__(self) -> WorkerContext:
-        """Itself: what is written for files, ``worker().id``, can be pasted into a cell."""
+        """Return the worker itself: code written for files, ``worker().id``, can be pasted into a cell."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WorkerContext:
         return self  # a handle, not a value: a copy would not be a worker
 
 
-# What cells see as plain functions.
 BEHIND = ("np", "num_workers", "worker", "worker_id", "xp")
 """What else cells find without import."""
 
+# What cells see as plain functions.
 VERBS = (
     "allreduce",
     "allgather",
@@ -230,16 +230,16 @@ VERBS = (
 
 
 def enter_worker(context: WorkerContext) -> None:
-    """From here on the calling code runs on that worker; its thread may be a new one."""
+    """Make the calling code run as that worker; its thread may be a new one."""
     become(context)
     if context.passed:
         context.passed = {}
-    context.place.enter()  # at every cell: the one before may have chosen another device or stream
+    context.place.enter()  # at every cell: the previous one may have chosen another device or stream
     context.keep_bound()
 
 
 def calling_context() -> WorkerContext | None:
-    """As `calling_worker`, to call what the worker can do with others; None outside of workers."""
+    """Like `calling_worker`, with the type that has the verbs; None outside of workers."""
     return cast("WorkerContext | None", calling_worker())
 
 
@@ -247,9 +247,9 @@ def calling_context() -> WorkerContext | None:
 def worker() -> WorkerContext:
     """The worker that executes the calling function, or has started the thread that does.
 
-    Its attributes can be had without a call, as in cells: ``worker.id``, ``worker.check(x)``.
+    Its attributes can be used without a call, as in cells: ``worker.id``, ``worker.check(x)``.
 
-    Collectives are its own thread's: in others they raise UsageMistake.
+    Only the worker's own thread may call collectives; in other threads they raise UsageMistake.
 
     Raises:
         UsageMistake: called outside of a worker: from the notebook itself, or after the session has ended.

@@ -1,4 +1,4 @@
-"""Copies of values that cross between controller and worker: nobody ever shares an object by accident."""
+"""Copies of values that cross between controller and worker: no object is ever shared by accident."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunction
 
 
 def is_shared(value: Any) -> bool:
-    """Whether the object itself may be handed to all workers: immutable, or meant to be one for all."""
+    """Whether the object itself may be handed to all workers: immutable, or meant to be shared by all."""
     kind = type(value)
     if kind in ATOMS or (isinstance(value, _SHARED) and not isinstance(value, np.void)):
         return True
@@ -41,32 +41,32 @@ def is_shared(value: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Whether nobody can change the object, or it is meant to be one for all; asks nothing but its type.
+    """Whether the object cannot be changed, or is meant to be shared by all; looks only at its type.
 
-    No code of the value's class runs, nor of that one's metaclass.
+    No code of the value's class or its metaclass runs.
     """
     kind = type(value)
     if kind is tuple:
         return all(type(type(each)) is type and type(each) in ATOMS for each in value)
     if type(kind) is type and kind in ATOMS:
         return True
-    return issubclass(kind, _SHARED) and not issubclass(kind, np.void)  # whose fields can be set
+    return issubclass(kind, _SHARED) and not issubclass(kind, np.void)  # a void's fields can be set
 
 
 def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
-    """An independent copy of `value`.
+    """Return an independent copy of `value`.
 
     Numbers, strings, bytes, dtypes, functions, classes and modules are returned as they are. Arrays are
-    copied with the GIL released (memory speed); containers and other objects by
-    `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
-    returns: the copy may be read on any stream, and the original be dropped. Lists and other objects in the
-    cells of a DataFrame are copied, too, and tensors of TVM; of a tensor with a history (`grad_fn`) its
-    elements. Objects of classes that cells define become objects of `receiver`'s classes of the same names;
-    functions and classes of cells become its own if it is a worker.
+    copied with the GIL released (memory speed); containers and other objects by `copy.deepcopy`
+    (microseconds per element). Arrays of cupy, also in containers, have been copied when this returns: the
+    copy may be read on any stream, and the original be dropped. Lists and other objects in the cells of a
+    DataFrame are copied, too, and tensors of TVM; of a tensor with a history (`grad_fn`), the elements.
+    Objects of classes that cells define become objects of `receiver`'s classes of the same names; functions
+    and classes of cells become its own if it is a worker.
 
     Raises:
         UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file), or
-            it is of a class that the receiver has in another form.
+            is of a class that the receiver has in another form.
     """
     kind = type(value)
     if is_shared(value):
@@ -83,7 +83,7 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         elif definitions:
             copied, memo = _deep_copy(value, definitions)
         _await_copies(memo)
-        copied = own_definition(copied, receiver)  # a method, which `deepcopy` makes of the same function
+        copied = own_definition(copied, receiver)  # `deepcopy` leaves a method its original function
     except UsageMistake:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here
@@ -95,12 +95,12 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
 
 
 def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
-    """A copy, and what was copied for it; `known` has by `id` what counts as copied."""
+    """Return a copy, and the memo of what was copied; `known` holds what counts as copied, by `id`."""
     taken = {**shared_in(value), **_arrays_of(value), **known}
     memo = dict(taken)
     try:
         copied = copy.deepcopy(value, memo)
-    except RuntimeError:  # PyTorch copies no tensor that was computed from one which requires grad
+    except RuntimeError:  # PyTorch copies no tensor that was computed from one that requires grad
         elements = elements_of_computed(value)
         if not elements:
             raise
@@ -111,7 +111,7 @@ def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
 
 
 def _arrays_of(value: Any) -> dict[int, Any]:
-    """By `id`, copies of a tuple's own arrays: it takes several values along, each as it goes alone."""
+    """Copies, by `id`, of the arrays directly in a tuple: each is copied as it would be by itself."""
     if type(value) is not tuple:
         return {}
     return {
@@ -126,7 +126,7 @@ def _converted(
     definitions: dict[int, Any],
     receiver: Receiver,
 ) -> tuple[Any, dict[int, Any]] | None:
-    """As `_deep_copy`, with objects of the receiver's classes; None if they cannot be, and need not."""
+    """Like `_deep_copy`, with objects of the receiver's classes; None if that fails and is not required."""
     try:
         copied, memo = _deep_copy(value, definitions | stand_ins(successors))
         hand_over(copied, memo, successors, former)
@@ -138,21 +138,21 @@ def _converted(
 
 
 def table_kinds() -> tuple[type, ...]:
-    """The DataFrame and the Series of pandas; nothing as long as nobody has imported it."""
+    """The DataFrame and the Series of pandas; empty while pandas is not imported."""
     pandas = sys.modules.get("pandas")
     found = [getattr(pandas, name, None) for name in ("DataFrame", "Series")]
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
 def _copy_cells(memo: dict[int, Any]) -> None:
-    """Copy what the cells of tables hold: pandas copies a table without its objects, whoever asks it.
+    """Copy the objects in the cells of tables: pandas copies a table without them.
 
     Args:
-        memo: what `copy.deepcopy` has copied; an object that is in there already is not copied again.
+        memo: what `copy.deepcopy` has copied; an object that is in it is not copied again.
     """
     kinds = table_kinds()
     looked_at = 0
-    while kinds and looked_at < len(memo):  # it grows: a cell can hold a table
+    while kinds and looked_at < len(memo):  # the memo grows: a cell can hold a table
         fresh = list(memo.values())[looked_at:]
         looked_at += len(fresh)
         for table in [made for made in fresh if issubclass(type(made), kinds)]:
@@ -167,12 +167,12 @@ def _columns_of_objects(table: Any) -> list[Any]:
 
 
 def _await_copies(memo: dict[int, Any]) -> None:
-    """Wait until arrays of cupy are copied: it has only queued that, on the calling thread's streams.
+    """Wait until arrays of cupy are copied: copies are only queued, on the calling thread's streams.
 
     Args:
         memo: what `copy.deepcopy` has copied.
     """
     made = {array.device.id: array for array in memo.values() if is_gpu_array(type(array)) and array.size}
     for array in made.values():
-        # To fetch an element waits for the thread's stream on that GPU, and needs no module of cupy's.
+        # Fetching an element waits for the thread's stream on that GPU, and needs no module of cupy's.
         array[(slice(0, 1),) * array.ndim].get()

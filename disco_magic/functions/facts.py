@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 def facts_of(
     verb: str, arguments: tuple[Any, ...], here: tuple[str, ...], along: str = ""
 ) -> tuple[Facts, str]:
-    """Facts about the array of a call, its other arguments, and who called it; no array itself.
+    """Return facts about a call's array, its other arguments and its caller, but no array itself.
 
-    And the verb that was called, where this call is a part of it.
+    Also return the verb that was called, if this call is a part of it.
 
-    Of the place only the code and where in it: that is a quarter of the time that its line would take. It is
-    called by what a verb calls; verbs that call verbs are in the files `here`. `along` says who took part, if
-    neither the group nor all did, or how a message is tagged.
+    Of the caller only the code and the offset in it are kept, in a quarter of the time of finding the line.
+    Must be called by what a verb calls; verbs that call verbs are in the files `here`. `along` says who took
+    part, if neither the group nor all workers did, or how a message is tagged.
     """
-    frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
+    frame: Any = sys._getframe(3)  # noqa: SLF001 - this function, _call, the verb, its caller
     code, within = frame.f_code, ""
-    while code.co_filename in here:  # send_to_next_group and its like
+    while code.co_filename in here:  # send_to_next_group and the like
         within = code.co_name
         frame = frame.f_back
         code = frame.f_code
@@ -38,10 +38,10 @@ def facts_of(
             caller = caller.f_back
         frame, within = caller or frame, ""
         code = frame.f_code
-    if within == verb:  # of a process group, which a user may also call
+    if within == verb:  # a process group's method, which users may also call directly
         within = ""
     at = code, frame.f_lasti
-    called = f"{within}'s {verb}" if within else verb  # as those are told who wait in it
+    called = f"{within}'s {verb}" if within else verb  # the words for workers that wait in it
     if verb == "deliver":
         sent = arguments[0]
         to = (sent.receiver, along) if along else (sent.receiver,)

@@ -1,4 +1,4 @@
-"""What a worker holds in its registers, and which of it is meant to be equal: its side of a check."""
+"""What a worker holds in its registers, and what of it is meant to be equal: the worker's side of a check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from disco_magic.core.held import Held
     from disco_magic.functions.marks import Marks
 
-    # Registers and parts -> along which axes of the mesh they are equal; none: on all workers.
+    # Registers and parts -> axes of the mesh along which they are equal; empty: on all workers.
     Marked = Mapping[str, tuple[str, ...]]
     Rows = tuple[tuple[str, Held], ...]
 
@@ -31,25 +31,25 @@ def found_in(
     values: bool,
     parts: bool = False,
 ) -> Found:
-    """What is in the registers of the worker that these marks are of.
+    """Survey the registers of the worker that these marks belong to.
 
     Args:
-        marks: the worker's.
+        marks: the worker's marks.
         marked: what they say now.
-        names: look at these only, registers or parts of some; None: at all.
+        names: survey only these registers, or parts of some; None: all.
         own: the worker's device.
-        values: digest values of `names`; without names, those of registers and parts marked as replicated,
-            and DTensors of which several workers have the same part.
-        parts: with `names`, also those parts of them that have marks of their own.
+        values: digest the values of `names`; without names, those of registers and parts marked as
+            replicated, and of DTensors of which several workers have the same part.
+        parts: with `names`, include those parts of them that have marks of their own.
     """
     told = dict(marked)
     for label in names or ():
-        if register_of(label) in told:  # a part of what is marked is meant to be equal as that is
+        if register_of(label) in told:  # a part of a marked value is meant to be equal in the same way
             told.setdefault(label, told[register_of(label)])
-    held = dict(marks.namespace)  # a thread of the user's may unbind one
+    held = dict(marks.namespace)  # a thread of the user's may unbind a name
     public = {name: held[name] for name in RegisterFile(held).public_names()}
     if names is None:
-        # Of parts only those that are compared by value.
+        # Parts only if they are compared by value.
         labels = list(dict.fromkeys([*public, *(told if values else ())]))
     else:
         within = tuple(sign for name in names for sign in inside(name))
@@ -64,14 +64,14 @@ def found_in(
             rows = known.get(label)
             if rows is None:
                 rows = survey(label, found[label], values=by_value, own=own, replicas=values)
-                if by_value:  # those of its parts that are marked themselves need not be looked at again
+                if by_value:  # parts of it with marks of their own need no further survey
                     known |= _by_part(rows, wanted)
             registers[label] = rows
     return Found(frozenset(), told, registers)
 
 
 def values_found(values: tuple[Any, ...], own: Device) -> Found:
-    """What these values are, each under its number, ``"0"``; by value, without marks. `own` as above."""
+    """Survey these values, by number, ``"0"``; by value, without marks. `own` is the worker's device."""
     surveys = {
         str(number): survey(str(number), value, values=True, own=own) for number, value in enumerate(values)
     }
@@ -79,12 +79,12 @@ def values_found(values: tuple[Any, ...], own: Device) -> Found:
 
 
 def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], marks: Marks) -> Found:
-    """`values_found` of these values, with what marks say of them: as registers, or as parts of some.
+    """`values_found` of these values, with the marks of the registers, or parts of some, that they are.
 
-    They are told by their identity; numbers and texts by how they are written in the call, `names`.
+    They are recognised by identity; numbers and texts by how they are written in the call, `names`.
     """
     held, marked = dict(marks.namespace), marks.now()
-    # Kept: what is made for the look, states of generators, must not leave its identity to others of these.
+    # Kept alive: objects made for this survey, states of generators, must not pass their ids on to others.
     kept: list[Any] = []
     axes_of = _axes_by_identity(held, marked, kept)
     own: dict[str, tuple[str, ...]] = {}
@@ -104,26 +104,26 @@ def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], ma
 
 
 def _axes_by_identity(held: Mapping[str, Any], marked: Marked, kept: list[Any]) -> dict[int, tuple[str, ...]]:
-    """By identity what marks say of registers, and of all that is in those that have some; that is `kept`."""
+    """By id, the marks of registers and of all that is in marked ones; what is seen is added to `kept`."""
     found: dict[int, tuple[str, ...]] = {}
     for name in dict.fromkeys(map(register_of, marked)):
         for path, part in parts_of(name, held.get(name), PARTS_BY_VALUE):
             axes = None if is_anonymous(part) else _innermost(path, marked)
             kept.append(part)
             if axes is not None:
-                # Of what has several names the mark of most workers.
+                # Of several names, the mark for most workers counts.
                 found[id(part)] = () if found.get(id(part)) == () else axes
     return found
 
 
 def _innermost(path: str, marked: Marked) -> tuple[str, ...] | None:
-    """The mark of a part, or of what is around it."""
+    """The mark of a part, or of what contains it."""
     label = nearest(path, marked)
     return None if label is None else marked[label]
 
 
 def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[str, Rows]:
-    """Those of each part that is wanted: they stand together, behind the part's own."""
+    """The rows of each wanted part: they stand together, after the part's own row."""
     found: dict[str, Rows] = {}
     for begin, (path, _) in enumerate(rows):
         if path in wanted:
@@ -135,7 +135,7 @@ def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[s
 
 
 def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
-    """The registers, and parts of some, that these labels name, as far as there are such."""
+    """The registers and parts of registers that these labels name, as far as they exist."""
     wanted: dict[str, dict[str, str]] = {}
     for label in labels:
         name, written = split(label)

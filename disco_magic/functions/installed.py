@@ -1,9 +1,9 @@
 """What is installed on this machine, found out without importing or loading any of it.
 
-To import an optional package only to see whether it is there takes seconds, starts a driver or an MPI
+Importing an optional package only to see whether it is there takes seconds, starts a driver or an MPI
 runtime, fails where it is broken, and decides which of several NCCLs or MPIs this process is bound to. So
-packages are found as the import system finds them, their versions read from their metadata, and shared
-libraries looked for where the dynamic loader looks. What is found can still turn out broken when it is used.
+packages are found as the import system finds them, their versions are read from their metadata, and shared
+libraries are looked for where the dynamic loader looks. What is found may still turn out broken in use.
 
 A question takes a few milliseconds at most; none raises for what is missing or cannot be read.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _DEV = Path("/dev")
 _DRIVER = Path("/proc/driver/nvidia/version")
 _LOADER_CACHE = Path("/etc/ld.so.cache")
-# Where loaders look that have no cache: musl's, and that of macOS with what Homebrew adds.
+# Where loaders without a cache look: musl's, and that of macOS with Homebrew's additions.
 _FOLDERS = tuple(Path(name) for name in ("/lib", "/usr/lib", "/usr/local/lib", "/opt/homebrew/lib"))
 
 
@@ -33,14 +33,14 @@ def has_package(name: str) -> bool:
     """Whether ``import name`` would find a package or module with code; it may still fail."""
     try:
         spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # a finder that refuses the name; a module that somebody made by hand
+    except (ImportError, ValueError):  # a finder that refuses the name; a module made by hand
         return False
-    # A folder without code, what is left of an uninstalled package for instance, has no origin.
+    # A folder without code, such as the rest of an uninstalled package, has no origin.
     return spec is not None and spec.origin is not None
 
 
 def first_of(*distributions: str) -> str | None:
-    """The first of `distributions`, by the names that pip knows, that is installed."""
+    """The first of `distributions`, named as pip names them, that is installed."""
     for name in distributions:
         try:
             importlib.metadata.distribution(name)
@@ -51,27 +51,27 @@ def first_of(*distributions: str) -> str | None:
 
 
 def version_of(*distributions: str) -> str | None:
-    """The version of the first of `distributions` that is installed; None if none is, or it does not say."""
+    """The version of the first of `distributions` that is installed; None if none is, or if it has none."""
     name = first_of(*distributions)
     if name is None:
         return None
     try:
-        # `importlib.metadata.version` warns, and is to raise, where the metadata has no version.
+        # `importlib.metadata.version` warns, and will raise, if the metadata has no version.
         versions = importlib.metadata.metadata(name).get_all("Version")
-    except (OSError, ValueError):  # not there, or no text
+    except (OSError, ValueError):  # missing, or not text
         return None
     return versions[0] if versions else None
 
 
 def find_library(*names: str, also: Iterable[Path] = ()) -> Path | None:
-    """The first shared library of those file names, where the dynamic loader and Python's packages have them.
+    """The first shared library of those file names, where the dynamic loader and Python's packages put them.
 
     Args:
-        names: whole file names, ``libmpi.so.12``, the preferred one first.
+        names: complete file names, ``libmpi.so.12``, the preferred one first.
         also: folders to look into before all others.
     """
     folders = [*also, *paths_in("LD_LIBRARY_PATH")]
-    # Wheels of MPI, and conda, put their libraries beside Python.
+    # Wheels of MPI, and conda, install their libraries next to Python.
     user = site.USER_BASE if site.ENABLE_USER_SITE else None
     folders += [Path(prefix, "lib") for prefix in (sys.prefix, user, sys.base_prefix) if prefix]
     for name in names:
@@ -82,7 +82,7 @@ def find_library(*names: str, also: Iterable[Path] = ()) -> Path | None:
 
 
 def _known_to_loader(name: str) -> Iterator[Path]:
-    """Where the loader's own list has a library; its usual folders where it keeps no list.
+    """The paths of a library in the loader's cache, or in its usual folders if it has no cache.
 
     `ctypes.util.find_library` would start a process to find out.
     """
@@ -91,7 +91,7 @@ def _known_to_loader(name: str) -> Iterator[Path]:
     except OSError:
         yield from (folder / name for folder in _FOLDERS)
         return
-    # The paths are in it as they are, each ended by a zero byte.
+    # The cache contains the paths as they are, each ended by a zero byte.
     for found in re.findall(rb"/[^\0]*/" + re.escape(name.encode()) + rb"(?=\0)", content):
         yield Path(os.fsdecode(found))
 
@@ -108,7 +108,7 @@ def paths_in(variable: str) -> list[Path]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; no if its folder must not be read."""
+    """Whether the path is a file; False if its folder must not be read."""
     try:
         return path.is_file()
     except OSError:
@@ -116,11 +116,11 @@ def is_file(path: Path) -> bool:
 
 
 def visible_gpus() -> int:
-    """How many NVIDIA GPUs CUDA would show: their device files, as CUDA_VISIBLE_DEVICES leaves them.
+    """How many NVIDIA GPUs CUDA would show: their device files, as CUDA_VISIBLE_DEVICES restricts them.
 
-    CUDA itself is not asked: that starts the driver, which takes up to seconds, and a process in which it
-    runs can no longer fork. Its rule for the variable: from the left up to the first entry that does not
-    exist; entries that name a GPU by its UUID are believed.
+    CUDA itself is not asked: that starts the driver, which takes up to seconds, and then the process can no
+    longer fork. CUDA's rule for the variable: entries count up to the first that does not exist; those that
+    name a GPU by its UUID are assumed to exist.
     """
     try:
         names = os.listdir(_DEV)
@@ -137,7 +137,7 @@ def visible_gpus() -> int:
 
 
 def nvidia_driver() -> int | None:
-    """The major version of the NVIDIA driver that is loaded, such as 580; None if there is none."""
+    """The major version of the loaded NVIDIA driver, such as 580; None if there is none."""
     try:
         found = re.search(r"\s(\d{3,})\.\d+", _DRIVER.read_text(errors="replace"))
     except OSError:

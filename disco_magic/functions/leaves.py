@@ -1,6 +1,6 @@
-"""What is in a tree, dicts, lists and tuples of arrays: taken out, and put back into one.
+"""The arrays in a tree of dicts, lists and tuples: taken out, and put back into such a tree.
 
-Errors name parts as they are written behind ``x`` and ``out``; the verb that has got these says what it is.
+Errors name parts by their paths after ``x`` and ``out``; the verb that was given these adds its name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.place import Place
 
-# Of a larger one two more copies take longer than a call of its own.
+# For larger arrays, two more copies take longer than a call of their own.
 _ALONE_NBYTES: Final = 64 << 10
 _TOGETHER_NBYTES: Final = 4 << 20
 _DEEPEST: Final = 200
@@ -36,17 +36,17 @@ class _Tuple(NamedTuple):
 
 
 class Tree:
-    """A tree taken apart, which nobody looks at again.
+    """A tree taken apart; the original is not read again.
 
     Attributes:
-        parts: path -> what is there, in the tree's order; a path is how it is written behind the tree's name.
+        parts: path -> leaf, in the tree's order; a path is written as after the tree's name.
     """
 
     def __init__(self, name: str, tree: Any) -> None:
         """Take `tree` apart.
 
         Raises:
-            UsageMistake: it contains itself, or two keys of a dict cannot be told apart in writing.
+            UsageMistake: it contains itself or is too deep, or two keys of a dict are written alike.
         """
         self.parts: dict[str, Any] = {}
         self._name = name
@@ -67,7 +67,7 @@ class Tree:
         return path
 
     def rebuilt(self, results: Mapping[str, Any]) -> Any:
-        """Dicts, lists and tuples as these, with results by path; None where there is none."""
+        """A tree of the same form with the results, by path; None where there is none."""
         return _rebuilt(self._form, results)
 
 
@@ -78,7 +78,7 @@ def _labels(items: Sequence[Any]) -> Iterable[str]:
 
 
 def _maker(kind: type) -> Callable[[Iterable[Any]], Any]:
-    """What makes named tuples of that class; of all others `tuple`."""
+    """The function that makes named tuples of that class; for other classes `tuple`."""
     return kind._make if hasattr(kind, "_fields") and hasattr(kind, "_make") else tuple
 
 
@@ -97,23 +97,23 @@ class Leaf:
 
     Attributes:
         path: see `Tree`.
-        given: as the caller has it.
-        near: that as an array, where it is.
-        array: that as the plane carries it; may be a copy.
+        given: what the caller passed.
+        near: `given` as an array, where it is.
+        array: the same as the plane carries it; may be a copy.
         where: `` on cuda``; empty for the host.
-        out: what is to be filled, as the caller has it.
-        target: that, as the plane writes it.
-        is_direct: results may be written there at once; else only when nothing of the tree is read any more.
-        is_lent: some of it is memory of another library on the GPU.
+        out: what is to be filled, as the caller passed it.
+        target: `out` as the plane writes it.
+        is_direct: whether results may be written there before all of the tree was read.
+        is_lent: whether some of it is another library's memory on the GPU.
     """
 
     __slots__ = ("array", "given", "is_direct", "is_lent", "near", "out", "path", "target", "where")
 
     def __init__(self, path: str, given: Any, place: Place, out: Any) -> None:
-        """Read it at once: later nothing may be refused.
+        """Read it at once, because nothing may be refused later.
 
         Raises:
-            UsageMistake: it is no array or number, or `out` none that could be filled.
+            UsageMistake: it is no array or number, or `out` cannot be filled.
         """
         near, where = given, ""
         if type(given) is not np.ndarray:
@@ -132,11 +132,11 @@ class Leaf:
 
     @property
     def looks(self) -> str:
-        """What all members have to have in common: ``float32 (3,)``."""
+        """What has to be the same on all members: ``float32 (3,)``."""
         return f"{_name_of(self.array.dtype)} {self.array.shape}{self.where}"
 
     def result(self, part: Any) -> Any:
-        """What the caller gets: `out`, or `part`, memory of its own, as what was given is."""
+        """What the caller gets: `out`, or `part`, with memory of its own, in the form of what was passed."""
         if self.out is not None:
             return filled(self.out)
         library = library_of(type(self.given))
@@ -156,10 +156,10 @@ def _where(array: Any, place: Place) -> str:
 
 
 def targets_in(tree: Tree, out: Any) -> dict[str, Any]:
-    """Path -> what `out` has to be filled for it; nothing of None.
+    """Path -> the part of `out` to be filled for it; None for None.
 
     Raises:
-        UsageMistake: it has other parts than `tree`.
+        UsageMistake: it does not have the parts of `tree`.
     """
     targets = Tree("out", out).parts
     for path in sorted(tree.parts.keys() ^ targets.keys()):
@@ -173,9 +173,9 @@ def targets_in(tree: Tree, out: Any) -> dict[str, Any]:
 
 
 def see_who_waits(leaves: Sequence[Leaf]) -> None:
-    """Find those of which nothing may be written before all others were read.
+    """Find the leaves whose results must not be written before all others were read.
 
-    Weights that layers share, for one, which are in the tree twice.
+    For example, weights that layers share are in the tree twice.
 
     Raises:
         UsageMistake: one array is to take two results.
@@ -195,7 +195,7 @@ def see_who_waits(leaves: Sequence[Leaf]) -> None:
 
 
 def buckets(leaves: Iterable[Leaf]) -> Iterator[list[Leaf]]:
-    """Leaves of which one array is made, and those that travel alone; in the same order everywhere."""
+    """Yield leaves that share one array, and large ones alone; in the same order on all members."""
     begun: dict[tuple[str, str], list[Leaf]] = {}
     nbytes: dict[tuple[str, str], int] = {}
     for leaf in sorted(leaves, key=lambda leaf: leaf.path):
@@ -212,7 +212,7 @@ def buckets(leaves: Iterable[Leaf]) -> Iterator[list[Leaf]]:
 
 
 def split(whole: Any, bucket: list[Leaf]) -> Iterator[tuple[Leaf, Any]]:
-    """Each leaf of the bucket with what is its own of `whole`, in its shape; a view."""
+    """Yield each leaf of the bucket with its part of `whole`, in its shape; a view."""
     begin = 0
     for leaf in bucket:
         end = begin + leaf.array.size

@@ -1,17 +1,17 @@
-"""Which registers of a worker are meant to be equal on all workers: what `worker.replicated` writes down.
+"""Which registers of a worker are meant to be equal on all workers: the marks of `worker.replicated`.
 
-A mark belongs to a name, so that it survives the training step that binds the name anew. Which name is known
+A mark belongs to a name, so that it survives the training step that binds the name anew. The name is found
 
   * at once, from the call itself: ``w = worker.replicated(w)``, ``a, b = worker.replicated(a, b)``;
   * else from the value, if a register holds it: ``worker.replicated(w)``;
-  * else when one has come to hold it, looked up before and after every cell and by every check: what a
-    function has returned, what a plan has loaded and ``session["w"] = ...`` has named.
+  * else when a register has come to hold it, looked up before and after every cell and by every check: for
+    what a function has returned, a plan has loaded or ``session["w"] = ...`` has named.
 
-What no register holds when the cell ends in which it was marked may be a part of what one holds. Then the
-mark belongs to where it is, ``model.norm.weight``, and likewise survives. The variable of a loop over parts
-is no name of theirs: it passes on. A warning tells of what is no part either, for nothing will compare it.
+A value that no register holds at the end of the cell in which it was marked may be a part of what one holds.
+Then the mark belongs to its path, ``model.norm.weight``, and likewise survives. The variable of a loop over
+parts does not count as their name: it moves on. If they are no part either, a warning says so.
 
-By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones.
+Numbers and text cannot be recognised by identity: Python keeps one object for all small equal ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Iterable, Mapping
 
-    # Along which axes of the mesh values are equal; none: on all workers.
+    # Axes of the mesh along which values are equal; empty: on all workers.
     Axes = tuple[str, ...]
 
 _HIDDEN: Final = (
@@ -49,13 +49,13 @@ _LOST: Final = (
 
 
 class _Pending(NamedTuple):
-    """A marked value of which it is seen at the end of the cell where it is.
+    """A marked value whose place is looked up at the end of the cell.
 
     Attributes:
-        reference: gives the value, or None if it is gone.
-        axes: along which it is equal.
+        reference: returns the value, or None if it is gone.
+        axes: the axes along which it is equal.
         where: file and line of the mark.
-        names: the registers that held it then.
+        names: the registers that held it when it was marked.
     """
 
     reference: Callable[[], Any]
@@ -67,7 +67,7 @@ class _Pending(NamedTuple):
 def _reference(value: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(value)
-    except TypeError:  # containers, kept until the end of the cell as `Marks` keeps them
+    except TypeError:  # containers, kept until the end of the cell, as in `Marks`
         return lambda: value
 
 
@@ -76,28 +76,28 @@ class Marks:
 
     Attributes:
         names: marked registers, and parts of what they hold, each with the axes along which it is equal.
-        namespace: the worker's.
+        namespace: the worker's namespace.
     """
 
     def __init__(self) -> None:
         self.names: dict[str, Axes] = {}
         self.namespace: dict[str, Any] = {}
-        # Marked values by their identity. Those that cannot be held weakly are kept until the next look.
+        # Marked values by their identity. Those without weak references are kept until the next look.
         self._alive: dict[int, tuple[weakref.ref[Any], Axes]] = {}
         self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
-        self._assigned: set[str] = set()  # those of them that the call itself has named
-        self._seen: dict[str, Axes] = {}  # where those of this cell were, when somebody asked
-        self._pending: dict[int, _Pending] = {}  # by identity, values marked since then
+        self._assigned: set[str] = set()  # those of them that the call itself has assigned
+        self._seen: dict[str, Axes] = {}  # paths of values marked in this cell, at the time of a check
+        self._pending: dict[int, _Pending] = {}  # by identity, values marked in this cell
 
     def __bool__(self) -> bool:
         return bool(self.names or self._alive or self._kept or self._seen)
 
     def add(self, value: Any, axes: Axes = ()) -> None:
-        """Mark whatever register comes to hold `value`, an array or another object of its own."""
+        """Mark any register that comes to hold `value`, an array or another object of its own."""
         key = id(value)
         try:
-            # Called with the reference, which is `pop`'s default, before another object can have that id.
+            # The callback gets the reference, `pop`'s default, before another object can have that id.
             self._alive[key] = weakref.ref(value, partial(self._alive.pop, key)), axes
         except TypeError:  # containers
             self._kept[key] = value, axes
@@ -106,7 +106,7 @@ class Marks:
         """Mark `values`, which the call that `frame` is making returns, as equal along `axes`.
 
         Raises:
-            UsageMistake: a number or text whose name the call does not say; a name that is no register.
+            UsageMistake: a number or text whose name the call does not show; a name that is no register.
         """
         own = frame.f_globals is self.namespace
         said = names_of_result(frame) if own else []
@@ -117,18 +117,18 @@ class Marks:
                 self._refuse(values, said)
             names = self._find(values, axes, (frame.f_code.co_filename, frame.f_lineno))
         for value in values:
-            # A mark of its own would outweigh that of a name at the next look.
+            # A value's own mark would override that of its name at the next look.
             if self._mark_of(value) is not None:
                 self.add(value, axes)
         self.names.update(dict.fromkeys(names, axes))
         self._fresh.update(names)
 
     def _refuse(self, values: tuple[Any, ...], said: list[str]) -> None:
-        """Refuse what a cell asks for if its mark would be lost.
+        """Refuse values whose mark would be lost.
 
         Args:
             values: to be marked.
-            said: hidden names to which the cell assigns them; they do no harm to what has another name.
+            said: hidden names to which the cell assigns them; harmless for a value that has another name.
         """
         for value in values:
             if is_anonymous(value):
@@ -150,7 +150,7 @@ class Marks:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
 
     def _find(self, values: tuple[Any, ...], axes: Axes, where: tuple[str, int]) -> list[str]:
-        """The names of `values`; those that have none get their marks later. `where`: file and line."""
+        """The names of `values`; values without a name get their marks later. `where`: file and line."""
         names: list[str] = []
         for value in values:
             if not is_anonymous(value):
@@ -162,14 +162,14 @@ class Marks:
         return names
 
     def cell_begins(self) -> None:
-        """Before a cell: it may bind names anew whose values tell that they are marked."""
+        """Prepare for a cell, which may bind names anew whose values show that they are marked."""
         self.settle()
         self._fresh.clear()
         self._assigned.clear()
         self._pending.clear()
 
     def settle(self) -> None:
-        """Mark names that have come to hold a marked value, forget those that are not bound any more."""
+        """Mark names that have come to hold a marked value; forget those that are no longer bound."""
         held = dict(self.namespace)  # a thread of the user's may unbind a name meanwhile
         present = RegisterFile(held).public_names()
         if self._pending:
@@ -181,7 +181,7 @@ class Marks:
         self._drop([label for label in self.names if register_of(label) not in present])
 
     def now(self) -> dict[str, Axes]:
-        """`names` as the end of the cell would leave them, but for variables of loops; changes none."""
+        """`names` as the end of the cell would leave them, except loop variables; changes none of them."""
         held = dict(self.namespace)
         present = RegisterFile(held).public_names()
         found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
@@ -211,7 +211,7 @@ class Marks:
             self.names.pop(name, None)
 
     def cell_ended(self, codes: Iterable[types.CodeType]) -> None:
-        """After a cell of these `codes`: what it has unbound lost its mark, also if it was bound again."""
+        """After a cell of these `codes`: names that it has unbound lose their marks, even if bound again."""
         for code in codes:
             gone = deleted_names(code) - self._fresh
             self._drop([label for label in self.names if register_of(label) in gone])
@@ -225,8 +225,8 @@ class Marks:
         self.settle()
 
     def _settle_parts(self, held: dict[str, Any], loops: frozenset[str]) -> frozenset[str]:
-        """Mark where the values are that were marked and no name holds, but passing ones: these names."""
-        # A name that is bound anew keeps the mark, unless several values had it one after the other.
+        """Mark the paths of marked values that have no name; return passing names, which lose their marks."""
+        # A name that is bound anew keeps the mark, unless it held several marked values one after the other.
         often = Counter(name for each in self._pending.values() for name in each.names)
         passing = loops.union(name for name, times in often.items() if times > 1)
         names = [name for name in RegisterFile(held).public_names() if name not in passing]
@@ -239,14 +239,14 @@ class Marks:
         found = _places(wanted, names, held)
         for key, paths in found.items():
             self.names.update(dict.fromkeys(paths, self._pending.pop(key).axes))
-            self._alive.pop(key, None)  # else the next name that passes by would get the mark
+            self._alive.pop(key, None)  # else the next name that holds it for a while would get the mark
             self._kept.pop(key, None)
         if found or not wanted:
             self._drop(passing.intersection(often) - self._assigned)
         return passing
 
     def _warn_of_lost(self, passing: frozenset[str]) -> None:
-        """Tell of values that were marked and that nothing holds that would be compared."""
+        """Warn of marked values that are held by nothing that is compared."""
         held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
         lost: dict[tuple[str, int], list[Any]] = {}
         for key, each in self._pending.items():
@@ -267,7 +267,7 @@ def _places(
 
 
 def is_anonymous(value: Any) -> bool:
-    """Whether another name may hold the same object by chance. Runs no code of the value's own."""
+    """Whether another name may hold the same object by chance. Runs no code of the value's class."""
     kind = type(value)
     return (
         kind in ATOMS

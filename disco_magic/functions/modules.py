@@ -1,4 +1,4 @@
-"""Modules: what a worker loads by its path, to call the functions in it by name.
+"""Modules: what a worker loads from a path, to call the functions in it by name.
 
 ::
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 class Module(ABC):
-    """Something loaded, with functions by name. A handle, not a value: a copy of it is itself.
+    """Something loaded, with functions by name. A handle, not a value: copying it returns the same object.
 
-    A loader returns an object of a subclass that has `find` and `function_names`.
+    A loader returns an object of a subclass that implements `find` and `function_names`.
 
     Attributes:
-        path: where it came from.
+        path: the path that it was loaded from.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -55,19 +55,19 @@ class Module(ABC):
         """Names of its functions, sorted; `find` may know more."""
 
     def on(self, device: str) -> Module:
-        """What a worker on `device` uses; itself, unless every worker needs one of its own."""
+        """What a worker on `device` uses: the module itself, unless every worker needs its own."""
         del device
         return self
 
     def get_function(self, name: str, *, imports: bool = True) -> Callable[..., Any]:
-        """The function `name`; raises UnknownName, with near misses, if there is none."""
+        """Return the function `name`; raise UnknownName, with near misses, if there is none."""
         function = self.find(name, imports=imports)
         if function is None:
             raise UnknownName(self.lack(name))
         return function
 
     def lack(self, name: str) -> str:
-        """Why there is no function `name`, in words."""
+        """Say why there is no function `name`."""
         return f"there is no function '{name}' in '{self.path}'; {nearest(name, self.function_names())}"
 
     def __repr__(self) -> str:
@@ -102,11 +102,11 @@ def register_loader(
     needs: str | None = None,
     install: str | None = None,
 ) -> None:
-    """Teach the workers of this process another kind of module; the last one registered is asked first.
+    """Teach the workers of this process another kind of module; the loader registered last is asked first.
 
     Args:
         what: the kind in words, for errors: ``"a Python file (.py)"``.
-        recognises: whether it takes a file or directory, by its path; it exists and is absolute.
+        recognises: whether it takes a file or directory of that path, which exists and is absolute.
         load: makes a `Module` of it; called once per process for each version of it, by one of the workers.
         needs: a package that has to be installed for it.
         install: what to pass to pip for that; None: `needs` itself.
@@ -115,11 +115,11 @@ def register_loader(
 
 
 def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
-    """The resolved path, and who loads it. Looks at the path only, loads nothing, takes 0.1 ms.
+    """Return the resolved path, and its loader. Looks at the path only, loads nothing, takes 0.1 ms.
 
     Raises:
         UsageMistake: there is nothing at `path`, or nothing that any loader takes.
-        MissingDependency: the package is not installed that loads it.
+        MissingDependency: the package that loads it is not installed.
     """
     try:
         full = Path(path).expanduser().resolve()
@@ -159,14 +159,14 @@ _loaded: dict[str, tuple[Stamp, Module]] = {}
 
 
 def load(path: str | os.PathLike[str]) -> Module:
-    """The module at `path`: loaded by the first thread that asks, the same object for all others after it.
+    """Return the module at `path`: the first thread that asks loads it, later ones get the same object.
 
-    It is loaded again when its file, or a ``.py`` file of its package, has another modification time or
-    size than when it was loaded; who holds the former version keeps that. A failed load is not kept: who
-    waited for it, or comes later, tries again.
+    It is loaded again if its file, or a ``.py`` file of its package, has another modification time or size
+    than when it was loaded; holders of the former version keep that. A failed load is not kept: threads that
+    waited for it, or come later, try again.
 
     Raises:
-        Whatever `locate` and the loader raise; the error of a module's own code as it is.
+        Whatever `locate` and the loader raise; errors of the module's own code as they are.
     """
     full, loader = locate(path)
     key, mine = str(full), Claim()
@@ -182,11 +182,11 @@ def load(path: str | os.PathLike[str]) -> Module:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when a module is edited: names, times and sizes of its files."""
+    """The names, times and sizes of a module's files, which change when it is edited."""
     if not path.is_dir():
         now = path.stat()
         return ((str(path), now.st_mtime_ns, now.st_size),)
-    # What is no file, an editor's lock for instance, is a link to nowhere: nothing of the package.
+    # What is no file, such as an editor's lock (a link to nowhere), is not the package's.
     files = [file for file in sorted(path.rglob("*.py")) if file.is_file()]
     return tuple((str(file), (now := file.stat()).st_mtime_ns, now.st_size) for file in files)
 
@@ -224,7 +224,7 @@ register_loader(
 
 
 def check_device(device: object, there: Sequence[Device] = (HOST.device,)) -> str | None:
-    """The device's name; `device` is None, or anything whose text is that of one that workers have.
+    """The device's name, or None; `device` is None, or anything whose text names a device that workers have.
 
     Raises:
         UsageMistake: it is another device, or none at all.
@@ -234,7 +234,7 @@ def check_device(device: object, there: Sequence[Device] = (HOST.device,)) -> st
 
 @register_func("runtime.disco.load_vm_module")
 def load_vm_module(path: str, device: object = None) -> Module:
-    """The module at `path` for the calling worker; see `load`."""
+    """Return the module at `path` for the calling worker; see `load`."""
     me = calling_worker()
     own = HOST.device if me is None else me.place.device
     return load(path).on(check_device(device, (own,)) or str(own))
@@ -242,17 +242,17 @@ def load_vm_module(path: str, device: object = None) -> Module:
 
 @register_func("runtime.ModuleGetFunction")
 def module_get_function(module: Module, name: str, query_imports: bool = True) -> Callable[..., Any]:  # noqa: FBT001, FBT002 - TVM's order
-    """The function `name` of a module in a register; with `query_imports` also of modules it imports.
+    """Return the function `name` of a module in a register; with `query_imports` also of modules it imports.
 
     Raises:
-        UnknownName: it has none of that name.
+        UnknownName: the module has none of that name.
         UsageMistake: the register holds no module.
     """
     return _checked(module).get_function(name, imports=bool(query_imports))
 
 
 def lack_of(module: Module, name: str) -> str | None:
-    """Why a module has no function `name`, in words; None if it has one."""
+    """Say why a module has no function `name`; None if it has one."""
     return None if _checked(module).find(name) is not None else module.lack(name)
 
 
@@ -272,8 +272,8 @@ def _checked(module: Module) -> Module:
 @register_func("runtime.disco._import_python_module")
 def import_python_module(name: str) -> None:
     """``import name``; raises what that raises."""
-    # The function beneath the statement: it takes the import system's own frames out of a traceback.
+    # The function beneath the statement: it removes the import system's own frames from a traceback.
     __import__(name)
-    # CPython does not tell a thread that waited for another one's import of the same module that it failed:
-    # it gets what there was of the module. This asks again, under the module's lock.
+    # If another thread's import of the module fails, CPython gives a thread that waited for it the unfinished
+    # module, without an error. This asks again, under the module's lock.
     importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""What a worker does in words of the user's: bars of a timeline."""
+"""Names that users give to what a worker does: bars of a timeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NamedSpan(ContextDecorator):
-    """A ``with`` block, or a function, with a name in the worker's record; may be entered within itself."""
+    """A ``with`` block, or a function, with a name in the worker's record; may be entered recursively."""
 
     def __init__(self, me: Calling, label: str) -> None:
         self._me = me
@@ -32,22 +32,22 @@ class NamedSpan(ContextDecorator):
 
 
 class Naming(Calling):
-    """Names for what a worker does; mixed into `WorkerContext`."""
+    """Lets users name what a worker does; mixed into `WorkerContext`."""
 
     def span(self, label: str) -> NamedSpan:
-        r"""A context manager that gives a ``with`` block a name in timelines; or a decorator of a function.
+        r"""Return a context manager that names a ``with`` block in timelines; it also decorates functions.
 
         ``with worker.span("F3"):`` is a bar of that name on the worker's lane of `%disco timeline`, and a
-        slice of the trace that it saves. Blocks may lie in each other.
+        slice of the trace that it saves. Blocks may be nested.
 
         Args:
-            label: its name, of which 200 characters are kept. Bars whose names differ in digits alone have
-                one colour.
+            label: its name, of which 200 characters are kept. Bars whose names differ only in digits have the
+                same colour.
 
         Raises:
             UsageMistake: the name is no text.
 
-        Cost: 2 us. With its collectives it is one of the 4,096 last things that are kept of a worker.
+        Cost: 2 us. Of a worker the last 4,096 things are kept, its collectives included.
 
         Example:
             >>> session.run("for n in range(3):\n    with worker.span(f'step {n}'): barrier()").errors

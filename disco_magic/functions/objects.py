@@ -1,4 +1,4 @@
-"""Python objects between workers: pickled, and carried as bytes by the collectives of arrays."""
+"""Python objects between workers: pickled, and carried as bytes by the collectives for arrays."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 class Objects(Collectives):
-    """What a worker can do together with others with anything that pickle takes; mixed into `WorkerContext`.
+    """A worker's collectives for anything that pickle takes; mixed into `WorkerContext`.
 
-    Members, ranks and errors are those of `Collectives`. Everybody gets copies, the sender too; objects of
-    classes that cells define become objects of the receiver's own.
+    Members, ranks and errors are those of `Collectives`. Every member gets copies, the sender too; objects of
+    classes that cells define become objects of the receiver's own classes.
     """
 
     def broadcast_object(
         self, x: Any = None, root: int = 0, *, in_group: bool = True, over: Over | None = None
     ) -> Any:
-        """Every member gets a copy of rank `root`'s object; what the others give is not looked at.
+        """Give every member a copy of rank `root`'s object; what the others pass is ignored.
 
         Raises:
-            UsageMistake: it cannot be pickled, or not be read again: its class is not known there.
+            UsageMistake: it cannot be pickled, or not be read again: its class is unknown there.
 
-        Cost: that of pickling it once and reading it once per member, besides `broadcast` of the bytes.
+        Cost: pickling it once and reading it once per member, plus `broadcast` of the bytes.
 
         Example:
             >>> session.run("broadcast_object({'lr': 0.1} if worker_id == 0 else None)")
@@ -42,12 +42,12 @@ class Objects(Collectives):
         return _unpacked("broadcast_object", got.tobytes(), members[root])
 
     def allgather_objects(self, x: Any, *, in_group: bool = True, over: Over | None = None) -> list[Any]:
-        """Every member gets a list of all members' objects, in rank order.
+        """Give every member a list of all members' objects, in rank order.
 
         Raises:
-            UsageMistake: as `broadcast_object`.
+            UsageMistake: see `broadcast_object`.
 
-        Cost: that of pickling each once and reading it once per member, besides two `allgather`.
+        Cost: pickling each once and reading it once per member, plus two `allgather`.
 
         Example:
             >>> session.run("allgather_objects(('step', worker_id))[2]")
@@ -73,7 +73,7 @@ def _packed(verb: str, x: Any) -> np.ndarray[Any, Any]:
 
 def _unpacked(verb: str, packed: bytes, sender: int) -> Any:
     try:
-        return pickle.loads(packed)  # noqa: S301 - what another worker of this session has written
+        return pickle.loads(packed)  # noqa: S301 - written by another worker of this session
     except Exception as reason:
         raise UsageMistake(
             f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"

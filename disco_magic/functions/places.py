@@ -32,20 +32,20 @@ class HostPlace:
         """Nothing to prepare."""
 
     def beside(self) -> AbstractContextManager[object]:
-        """Nothing to prepare there either."""
+        """Do nothing, as in `enter`."""
         return nullcontext()
 
     def finish(self) -> None:
-        """What NumPy was asked for is done when it returns."""
+        """Do nothing: NumPy's work is done when it returns."""
 
     settle = finish
 
     def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
-        """Nothing: who calls waits."""
+        """Empty: NumPy's callers wait."""
         return ()
 
     def is_idle(self) -> bool:
-        """What NumPy was asked for is done when it returns."""
+        """True: NumPy's work is done when it returns."""
         return True
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -61,7 +61,7 @@ class HostPlace:
         return copy_of(value, CALLER)
 
     def move_in(self, array: Any) -> Any:
-        """It is there."""
+        """Return `array`, which is there."""
         return array
 
     def take(self, value: Any) -> Any:
@@ -73,19 +73,19 @@ class HostPlace:
         np.copyto(target, source)
 
     def memory(self) -> tuple[int, int] | None:
-        """The host's memory is not the worker's own."""
+        """None: the host's memory is not the worker's own."""
         return None
 
 
 HOST: Final = HostPlace()
-"""One for all workers: it holds nothing."""
+"""Shared by all workers, because it holds nothing."""
 
 
 def check_there(verb: str, device: object, there: Sequence[Device]) -> Device:
-    """The device of that name, which has to be the host or one of those that workers have.
+    """Return the device of that name, which has to be the host or one that workers have.
 
     Raises:
-        UsageMistake: it is another one, or no device at all.
+        UsageMistake: it is another device, or none at all.
     """
     known: Any = device
     if not isinstance(device, Device) and module_of(type(device)) != "builtins":

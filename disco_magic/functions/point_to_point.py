@@ -12,7 +12,7 @@ from disco_magic.functions.facts import facts_of
 
 
 class PointToPoint(Calling):
-    """What a worker can do with one other; mixed into `WorkerContext`.
+    """Messages between a worker and one other; mixed into `WorkerContext`.
 
     Attributes:
         rendezvous: whether a `send` of the running cell waits until its message is asked for; see
@@ -22,10 +22,10 @@ class PointToPoint(Calling):
     rendezvous = False
 
     def at(self, /, **coordinates: int) -> int:
-        """The id of the worker at the caller's coordinates in the mesh, but for those that are named.
+        """The id of the worker at the caller's coordinates in the mesh, except for those that are given.
 
         Raises:
-            UsageMistake: nobody is there, or there is no such axis.
+            UsageMistake: there is no worker at that place, or no such axis.
 
         Example:
             >>> stages = disco.ThreadedSession(mesh={"pp": 2, "tp": 2})
@@ -39,18 +39,18 @@ class PointToPoint(Calling):
         return self.mesh.worker(**(self.coordinates | coordinates))
 
     def send(self, x: Any, to: int, *, tag: int | str = 0) -> None:
-        """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait for it.
+        """Send a copy of `x`, any shape and dtype, to worker `to`; do not wait for it.
 
-        `to` is an id of the session, as `worker_id`, also with groups, where `root` of a collective is a rank
-        in the group: `send` reaches every worker and takes no `in_group`.
+        `to` is an id of the session, like `worker_id`, also with groups (a collective's `root`, however, is a
+        rank in the group): `send` reaches every worker and takes no `in_group`.
 
         The sender calls it. The other worker takes it with `recv`, with the same `tag`, a number or text, in
-        the same cell or command; messages of one sender with one tag arrive in order. One that is not taken
-        by then is reported as an error of the receiver. Raises UsageMistake if there is no such worker, or
-        `tag` is something else; PlaneAborted if the receiver has ended the command already. Cost: one copy.
+        the same cell or command; messages of one sender with one tag arrive in order. A message that is not
+        received by then is reported as the receiver's error. Raises UsageMistake if there is no such worker,
+        or `tag` is something else; PlaneAborted if the receiver has ended the command. Cost: one copy.
 
         In a cell that is run with ``--rendezvous`` it waits until the other worker has called `recv` for it,
-        as MPI's synchronous send, and raises PlaneMismatch where workers then wait for each other.
+        like MPI's synchronous send, and raises PlaneMismatch if workers then wait for each other.
 
         Example:
             >>> cell = "send(np.ones(2), to=3) if worker_id == 0 else recv(0) if worker_id == 3 else None"
@@ -61,7 +61,7 @@ class PointToPoint(Calling):
         self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous)
 
     def _post(self, x: Any, to: int, tag: int | str) -> Any:
-        """As `send`, and never waits; what `_deliver` takes."""
+        """Like `send`, but never waits; returns what `_deliver` takes."""
         return self._call("send", x, to, in_group=False, tag=tag)
 
     def _deliver(self, sent: Any, tag: int | str) -> None:
@@ -69,7 +69,7 @@ class PointToPoint(Calling):
         self._call("deliver", sent, in_group=False, tag=tag)
 
     def _announce(self, source: int, tag: int | str) -> None:
-        """A `recv` will come in this command; who sends need not wait for it."""
+        """Announce a `recv` that will come in this command: the sender need not wait for it."""
         (*_, code, at), within = facts_of("recv", (source,), self._beside)
         scope, present = self._guard.enter()
         try:
@@ -79,12 +79,12 @@ class PointToPoint(Calling):
             self._guard.leave()
 
     def recv(self, source: int, out: Any | None = None, *, tag: int | str = 0) -> Any:
-        """The next array that worker `source` sends to this one with that `tag`; waits for it.
+        """Wait for the next array that worker `source` sends to this one with that `tag`, and return it.
 
-        `source` is an id of the session, as with `send`. The receiver calls it.
+        `source` is an id of the session, as for `send`. The receiver calls it.
 
         Returns the shape and dtype sent (a NumPy scalar for a number), or `out`. Raises
-        PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
+        PlaneMismatch if `out` differs in shape or dtype: the message is used up. Cost: with `out` one copy.
         """
         return self._call("recv", source, out, in_group=False, tag=_checked("recv", tag))
 
@@ -93,14 +93,14 @@ class PointToPoint(Calling):
         return self._plane.arrived(self.id, source, command_of(self), tag)
 
     def _has_left(self, other: int) -> bool:
-        """Whether a worker is at this command no more: what waits for it would raise."""
+        """Whether a worker has left this command: what waits for it would raise."""
         return self._plane.left[other] >= command_of(self)
 
     def send_to_next_group(self, x: Any) -> None:
-        """Hand a copy of `x` to the worker of the same rank in the next group; does not wait.
+        """Send a copy of `x` to the worker of the same rank in the next group; do not wait.
 
-        Every worker but those of the last group can call it; the other end is `recv_from_prev_group`, in the
-        same cell or command. Otherwise as `send`.
+        Every worker except those of the last group can call it; the receiver calls `recv_from_prev_group`, in
+        the same cell or command. Otherwise like `send`.
 
         Raises:
             UsageMistake: the worker is in the last group.
@@ -110,9 +110,9 @@ class PointToPoint(Calling):
         self.send(x, self.id + self.group_size)
 
     def recv_from_prev_group(self, out: Any | None = None) -> Any:
-        """The next array that the worker of the same rank in the previous group sends; waits for it.
+        """Wait for the next array from the worker of the same rank in the previous group, and return it.
 
-        Every worker but those of the first group can call it. Otherwise as `recv`.
+        Every worker except those of the first group can call it. Otherwise like `recv`.
 
         Raises:
             UsageMistake: the worker is in the first group.
@@ -122,7 +122,7 @@ class PointToPoint(Calling):
         return self.recv(self.id - self.group_size, out)
 
     def recv_from_worker0(self, out: Any | None = None) -> Any:
-        """The next array that worker 0 of the session sends to this one; waits for it. As ``recv(0, out)``.
+        """Wait for the next array that worker 0 of the session sends to this one; like ``recv(0, out)``.
 
         Raises:
             UsageMistake: the caller is worker 0 itself.
@@ -143,7 +143,7 @@ class PointToPoint(Calling):
 
 
 def _checked(verb: str, tag: int | str) -> int | str:
-    """`tag`, of a message; of integers as Python's own.
+    """A message's `tag`; an integer as Python's own.
 
     Raises:
         UsageMistake: it is neither an integer nor text.

@@ -1,6 +1,6 @@
-"""Python files and packages as modules: imported under a name of their own, never under the one they bear.
+"""Python files and packages as modules: imported under private names, never under their own.
 
-So that a ``model.py`` is not what ``import model`` finds, and two of them do not meet.
+So a ``model.py`` is not what ``import model`` finds, and two of them do not collide.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class PythonModule(Module):
         self.module = module
 
     def find(self, name: str, *, imports: bool = True) -> Callable[..., Any] | None:
-        """The callable of that name, also a private one; without `imports` only if it is defined there."""
+        """The callable of that name, even a private one; without `imports` only if it is defined there."""
         value = getattr(self.module, name, None)
         return value if callable(value) and (imports or self._is_own(value)) else None
 
     def function_names(self) -> list[str]:
-        """What ``__all__`` says, or the public names of what is defined there and can be called."""
+        """The names in ``__all__``, or public names of what is defined there; of callables only."""
         names = vars(self.module)
         public = names.get("__all__")
         if public is None:
@@ -44,30 +44,30 @@ class PythonModule(Module):
         return sorted(name for name in public if callable(names.get(name)))
 
     def lack(self, name: str) -> str:
-        """As every module's; something that cannot be called is told as that."""
+        """See `Module.lack`; also says if the name is something that cannot be called."""
         value = getattr(self.module, name, None)
         if value is not None:
             return f"'{name}' in '{self.path}' is {type(value).__name__}, which cannot be called"
         return super().lack(name)
 
     def _is_own(self, value: object) -> bool:
-        """Whether it was made by this module, as far as it says."""
+        """Whether this module has made it, as far as the value says."""
         if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
             return True
         home = f"{value.__module__}."
         return home.startswith(f"{self.module.__name__}.")
 
 
-# CPython's finder takes entries out of a dictionary that it does not lock: of two threads at once one gets a
-# KeyError, also when they load different modules.
+# CPython's finder removes entries from a dictionary without a lock: if two threads do so at once, one gets a
+# KeyError, even if they load different modules.
 _invalidating: Final = new_lock()
 
 
 def load(path: Path) -> PythonModule:
-    """Import a file or package under a private name, which says where it is.
+    """Import a file or package under a private name that depends on its path.
 
-    The same path has the same name in every process, so that objects of its classes can be pickled. Its
-    neighbours are found by relative imports if it is a package, and not at all if it is a file.
+    The same path has the same name in every process, so that objects of its classes can be pickled. A package
+    finds its neighbours by relative imports; a file does not find them at all.
     """
     file = path / "__init__.py" if path.is_dir() else path
     digest = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
@@ -81,7 +81,7 @@ def load(path: Path) -> PythonModule:
     with _invalidating:
         importlib.invalidate_caches()
     try:
-        # Executed here, and not by the import system's own loader: compiled files are told apart by whole
+        # Executed here, not by the import system's own loader: that one distinguishes compiled files by whole
         # seconds, and its frames would stand above the user's in a traceback.
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - its purpose
     except BaseException:
@@ -92,6 +92,6 @@ def load(path: Path) -> PythonModule:
 
 
 def _forget(name: str) -> dict[str, types.ModuleType]:
-    """Take a module and those inside of it out of ``sys.modules``; they are returned."""
+    """Remove a module and those inside of it from ``sys.modules``, and return them."""
     inside = [key for key in list(sys.modules) if key == name or key.startswith(f"{name}.")]
     return {key: sys.modules.pop(key) for key in inside}

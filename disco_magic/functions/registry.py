@@ -1,7 +1,7 @@
 """Global functions by name: what `call_packed` and `get_global_func` find.
 
-A name that nobody registered here is looked for among TVM's global functions, where `tvm_ffi` is installed,
-which is imported for that if nobody has done so.
+A name that is not registered here is looked up among TVM's global functions, if `tvm_ffi` is installed; it is
+imported for that if necessary.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ def register_func(name: str, function: None = None, *, override: bool = False) -
 def register_func(
     name: str | F, function: F | None = None, *, override: bool = False
 ) -> F | Callable[[F], F]:
-    """Make a function known to all sessions of this process under `name`.
+    """Register a function under `name` for all sessions of this process.
 
     Use it as a decorator, ``@register_func("demo.scale")``, or ``@register_func`` for the function's own
     name, or with the function as second argument.
 
     Args:
-        name: by custom dotted, ``"demo.scale"``.
+        name: by convention dotted, ``"demo.scale"``.
         function: any callable; None returns a decorator.
-        override: replace a function of that name instead of refusing. A cell of a notebook that defines and
-            registers a function is run again and again: a function with the same module and qualified name
-            is replaced without asking.
+        override: replace a function of that name instead of refusing. A function with the same module and
+            qualified name is always replaced, because a notebook's cell that registers one is run again and
+            again.
 
     Raises:
-        UsageMistake: the name is taken by another function, `function` cannot be called, or a cell defined it
-            on a worker: names are the process's, and such a function is every worker's own. Or the name is
-            none.
+        UsageMistake: the name is missing or taken by another function, `function` cannot be called, or a cell
+            defined it on a worker: names belong to the process, and such a function to one worker.
 
     Example:
         >>> @disco.register_func("demo.double")
@@ -87,13 +86,13 @@ def _identity(function: Callable[..., Any]) -> str:
 
 
 def find_func(name: str) -> Callable[..., Any]:
-    """The function registered as `name`: here, or else with `tvm_ffi` where that is installed.
+    """Return the function registered as `name`: here, or else with `tvm_ffi` if that is installed.
 
-    It is imported for that, once (0.1 s). TVM's functions take NumPy arrays and give NumPy arrays, see
-    `tvm_modules.TVMFunction`.
+    `tvm_ffi` is imported for that, once (0.1 s). TVM's functions take and return NumPy arrays, see
+    `tvm_values.TVMFunction`.
 
     Raises:
-        UnknownName: there is none; near misses of both kinds are in the message.
+        UnknownName: there is none; the message has near misses of both kinds.
     """
     if not isinstance(name, str):
         raise UsageMistake(f"a function's name is text, got {type(name).__name__}")
@@ -107,7 +106,7 @@ def find_func(name: str) -> Callable[..., Any]:
         try:
             foreign = tvm_modules.global_function(name)
             others = tvm_modules.global_names() if foreign is None else []
-        except Exception as reason:  # it is broken, or made for another machine: whatever its loading raises
+        except Exception as reason:  # broken, or made for another machine: its loading may raise anything
             raise _unknown(name, _functions) from reason
         if foreign is not None:
             return foreign
@@ -125,10 +124,10 @@ def list_funcs(prefix: str = "") -> list[str]:
 
 
 def remove_func(name: str) -> None:
-    """Forget a registered function; registers that hold it keep it.
+    """Remove a registered function; registers that hold it keep it.
 
     Raises:
-        UnknownName: there is none of that name.
+        UnknownName: there is no function of that name.
     """
     if _functions.pop(name, None) is None:
         raise _unknown(name, _functions)

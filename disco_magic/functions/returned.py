@@ -1,4 +1,4 @@
-"""What a collective gives back to who brought an array of PyTorch or JAX: one of the same library.
+"""The result of a collective for a caller that passed an array of PyTorch or JAX: one of the same library.
 
 Planes carry arrays of NumPy and cupy.
 """
@@ -19,14 +19,14 @@ _JAX: Final = ("jax", "jaxlib")
 
 
 def library_of(kind: type) -> str:
-    """``torch`` or ``jax`` of their arrays' class; empty of all others."""
+    """``torch`` or ``jax`` for classes of their arrays; empty for all others."""
     if is_tensor(kind):
         return "torch"
     return "jax" if home_of(kind) in _JAX else ""
 
 
 def library_in(value: Any) -> str:
-    """`library_of` of an array, or of all that are in a list or tuple."""
+    """The `library_of` of an array, or of all items of a list or tuple; empty if they differ."""
     kind = type(value)
     if kind not in (list, tuple):
         return "" if kind is np.ndarray else library_of(kind)  # the usual case, at once
@@ -35,10 +35,10 @@ def library_in(value: Any) -> str:
 
 
 def stacked(value: Any) -> Any:
-    """`value`, a list or tuple of tensors as one: NumPy has no way to stack some dtypes of theirs.
+    """`value`, with a list or tuple of tensors stacked into one: NumPy cannot stack some of their dtypes.
 
     Raises:
-        RuntimeError, TypeError: what PyTorch says of tensors that differ.
+        RuntimeError, TypeError: PyTorch's errors for tensors that differ.
     """
     if type(value) in (list, tuple) and library_in(value) == "torch":
         return importlib.import_module("torch").stack(tuple(value))
@@ -46,10 +46,10 @@ def stacked(value: Any) -> Any:
 
 
 def as_array_of(library: str, array: Any, like: Any = None) -> Any:
-    """`array`, of NumPy or cupy, as one of `library`, which is imported.
+    """Return `array`, of NumPy or cupy, as one of `library`, which is imported.
 
-    Of the same shape and dtype; JAX makes float32 of float64 unless it is told otherwise. PyTorch's has the
-    same memory on the CPU. JAX's is where `like` is, what the caller has brought, if that is one of JAX's.
+    Shape and dtype are kept; JAX makes float32 of float64 unless it is configured otherwise. PyTorch's has
+    the same memory on the CPU. JAX's is where `like`, the array that the caller passed, is, if that is JAX's.
     """
     return _WAYS[library](importlib.import_module(library), array, like)
 
@@ -61,7 +61,7 @@ def _tensor(torch: Any, array: Any, _: Any) -> Any:
 
 
 def _own_tensor(torch: Any, array: Any) -> Any:
-    """A copy in PyTorch's memory: cupy's would be somebody else's while PyTorch's streams still read it."""
+    """A copy in PyTorch's memory: cupy might reuse its own while PyTorch's streams still read it."""
     tensor = torch.from_dlpack(array).clone()
     torch.cuda.current_stream(tensor.device).synchronize()
     return tensor
@@ -77,11 +77,11 @@ def _jax_array(jax: Any, array: Any, like: Any) -> Any:
         return jax.device_put(array, like.device)
     if own or jax.default_backend() == "cpu":
         return jax.numpy.asarray(array)
-    return jax.device_put(array, jax.local_devices(backend="cpu")[0])  # as the plane has it
+    return jax.device_put(array, jax.local_devices(backend="cpu")[0])  # on the host, as the plane has it
 
 
 def _bits(array: Any) -> Any:
-    """`array`, or of a dtype that DLPack or PyTorch may not take from it integers with its bits."""
+    """`array`, or integers with its bits if DLPack or PyTorch may not take its dtype."""
     plain = home_of(array.dtype.type) == "numpy" and array.dtype.kind != "b"
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 

@@ -1,4 +1,4 @@
-"""Shapes as callers write them, refused where they are named and not where memory is asked for."""
+"""Shapes as callers write them, refused where they are named and not where memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # 
 
 
 def lengths_of(shape: object) -> tuple[int, ...]:
-    """A shape as its caller wrote it, a number for one axis.
+    """A shape as its caller wrote it; a number is one axis.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is no shape.
     """
-    alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several
+    alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several lengths
     lengths: Any = (shape,) if alone else shape
     if isinstance(shape, bool):
         raise TypeError("a shape is given as whole numbers")
@@ -31,10 +31,10 @@ def lengths_of(shape: object) -> tuple[int, ...]:
 
 
 def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
-    """How many there are of each, as a caller wrote it: a list, or an array or tensor anywhere.
+    """Counts as a caller wrote them: a list, or an array or tensor on any device.
 
     Raises:
-        UsageMistake: these are no whole numbers, or they are in no order, as those of a dict.
+        UsageMistake: these are no whole numbers, or have no order, as those of a dict.
     """
     given = counts.tolist() if hasattr(counts, "tolist") else counts
     if isinstance(given, list | tuple | range):
@@ -43,18 +43,18 @@ def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
             return numbers
     try:
         shown = reprlib.repr(given)
-    except ValueError:  # Python writes no numbers of thousands of digits
+    except ValueError:  # Python does not write numbers of thousands of digits
         shown = f"a {class_name(counts)}"
     raise UsageMistake(f"{verb}: counts={shown} - expected a list of whole numbers, one per member")
 
 
 def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """See that NumPy can have such an array if only there is memory enough; `where` begins the error.
+    """Check that NumPy can have such an array, given enough memory; `where` begins the error.
 
     Raises:
         UsageMistake: it cannot.
     """
-    # An axis of length 0 does not make up for the others: strides are worked out all the same.
+    # An axis of length 0 does not make up for the others: NumPy computes strides all the same.
     nbytes = math.prod(max(1, length) for length in shape) * dtype.itemsize
     if any(length < 0 for length in shape):
         why = "it has a negative length"

@@ -1,15 +1,14 @@
 """Loops that the stop button ends between two steps, on all workers after the same one.
 
-An interrupt ends each worker wherever it is. What has counters of its own, an optimizer or DDP, is then in
-the midst of something, and workers may be a step apart. Of a loop of steps each worker counts its own; who
-wants it to end asks all of them, at one moment, for the first step that nobody has begun. Nobody waits for
-that.
+An interrupt ends each worker wherever it is. Objects with counters, an optimizer or DDP, are then in the
+midst of something, and workers may be a step apart. In a loop of steps each worker counts its own; to end it,
+all are asked, at one moment, to stop before the first step that none has begun. No worker waits for that.
 
 ::
 
     worker 0   step 7 .......... step 8 ....... 9?  interrupted
     worker 1   step 7 ... step 8 .............. 9?  interrupted
-                         ask: 8 is the last one that anybody has begun
+                         ask: 8 is the last one that any worker has begun
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __tracebackhide__ = is_told
 
 Item = TypeVar("Item")
 
-_LOCK: Final = new_rlock()  # a finalizer may leave a loop meanwhile
+_LOCK: Final = new_rlock()  # reentrant: a finalizer may leave a loop meanwhile
 
 
 class _Count:
@@ -36,9 +35,9 @@ class _Count:
 
     Attributes:
         command: its number.
-        begun: how many.
-        loops: how many loops it is in.
-        last: the last one that it is to do; None: as many as there are.
+        begun: how many steps.
+        loops: how many loops of steps the worker is in.
+        last: the last step to be done; None: as many as there are.
     """
 
     __slots__ = ("begun", "command", "last", "loops")
@@ -48,7 +47,7 @@ class _Count:
         self.last: int | None = None
 
     def begin(self) -> None:
-        """Another one begins.
+        """Begin a step.
 
         Raises:
             WorkerInterrupt: it is not to be done.
@@ -59,12 +58,12 @@ class _Count:
             self.begun += 1
 
     def take_back(self) -> None:
-        """There was none."""
+        """Undo `begin`: there was no such step."""
         with _LOCK:
             self.begun -= 1
 
     def enter(self, loops: int) -> None:
-        """It goes into so many loops, or -1: it has left one."""
+        """Note that it has entered so many loops; -1: it has left one."""
         with _LOCK:
             self.loops += loops
 
@@ -74,7 +73,7 @@ _COUNTS: Final[dict[tuple[int, int], _Count]] = {}  # by session and worker
 
 
 class Steps(Generic[Item]):
-    """Gives what an iterable gives, and counts; see `Stepping.steps`."""
+    """Iterates over the items, and counts; see `Stepping.steps`."""
 
     _is_entered = False
 
@@ -92,7 +91,7 @@ class Steps(Generic[Item]):
         if not self._is_entered:
             self._is_entered = True
             self._count.enter(1)
-        self._count.begin()  # first: what is taken from `items` is not lost
+        self._count.begin()  # first, so that no item taken from `items` is lost
         try:
             return next(self._items)
         except StopIteration:
@@ -106,7 +105,7 @@ class Steps(Generic[Item]):
             self._count.enter(-1)
 
     def __del__(self) -> None:
-        self._leave()  # by `break`
+        self._leave()  # left by `break`
 
     def __len__(self) -> int:
         if self._length < 0:
@@ -121,26 +120,27 @@ class Stepping(Calling):
     _steps: _Count | None = None
 
     def steps(self, items: Iterable[Item]) -> Steps[Item]:
-        """What `items` gives, in a loop that the stop button ends between two steps.
+        """Iterate over `items` in a loop that the stop button ends between two steps.
 
-        ``for batch in worker.steps(batches):`` ends on all workers after the same step, where all are in such
-        loops when the button, or Ctrl-C, is pressed. Models and optimizers are then what they are between two
-        steps, and the next cell can go on with them. Pressed again, it stops the cell at once, as without.
+        ``for batch in worker.steps(batches):`` ends on all workers after the same step, if all are in such
+        loops when the button, or Ctrl-C, is pressed. Models and optimizers are then in a state between two
+        steps, and the next cell can go on with them. Pressed again, it stops the cell at once, as without
+        such loops.
 
-        In files it is ``disco_magic.worker.steps``, which outside of a worker gives `items` as they are. Each
-        step is meant to be the same one on all workers; loops may follow and contain each other.
+        In files it is ``disco_magic.worker.steps``, which outside of a worker returns `items` as they are.
+        Each step is meant to be the same one on all workers; loops may follow and contain each other.
 
         Args:
-            items: anything that can be gone through: ``range(100)``, a ``DataLoader``, a bar of tqdm.
+            items: any iterable: ``range(100)``, a ``DataLoader``, a bar of tqdm.
 
         Returns:
-            Steps: an iterator, as long as `items` if that has a length.
+            Steps: an iterator, with the length of `items` if that has one.
 
         Raises:
             UsageMistake: called in a thread that the worker has started.
-            TypeError: `items` cannot be gone through.
+            TypeError: `items` is not iterable.
 
-        Cost: 1 us per step, and nobody waits for anybody.
+        Cost: 1 us per step; no worker waits for another.
 
         Example:
             >>> session.run("for step in worker.steps(range(3)): total = allreduce(step)").errors
@@ -149,7 +149,7 @@ class Stepping(Calling):
         return Steps(items, self._counted)
 
     def _counted(self) -> _Count:
-        """That of the command which is executed."""
+        """The count of the command that is executed."""
         try:
             command = command_of(self)
         except UsageMistake:
@@ -164,14 +164,14 @@ class Stepping(Calling):
 
 
 def _tidy() -> None:
-    """Drop counts of loops that are over, if there are many: workers end without a word."""
+    """Drop counts of loops that are over, if there are many: workers do not report their end."""
     with _LOCK:
         for key in [key for key, each in _COUNTS.items() if not each.loops] if len(_COUNTS) > _MOST else ():
             del _COUNTS[key]
 
 
 def _counts(session_id: int, workers: Sequence[int], command: int) -> dict[int, _Count]:
-    """Of these workers, those that are known to be of this command."""
+    """The counts of these workers, as far as they are known to execute this command."""
     counts = {worker: _COUNTS.get((session_id, worker)) for worker in workers}
     return {worker: each for worker, each in counts.items() if each is not None and each.command == command}
 
@@ -182,9 +182,9 @@ def done(session_id: int, workers: Sequence[int], command: int) -> dict[int, int
 
 
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
-    """Let these workers end what they execute after the same step; which one that will be.
+    """Let these workers end their loops after the same step, and return which one that will be.
 
-    None: some are in no loop of steps of that command now, or were asked before.
+    None: some are not in a loop of steps of that command now, or were asked before.
     """
     with _LOCK:
         there = [each for each in _counts(session_id, workers, command).values() if each.loops]

@@ -1,7 +1,7 @@
 """Which optional parts are there: ``disco.support()``, and what to install for the others.
 
-The rule for each part is a function here; what they look at is found in `installed`, which imports and loads
-nothing. "There" means that all the files a part needs were found, not that a GPU or a network was tried.
+Each part has a function here that decides; what it looks at is found by `installed`, which imports and loads
+nothing. "There" means that all files that a part needs were found, not that a GPU or a network was tried.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Part:
     """One optional part.
 
     Attributes:
-        name: what `Support` calls it, ``"tvm"``.
+        name: its key in `Support`, ``"tvm"``.
         present: whether everything it needs was found; it has not been tried.
-        version: of its main package, or of its library; None if it is not installed or does not say.
+        version: of its main package, or of its library; None if that is not installed or states none.
         purpose: what disco_magic uses it for.
         extra: the extra of disco-magic that brings it; None if none does.
         install: the command that brings it; "" if it needs nothing.
@@ -80,7 +80,7 @@ class Support(Mapping[str, Part]):
         """The part of that name.
 
         Raises:
-            UnknownName: there is none; near misses are in the message.
+            UnknownName: there is none; the message has near misses.
         """
         try:
             return self._parts[name]
@@ -114,16 +114,16 @@ class Support(Mapping[str, Part]):
 
 
 def support() -> Support:
-    """Which optional parts this Python has, and what installs the others.
+    """Return which optional parts this Python has, and what installs the others.
 
     Reads the metadata of packages and looks for shared libraries; imports and loads none of them, so it
-    says the same before and after they are used, and never fails on one that is broken.
+    says the same before and after they are used, and never fails on a broken one.
 
     Returns:
         A mapping from names (``cuda nccl rccl mpi tvm ml_dtypes safetensors tqdm jupyterlab``) to `Part`:
         ``support()["tvm"].present``, ``.version``, ``.extra``.
 
-    Cost: about 10 ms; in a Python that has not used `importlib.metadata` yet, 50 ms more once.
+    Cost: about 10 ms; 50 ms more, once, in a process that has not used `importlib.metadata` yet.
     """
     return Support(
         *_gpu_parts(),
@@ -140,7 +140,7 @@ def support() -> Support:
 
 
 def _package(name: str, purpose: str, extra: str | None = None) -> Part:
-    """A part that is one package of the same name to pip and to Python."""
+    """A part that is one package, of the same name for pip and for Python."""
     there = has_package(name)
     version = version_of(name) if there else None
     return Part(name, there, version, purpose, extra, _pip(extra) if extra else f"pip install {name}")
@@ -151,7 +151,7 @@ def _pip(extra: str) -> str:
 
 
 def _gpu_parts() -> tuple[Part, Part, Part]:
-    """CUDA, NCCL and RCCL: cupy is made for one of CUDA and ROCm, and its wheel's name says which."""
+    """CUDA, NCCL and RCCL: cupy is built for either CUDA or ROCm, and its wheel's name says which."""
     there = has_package("cupy")
     wheel = first_of(*_CUPY_CUDA, *_CUPY_ROCM) if there else None
     rocm = wheel in _CUPY_ROCM
@@ -170,16 +170,16 @@ def _gpu_parts() -> tuple[Part, Part, Part]:
 
 
 def _cuda_extra(wheel: str | None) -> str:
-    """The extra that fits the cupy that is there, else the driver that runs; the newest if neither says."""
+    """The extra that fits the installed cupy, else the running driver; the newest if neither says."""
     if wheel in ("cupy-cuda13x", "cupy-cuda12x"):
         return wheel.removeprefix("cupy-").removesuffix("x")
     return "cuda12" if (nvidia_driver() or _DRIVER_OF_CUDA_13) < _DRIVER_OF_CUDA_13 else "cuda13"
 
 
 def _nccl(extra: str, *, cupy: bool) -> Part:
-    """What cupy loads when it is asked for NCCL: version 2, from a wheel or from the machine.
+    """NCCL version 2, which cupy loads when it is asked for NCCL: from a wheel or from the machine.
 
-    Not even to ask for its version it is loaded here: the first one loaded is the process's for ever, and
+    It is not loaded here, not even for its version: the first one loaded stays in the process for good, and
     other frameworks bring their own.
     """
     wheels = [Path(entry, "nvidia", "nccl", "lib") for entry in sys.path]
@@ -196,7 +196,7 @@ def _nccl(extra: str, *, cupy: bool) -> Part:
 
 
 def _rccl(wheel: str | None) -> Part:
-    """What cupy's wheels for ROCm load; there is no wheel of RCCL itself."""
+    """RCCL, which cupy's wheels for ROCm load; there is no wheel of RCCL itself."""
     roots = [*paths_in("ROCM_PATH"), Path("/opt/rocm")]
     library = find_library("librccl.so.1", "librccl.so", also=[root / "lib" for root in roots])
     needed = {"cupy for ROCm": wheel, "librccl, which is part of ROCm": library}
@@ -208,7 +208,7 @@ def _rccl(wheel: str | None) -> Part:
 
 
 def _mpi() -> Part:
-    """mpi4py's wheel has no MPI in it and works with any: the wheel alone does not tell."""
+    """MPI: mpi4py's wheel contains none and works with any, so that the wheel alone does not suffice."""
     chosen = paths_in("MPI4PY_LIBMPI")  # libraries, or folders with one; mpi4py's own variable
     library = next(filter(is_file, chosen), None) or find_library(*_LIBMPI, also=chosen)
     there = has_package("mpi4py")
@@ -231,7 +231,7 @@ def _mpi() -> Part:
 
 
 def _tvm() -> Part:
-    """TVM's compiler and runtime; its object system has a package of its own, which others use alone."""
+    """TVM's compiler and runtime; its object system is a package of its own, which others use alone."""
     there = has_package("tvm")
     ffi = version_of("apache-tvm-ffi") if has_package("tvm_ffi") else None
     note = f"{'with' if there else 'only'} apache-tvm-ffi {ffi}" if ffi else ""
@@ -250,7 +250,7 @@ def _cells(part: Part) -> tuple[str, str, str]:
 
 
 def _hint(part: Part) -> str:
-    """How to get what is missing, and what else there is to say."""
+    """How to get what is missing, and the note."""
     return " · ".join(filter(None, ["" if part.present else part.install, part.note]))
 
 

@@ -1,4 +1,4 @@
-"""What a check asks a worker, in worker functions: what registers hold, what is near, elements of arrays."""
+"""Worker functions by which a check asks what registers hold, what is near, and for elements of arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Says what the calling worker's registers hold; see `holdings.found_in`."""
+    """Reports what the calling worker's registers hold; see `holdings.found_in`."""
 
     names: tuple[str, ...] | None = None
     values: bool = False
@@ -27,15 +27,15 @@ class Survey:
 
     @property
     def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
+        """The name in errors and tables of commands."""
         return "check registers"
 
     def __call__(self) -> Found:
-        """Look at the calling worker's registers."""
+        """Survey the calling worker's registers."""
         me = worker()
         me.marks.settle()
         if self.values:
-            me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
+            me.place.finish()  # an interrupt ends this wait, but not one for a copy from the GPU
         found = found_in(
             me.marks,
             me.marks.names,
@@ -49,7 +49,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Says which of these rows differ by no more than they may; a worker function of all who are compared."""
+    """Finds rows that differ by no more than they may; a worker function, for all workers compared."""
 
     rows: tuple[CheckRow, ...]
     tolerance: Tolerance
@@ -57,11 +57,11 @@ class Nearness:
 
     @property
     def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
+        """The name in errors and tables of commands."""
         return "compare registers"
 
     def __call__(self) -> tuple[CheckRow, ...]:
-        """Compare with the others, who call this too; all have the same rows."""
+        """Compare with the other workers, which call this too; all have the same rows."""
         me = worker()
         me.place.finish()
         return near_enough(me, self.rows, dict(me.marks.namespace), self.tolerance, self.workers)
@@ -69,7 +69,7 @@ class Nearness:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Gives elements of the calling worker's arrays; a worker function.
+    """Returns elements of the calling worker's arrays; a worker function.
 
     Attributes:
         parts: registers, or parts of one: ``"w"``, ``"params['w']"``.
@@ -79,11 +79,11 @@ class Sample:
 
     @property
     def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
+        """The name in errors and tables of commands."""
         return "sample registers"
 
     def __call__(self) -> dict[str, Array]:
-        """Part -> all elements, of large arrays 65,536 of them; nothing for what is no array (any more)."""
+        """Part -> all elements, of large arrays 65,536; without what is no array (any more)."""
         found = parts_named(dict(worker().marks.namespace), self.parts)
         samples = {path: elements_compared(value) for path, value in found.items()}
         return {path: sample for path, sample in samples.items() if sample is not None}

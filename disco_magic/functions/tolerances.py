@@ -1,7 +1,7 @@
 """Values that may differ a little: ``worker.check(model, rtol=1e-5)``.
 
-Known before is what differs bit for bit. Of that, arrays and numbers are put side by side as a whole on the
-first of the workers that are to agree; what is near enough counts as equal.
+What differs bit for bit is known before. Of that, arrays and numbers are compared as a whole on the first of
+the workers that have to agree; what is near enough counts as equal.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _EXACT = frozenset("biu")
 
 
 class Tolerance(NamedTuple):
-    """How far a number may be from the first worker's, `first`: ``atol + rtol * |first|``."""
+    """How far a number may be from `first`, the first worker's: ``atol + rtol * |first|``."""
 
     rtol: float = 0.0
     atol: float = 0.0
 
     def __str__(self) -> str:
-        """In words; "": not at all."""
+        """In words; "" if nothing may differ."""
         return f"rtol={self.rtol:g}, atol={self.atol:g}" if self else ""
 
     def __bool__(self) -> bool:
         return self != (0.0, 0.0)
 
     def covers(self, first: Array, other: Array) -> bool:
-        """Whether all elements are near enough; integers and bools, and what is no number, only if equal."""
+        """Whether all elements are near enough; integers, bools and what is no number only if equal."""
         if not _may_differ(first.dtype) or first.dtype != other.dtype:
             return bool(equal(first, other).all())
         apart = distance(first, other)
@@ -69,7 +69,7 @@ def _may_differ(dtype: np.dtype[Any]) -> bool:
 
 
 def tolerance_of(rtol: object, atol: object) -> Tolerance:
-    """What ``rtol=`` and ``atol=`` say.
+    """The tolerance that ``rtol=`` and ``atol=`` specify.
 
     Raises:
         UsageMistake: one of them is no number, or below 0, or infinite.
@@ -79,7 +79,7 @@ def tolerance_of(rtol: object, atol: object) -> Tolerance:
 
 def _number(name: str, value: object) -> float:
     is_real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    with suppress(OverflowError):  # an int that no float can be
+    with suppress(OverflowError):  # an int that is too large for a float
         if is_real and 0 <= float(value) < math.inf:  # type: ignore[arg-type]
             return float(value)  # type: ignore[arg-type]
     raise UsageMistake(f"check: {name}={value!r} - expected a number, 0 or above")
@@ -92,9 +92,9 @@ def near_enough(
     tolerance: Tolerance,
     over: Over | None,
 ) -> tuple[CheckRow, ...]:
-    """The rows, in which workers count as equal whose values alone differ, and by no more than that.
+    """Return the rows, with those workers marked as near whose values alone differ, by no more than that.
 
-    All members call this, with the same rows; otherwise as `told_apart_by`.
+    All members call this, with the same rows; otherwise like `told_apart_by`.
     """
     near: dict[str, list[Workers]] = {}
     for row in rows:
@@ -116,7 +116,7 @@ def near_enough(
 
 
 def _arrays_are(me: Objects, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
-    """Whether the arrays of a circle are near the first worker's; known on that one, False on the others."""
+    """Whether the arrays of a circle are near the first worker's; known to that one, False on the others."""
     everybody_s = gathered(me, attempt(_all_of, array), circle)
     return bool(everybody_s) and all(
         attempt(tolerance.covers, everybody_s[0], other) for other in everybody_s[1:]
@@ -129,11 +129,11 @@ def _all_of(array: Any) -> Array:
 
 
 class _Numbers(NamedTuple):
-    """A number, a column, or a container, as far as its own items go: what has parts is a value of its own.
+    """A number, a column, or a container's own items: items with parts are values of their own.
 
     Attributes:
         exact: digest of all that has to be equal.
-        inexact: of each type, and kind of number, what may differ a little, in order.
+        inexact: the numbers that may differ a little, in order, by type; of a column by part.
     """
 
     exact: bytes
@@ -141,7 +141,7 @@ class _Numbers(NamedTuple):
 
 
 def _numbers_are(me: Objects, value: Any, circle: Workers, tolerance: Tolerance) -> bool:
-    """As `_arrays_are`, of numbers and containers; known on all of them."""
+    """Like `_arrays_are`, for numbers and containers; known to all of them."""
     first, *others = me.allgather_objects(attempt(_numbers_of, value), over=circle)
     return first is not None and all(
         other is not None
@@ -152,7 +152,7 @@ def _numbers_are(me: Objects, value: Any, circle: Workers, tolerance: Tolerance)
 
 
 def _numbers_of(value: Any) -> _Numbers | None:
-    """None of what has no items whose places are known."""
+    """The numbers of a value; None if it has no items whose places are known."""
     if type(value) is Column:
         return _of_facts(facts_of(value) or [])
     content = content_of(value)
@@ -163,7 +163,7 @@ def _numbers_of(value: Any) -> _Numbers | None:
     elif content.places is None:
         return None
     else:
-        # Where the others stand between these is part of the value, if any order is.
+        # Where the other items stand between these is part of the value, if it has an order.
         items, places = list(content.parts(plain=True)), list(content.places) if content.in_order else []
         if not content.in_order:
             items.sort(key=itemgetter(0))

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from disco_magic.core.topology import Members, Over
 
 _VERB: Final = "allreduce_tree"
-# What is said of a part that others lack: as of those that are there, how it looks.
+# Takes the place of a part's look where a member lacks the part.
 _MISSING: Final = "no such part"
 
 
 class Trees(Objects):
-    """What a worker can do together with others with many arrays at once; mixed into `WorkerContext`."""
+    """A worker's collectives for many arrays at once; mixed into `WorkerContext`."""
 
     def allreduce_tree(
         self,
@@ -34,30 +34,30 @@ class Trees(Objects):
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """`allreduce` of every array in a dict, list or tuple, in any depth; small ones travel together.
+        """`allreduce` every array in a dict, list or tuple, at any depth; small ones travel together.
 
         All members call it. Gradients of a model: ``allreduce_tree(grads, "avg", out=grads)``.
 
         Args:
-            x: dicts, lists and tuples of arrays, tensors and numbers; the same keys, as they are written, the
-                same lengths, shapes and dtypes everywhere, keys in any order. None stays None. A list of
-                numbers is so many numbers.
-            op: as `allreduce`.
-            out: a tree with the same parts that takes the results; may be `x` itself. What shares memory with
-                other parts, weights that are in it twice for one, is written when all were reduced.
+            x: dicts, lists and tuples of arrays, tensors and numbers; everywhere with the same keys (as they
+                are written, in any order), lengths, shapes and dtypes. None stays None. In a list of numbers,
+                each is reduced.
+            op: see `allreduce`.
+            out: a tree with the same parts that takes the results; may be `x` itself. Parts that share memory
+                with others, such as weights that are in it twice, are written when all were reduced.
             in_group: the worker's group only, or all workers.
-            over: axes of the mesh, or ids of the members, instead.
+            over: axes of the mesh, or ids of the members, in place of `in_group`.
 
         Returns:
-            `out`, or a tree as `x`, of dicts, lists, tuples and named tuples, with a result for each array.
+            `out`, or a tree like `x`, of dicts, lists, tuples and named tuples, with a result for each array.
 
         Raises:
-            UsageMistake: as `allreduce`; or `out` has other parts than `x`, of other shapes or dtypes.
-            PlaneMismatch: as `allreduce`; or the members' trees differ. Nothing was written. If a member
+            UsageMistake: see `allreduce`; or `out` has other parts than `x`, or other shapes or dtypes.
+            PlaneMismatch: see `allreduce`; or the members' trees differ. Nothing was written. If a member
                 fails later, or on an interrupt, `out` may have been filled in part.
 
-        Cost: a small collective, one for each dtype and 4 MiB of arrays up to 64 KiB, 20 us and two copies
-        for each of these, twice as much with `out`; that of `allreduce` for each that is larger.
+        Cost: a small collective; one for each dtype and 4 MiB of arrays up to 64 KiB, 20 us and two copies
+        for each of these arrays, twice as much with `out`; that of `allreduce` for each larger array.
 
         Example:
             >>> session.run("allreduce_tree({'w': np.full(2, worker_id), 'b': [1.0, None]})")
@@ -87,13 +87,13 @@ class Trees(Objects):
                 if leaf.target is not None and not leaf.is_direct:
                     self._fill(leaf, parts[leaf.path])
         finally:
-            if any(leaf.is_lent for leaf in leaves):  # as `_call`: from now on its library may change it
+            if any(leaf.is_lent for leaf in leaves):  # as in `_call`: from now on its library may change it
                 self.place.settle()
         results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
         return tree.rebuilt(results) if out is None else out
 
     def _read(self, tree: Tree, op: str, targets: dict[str, Any]) -> list[Leaf]:
-        """The arrays and numbers of a tree, each with what it is to fill."""
+        """Read the arrays and numbers of a tree, each with what it is to fill."""
         leaves = []
         for path, given in tree.parts.items():
             if given is not None:
@@ -106,15 +106,15 @@ class Trees(Objects):
         return leaves
 
     def _all_have(self, own: bytes, members: Members, *, in_group: bool, over: Over | None) -> bool:
-        """Whether all members bring these bytes, a digest of what they have; all of them call it."""
+        """Whether all members bring the same bytes, a digest of what they have; all of them call it."""
         everybody_s = self.allgather(np.frombuffer(own, np.uint8), in_group=in_group, over=over)
         return bool(everybody_s.tobytes() == own * len(members))
 
     def _agree(self, members: Members, mine: dict[str, str], *, in_group: bool, over: Over | None) -> None:
-        """See that all members have the same parts; a few bytes each where they do.
+        """Check that all members have the same parts; costs a few bytes each if they do.
 
         Raises:
-            PlaneMismatch: on all of them.
+            PlaneMismatch: they do not; on all of them.
         """
         if self._all_have(digest(repr(sorted(mine.items())).encode()), members, in_group=in_group, over=over):
             return
@@ -129,7 +129,7 @@ class Trees(Objects):
         )
 
     def _reduced(self, bucket: list[Leaf], op: str, *, in_group: bool, over: Over | None) -> dict[str, Any]:
-        """Path -> result of each, in memory of its own or in that which it is meant for."""
+        """Path -> the result of each leaf, in memory of its own or in the leaf's target."""
         if len(bucket) == 1:
             leaf = bucket[0]
             target = leaf.target if leaf.is_direct else None
@@ -145,5 +145,5 @@ class Trees(Objects):
         return parts
 
     def _fill(self, leaf: Leaf, part: Any) -> None:
-        # On the stream that is current, which need not be the worker's own.
+        # On the current stream, which need not be the worker's own.
         (self.place.xp if leaf.where else np).copyto(leaf.target, part)

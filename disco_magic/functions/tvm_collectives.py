@@ -1,7 +1,7 @@
-"""Collectives in programs that TVM compiled: ``relax.op.ccl.allreduce`` and its like.
+"""Collectives in programs that TVM compiled: ``relax.op.ccl.allreduce`` and the like.
 
 Such a program calls global functions of TVM's Disco, which look for a worker of TVM's own. Here those names
-get functions that do the same on our data plane wherever one of our workers calls them; elsewhere they stay
+get functions that do the same on our data plane if one of our workers calls them; for other callers they stay
 what they were.
 """
 
@@ -39,7 +39,7 @@ _MESSAGES: Final = tuple(
     )
 )
 _NUMBERS: Final = ("runtime.disco.worker_id", "runtime.disco.worker_rank")
-# `ReduceKind` of TVM's Disco, which comes as a shape of one number.
+# `ReduceKind` of TVM's Disco, which is passed as a shape of one number.
 _OPS: Final = ("sum", "prod", "min", "max", "avg")
 
 _lock = new_lock()
@@ -47,7 +47,7 @@ _installed: set[str] = set()
 
 
 def install() -> None:
-    """Put our functions in the place of TVM's, once in a process, before a program of TVM's is loaded."""
+    """Replace TVM's functions by ours, once per process, before a program of TVM's is loaded."""
     with _lock:
         ffi = ffi_module()
         for name in (*_COLLECTIVES, *_MESSAGES, *_NUMBERS):
@@ -61,7 +61,7 @@ def install() -> None:
 def _function(name: str) -> Callable[..., Any]:
     function = find_func(name)
     if name in _NUMBERS:
-        return lambda: ffi_module().Shape((function(),))  # as a number travels in a program
+        return lambda: ffi_module().Shape((function(),))  # the form in which a number travels in a program
     return _collective(name, function) if name in _COLLECTIVES else _message(function)
 
 
@@ -77,7 +77,7 @@ def _where_it_is_called(name: str, ours: Callable[..., Any], original: Any) -> C
 
 
 def _collective(name: str, function: Callable[..., Any]) -> Callable[..., None]:
-    """Of ``(source, ..., in_group, target)``; `in_group` comes as 0 or 1, a reduction as a shape."""
+    """For ``(source, ..., in_group, target)``; `in_group` is passed as 0 or 1, a reduction as a shape."""
 
     def call(source: Any, *args: Any) -> None:
         *kind, in_group, target = args
@@ -97,6 +97,6 @@ def _op(name: str, kind: Any) -> str:
 
 def _message(function: Callable[..., Any]) -> Callable[..., None]:
     def call(*args: Any) -> None:
-        function(*args)  # what is received is in the destination, which is TVM's own memory
+        function(*args)  # it receives into the destination, which is TVM's own memory
 
     return call

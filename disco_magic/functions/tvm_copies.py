@@ -1,8 +1,7 @@
-"""Copies of TVM's objects, which `copy.deepcopy` must not make: whoever uses them ends the process.
+"""Copies of TVM's objects, which `copy.deepcopy` must not make: using such a copy ends the process.
 
-That is so with tvm_ffi 0.1 for tensors and for nodes of TVM's intermediate representation. `copy` and
-`pickle` are told how tensors are made anew, wherever they stand; nodes, which nobody can change, are handed
-over, and so are functions.
+With tvm_ffi 0.1 that is so for tensors and for nodes of TVM's intermediate representation. `copy` and
+`pickle` are taught to copy tensors, wherever they are; nodes, which are immutable, and functions are shared.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)
 
 
 def shared_in(value: Any) -> dict[int, Any]:
-    """What `copy.deepcopy` is to take for done, by `id`: TVM's nodes and functions in `value`, as they are.
+    """What `copy.deepcopy` must take for copied, by `id`: TVM's nodes and functions in `value`, as they are.
 
-    Looked for in lists, tuples, sets and dicts, not in the fields of other objects. Empty if nobody has
-    imported TVM. Cost: 0.3 us per element.
+    They are looked for in lists, tuples, sets and dicts, not in the fields of other objects. Empty if TVM is
+    not imported. Cost: 0.3 us per element.
     """
     core = getattr(sys.modules.get("tvm_ffi"), "core", None)
     shared: dict[int, Any] = {}
@@ -53,7 +52,7 @@ def shared_in(value: Any) -> dict[int, Any]:
 
 
 def _teach(tensor: type) -> None:
-    """Tell `copy` and `pickle` about TVM's tensors, those of ``tvm.runtime`` once that is imported, too."""
+    """Teach `copy` and `pickle` about TVM's tensors, including those of ``tvm.runtime`` once imported."""
     for kind in (tensor, *tensor.__subclasses__()):
         if kind not in copyreg.dispatch_table:
             copyreg.pickle(kind, _taken_apart)

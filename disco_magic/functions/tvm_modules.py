@@ -1,8 +1,8 @@
-"""What TVM compiled, and its global functions; how their values travel is in `tvm_values`.
+"""Modules that TVM compiled, and its global functions; how their values travel is in `tvm_values`.
 
-Nothing here imports TVM before it is used. A call releases the GIL, so that workers compute at once. A
+Nothing here imports TVM before it is used. A call releases the GIL, so that workers compute in parallel. A
 virtual machine keeps the frames of its calls in itself: two threads in one crash the process. So every worker
-gets its own, over one library per process. Loops that were compiled to be parallel run in threads of TVM's,
+gets its own, over one library per process. Loops that were compiled to be parallel run in threads of TVM's:
 for each worker as many as the machine has cores, or as TVM_NUM_THREADS said before the first of them.
 """
 
@@ -23,12 +23,12 @@ from disco_magic.functions.tvm_values import Held, TVMFunction, ffi_module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Those of TVM's own Disco look for a worker of its own, which ours are not.
+# Functions of TVM's own Disco, which look for a worker of its own.
 _NOT_FOR_US: Final = "runtime.disco."
 _SYMBOL: Final = re.compile(rb"__tvm_ffi_([A-Za-z]\w*)\0")
-# Functions of an executable's own; what it calls in other modules ends in "packed_func;".
+# Functions that an executable defines; those that it calls in other modules end in "packed_func;".
 _MACHINE_FUNCTION: Final = re.compile(r"^@(\S+)(?::| num_inputs=\d+ vm_tir_func;)$", re.MULTILINE)
-# The header of an ELF file, as far as it says where the table of its sections is: that stands at its end.
+# The part of an ELF file's header that says where the section table is: at the end of the file.
 _ELF: Final = struct.Struct("<40xQ10xHH2x")
 _ELF_64_LITTLE: Final = b"\x7fELF\x02\x01"
 _opened: set[Path] = set()
@@ -42,7 +42,7 @@ def _tvm() -> Any:
 
 
 def global_function(name: str) -> TVMFunction | None:
-    """The function registered with `tvm_ffi` as `name`; None if there is none for us."""
+    """Return the function registered with `tvm_ffi` as `name`; None if there is none for us."""
     if name.startswith(_NOT_FOR_US):
         return None
     function = ffi_module().get_global_func(name, allow_missing=True)
@@ -61,7 +61,7 @@ def global_names() -> list[str]:
 
 
 class Library(Held):
-    """A module of TVM's; one per process.
+    """A module of TVM; one per process.
 
     Attributes:
         library: TVM's own object.
@@ -73,7 +73,7 @@ class Library(Held):
         self._symbols = symbols
 
     def find(self, name: str, *, imports: bool = True) -> Callable[..., Any] | None:
-        """The compiled function of that name, with `imports` also from the modules linked into it."""
+        """Return the compiled function of that name; with `imports` also from the modules linked into it."""
         try:
             return TVMFunction(name, self.library.get_function(name, imports))
         except AttributeError:
@@ -86,7 +86,7 @@ class Library(Held):
         )
 
     def on(self, device: str) -> Library:
-        """A virtual machine of its own for each worker, if it is an executable of one; or else itself."""
+        """Return a virtual machine for one worker, if this is an executable of one; or else the library."""
         if not self.library.implements_function("vm_load_executable"):
             return self
         tvm = _tvm()
@@ -102,11 +102,11 @@ class Machine(Library):
         self._executable = executable
 
     def find(self, name: str, *, imports: bool = True) -> Callable[..., Any] | None:
-        """The function of that name, one of the program's or of the machine's own."""
+        """Return the function of that name, of the program or of the machine itself."""
         try:
             return super().find(name, imports=imports)
         except RuntimeError:
-            return None  # TVM finds kernels that the program calls too, and refuses to give them
+            return None  # TVM also finds kernels that the program calls, and refuses to return them
 
     def function_names(self) -> list[str]:
         """The functions of the program, without those of the machine itself and without kernels."""
@@ -116,12 +116,12 @@ class Machine(Library):
 def load(path: Path) -> Library:
     """Load a library or executable that TVM exported; the first one of a process imports TVM, about 1 s.
 
-    It stays in the process to its end, as all of TVM's libraries do. The dynamic loader goes by the path:
+    It stays in the process to its end, as all of TVM's libraries do. The dynamic loader goes by the path, so
     a file that was compiled again is loaded from a copy. A ``.tar`` is linked first.
 
     Raises:
         UsageMistake: it is a ``.tar`` and there is no C compiler, or its end is missing.
-        Whatever TVM raises: for a file that is no library, for instance.
+        Whatever TVM raises, for instance for a file that is no library.
     """
     tvm = _tvm()
     if path.suffix == ".tar" and tvm.support.cc.get_cc() is None:
@@ -132,7 +132,7 @@ def load(path: Path) -> Library:
     _check_whole(path)
     install()
     if path not in _opened and path.suffix != ".tar":
-        _opened.add(path)  # first: it may be interrupted when it is loaded
+        _opened.add(path)  # first: its loading may be interrupted
         library = tvm.runtime.load_module(str(path))
         return Library(path, library, _symbols(path))
     with tempfile.TemporaryDirectory(prefix="disco_tvm_") as folder:
@@ -142,11 +142,11 @@ def load(path: Path) -> Library:
 
 
 def _check_whole(path: Path) -> None:
-    """Refuse a library whose end is missing: to load it ends the process, or goes well for a while."""
+    """Refuse a library whose end is missing: loading it ends the process, or seems to work for a while."""
     with path.open("rb") as file:
         header = file.read(_ELF.size)
     if len(header) < _ELF.size or header[:6] != _ELF_64_LITTLE:
-        return  # of another system, or no library, which the loader says
+        return  # of another system, or no library, which the loader reports
     sections, entry, count = _ELF.unpack(header)
     size, whole = path.stat().st_size, sections + entry * count
     if size < whole:
@@ -156,5 +156,5 @@ def _check_whole(path: Path) -> None:
 
 
 def _symbols(path: Path) -> frozenset[str]:
-    """Names that may be functions of a library, from its symbol table: TVM has no list of them."""
+    """Names that may be functions of a library, from its symbol table, because TVM has no list of them."""
     return frozenset(name.decode() for name in _SYMBOL.findall(path.read_bytes()))

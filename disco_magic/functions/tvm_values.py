@@ -1,12 +1,12 @@
 """Values on their way to TVM and back: tensors on its side, arrays of NumPy and of GPUs on ours.
 
 An array is lent to TVM by DLPack, without a copy, if it is C-contiguous, writable, of native byte order and
-begins at a multiple of 64 bytes: compiled code may read it with instructions that end the process on any
-other, and nothing checks it there. Another array is copied for the call, and what the function wrote is
-copied back if it can be written. NumPy's own arrays begin at multiples of 16 bytes, large ones 16 bytes after
-the start of a page: those are always copied. What TVM returns is aligned, and so is what workers get of us if
-it has 512 KiB: arguments, results of collectives, parameters from files. `aligned.py` makes any array so.
-Arrays on the worker's GPU are lent as they are, and TVM queues its work on the worker's current stream.
+begins at a multiple of 64 bytes: with any other, compiled code may use instructions that end the process, and
+nothing checks it there. Any other array is copied for the call, and what the function wrote is copied back if
+the array is writable. NumPy's own arrays begin at multiples of 16 bytes, large ones 16 bytes after the start
+of a page: large ones are always copied. What TVM returns is aligned, and so is what workers get from us from
+512 KiB on: arguments, results of collectives, parameters from files. `aligned.py` aligns any array. Arrays on
+the worker's GPU are lent as they are, and TVM queues its work on the worker's current stream.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class Held(Module):
-    """A module that is an object of TVM's own, `library`."""
+    """A module that is an object of TVM, `library`."""
 
     library: Any
 
 
 def ffi_module() -> Any:
-    """`tvm_ffi`, imported when it is used."""
+    """Return `tvm_ffi`, imported on first use."""
     bring("tvm_ffi")
     import tvm_ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
@@ -56,7 +56,7 @@ def _place() -> Place:
 
 
 def _stream() -> AbstractContextManager[Any]:
-    """Lets TVM's functions queue their work on the worker's own stream, if it has a GPU."""
+    """A context in which TVM's functions queue their work on the worker's own stream, if it has a GPU."""
     place = _place()
     if place is HOST:
         return nullcontext()
@@ -66,19 +66,19 @@ def _stream() -> AbstractContextManager[Any]:
 
 
 class TVMFunction:
-    """A function of TVM that takes and gives arrays, NumPy's and those of the worker's GPU.
+    """A function of TVM that takes and returns arrays, NumPy's and those of the worker's GPU.
 
-    The module says which of NumPy's are copied; none of a GPU's is.
+    This module's docstring says which of NumPy's are copied; none of a GPU's is.
 
     Other arguments: numbers and NumPy scalars, text, bytes, None, dtypes, devices, TVM's own objects, tuples,
-    lists and dicts of all these, functions (which get arrays too). Other results: TVM's arrays come as
-    tuples, its maps as dicts, its functions as `TVMFunction`; a tensor that NumPy has no type for (bfloat16)
-    and every other object stays as it is, for TVM to take again.
+    lists and dicts of all these, functions (which get arrays, too). Other results: TVM's arrays come as
+    tuples, its maps as dicts, its functions as `TVMFunction`; a tensor of a dtype that NumPy lacks (bfloat16)
+    and every other object stays as it is, and can be passed to TVM again.
 
-    It has no keywords. An interrupt strikes when TVM returns, or in a Python function that it was given.
-    Where a cell calls TVM without this class, it does not wait for that, and may end the process.
+    It takes no keywords. An interrupt strikes when TVM returns, or in a Python function that was passed to
+    it. If a cell calls TVM without this class, the interrupt does not wait for that, and may end the process.
 
-    Cost: 2 us, and 1 us per array, besides TVM's own.
+    Cost: 2 us, and 1 us per array, plus TVM's own.
     """
 
     __slots__ = ("disco_name", "function")
@@ -88,7 +88,7 @@ class TVMFunction:
         self.function = function
 
     def __call__(self, *args: Any) -> Any:
-        """Call it; raises what TVM raises, and UsageMistake for an array that it cannot read."""
+        """Call it; raise what TVM raises, and UsageMistake for an array that TVM cannot read."""
         loan = _Loan()
         lent = [loan.lend(value) for value in args]
         error = None
@@ -106,7 +106,7 @@ class TVMFunction:
         if error is not None:
             try:
                 raise error
-            finally:  # else it would hold this frame, which holds it
+            finally:  # else the error would hold this frame, which holds the error
                 del error, loan, lent
         loan.end()
         return to_numpy(result)
@@ -119,12 +119,12 @@ class TVMFunction:
 
 
 class _Loan:
-    """The arguments of one call, as TVM takes them."""
+    """The arguments of one call, in TVM's form."""
 
     __slots__ = ("_copies",)
 
     def __init__(self) -> None:
-        # By the array's id: the same array given twice has to be the same one for the function.
+        # By the array's id: an array that is passed twice has to be one array for the function.
         self._copies: dict[int, tuple[Array, Array]] = {}
 
     def lend(self, value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
@@ -137,7 +137,7 @@ class _Loan:
         if near is not None:
             return ffi_module().from_dlpack(
                 near
-            )  # without a copy; what it lacks, an alignment for instance, TVM says
+            )  # without a copy; TVM says what it lacks, an alignment for instance
         if kind in (tuple, list):
             return [self.lend(item) for item in value]
         if kind is dict:
@@ -159,7 +159,7 @@ class _Loan:
             try:
                 return ffi.from_dlpack(array, require_alignment=ALIGNMENT, require_contiguous=True)
             except (RuntimeError, BufferError):
-                # Not one that can be lent; a copy of it says why if that cannot be lent either.
+                # It cannot be lent; a copy says why if that cannot be lent either.
                 known = self._copies[id(array)] = (array, aligned(array))
         try:
             return ffi.from_dlpack(known[1])
@@ -176,12 +176,12 @@ class _Loan:
 
 
 class _Raised(threading.local):
-    """What a function that TVM called has raised in this thread: TVM hands on another exception."""
+    """What a function that TVM called has raised in this thread: TVM passes on another exception."""
 
     error: BaseException | None = None
 
     def behind(self, reason: BaseException) -> BaseException | None:
-        """What a function of ours raised, if that is what TVM tells with `reason`."""
+        """The error that a function of ours raised, if that is what TVM reports with `reason`."""
         error = self.error
         return error if error is not None and str(error) in str(reason) else None
 
@@ -190,7 +190,7 @@ _raised = _Raised()
 
 
 def callback(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A Python function that TVM calls with its tensors."""
+    """Wrap a Python function so that TVM can call it with its tensors."""
 
     @lands
     def call(*args: Any) -> Any:
@@ -206,14 +206,14 @@ def callback(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
-    """What a function of TVM returned, as `TVMFunction` says; arrays share the tensors' memory."""
+    """Convert what a function of TVM returned, as `TVMFunction` says; arrays share the tensors' memory."""
     ffi = ffi_module()
     if isinstance(value, ffi.Tensor):
         try:
             return lent(value)
         except (RuntimeError, BufferError):
             near = _place().read(value)
-            return value if near is None else near  # of a dtype that NumPy does not know, or a device
+            return value if near is None else near  # of a dtype that NumPy lacks, or on a device
     if isinstance(value, ffi.Array):
         return tuple(map(to_numpy, value))
     if isinstance(value, ffi.Map):
@@ -221,7 +221,7 @@ def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
     if isinstance(value, ffi.Function):
         return TVMFunction("function", value)
     if isinstance(value, ffi.Module):
-        from disco_magic.functions.tvm_modules import Library  # which gives such values
+        from disco_magic.functions.tvm_modules import Library  # which imports this module
 
         return Library(f"<{value.kind}>", value)
     if isinstance(value, ffi.core.String):
@@ -229,6 +229,3 @@ def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
     if isinstance(value, ffi.core.Bytes):
         return bytes(value)
     return value
-
-
-# --- global functions ------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 """The rest of Disco's worker functions, ``runtime.disco.*``: who a worker is, and messages between workers.
 
 Names and order of arguments are Disco's. What differs, and why:
-  * `worker_id` gives a number; Disco's gives a Shape that holds it, `worker_rank` is its number.
-  * A destination may be None: the array comes back as a fresh one. With one, element counts are compared,
+  * `worker_id` returns a number; Disco's returns a Shape that holds it, `worker_rank` its number.
+  * A destination may be None: the array is returned as a fresh one. With one, element counts are compared,
     not shapes, as everywhere in Disco.
-  * A message is received in the command it is sent in: both ends belong into one function or cell. Disco
-    pairs any send with any later receive, and waits for ever if one of them is missing.
+  * A message is received in the command in which it is sent: both ends belong in one function or cell. Disco
+    pairs any send with any later receive, and waits forever if one of them is missing.
   * Sending does not wait, so that a worker may send to itself; Disco refuses that.
-  * What has no other end (the last group's next one, worker 0's worker 0) is an error of that worker; Disco
-    ends the process.
+  * A call without another end (to the next group in the last one, `recv_from_worker0` on worker 0) is an
+    error of that worker; Disco ends the process.
 `reduce`, `copy_to_worker` and `shift_to_next_group` are what the session's methods are made of.
 """
 
@@ -37,19 +37,19 @@ def worker_id() -> int:
 
 @register_func("runtime.disco.worker_rank")
 def worker_rank() -> int:
-    """As `worker_id`."""
+    """The same as `worker_id`."""
     return worker().id
 
 
 @register_func("runtime.disco.world_size")
 def world_size() -> int:
-    """How many workers the session has, whatever its groups are."""
+    """The number of workers of the session, whatever its groups are."""
     return worker().num_workers
 
 
 @register_func("runtime.disco.device")
 def device() -> Any:
-    """Where the calling worker's arrays live."""
+    """The device of the calling worker's arrays."""
     return worker().device
 
 
@@ -58,7 +58,7 @@ def bind_worker_to_cpu_core(cpu_ids: Sequence[int]) -> None:
     """Bind the calling worker's thread to core ``cpu_ids[its id]``; see `WorkerContext.bind_to_cpu_core`.
 
     Raises:
-        UsageMistake: there are fewer cores than workers, or the worker cannot have that core.
+        UsageMistake: there are fewer cores than workers, or the worker may not use that core.
     """
     me = worker()
     if me.id >= len(cpu_ids):
@@ -71,13 +71,13 @@ def bind_worker_to_cpu_core(cpu_ids: Sequence[int]) -> None:
 
 @register_func("runtime.disco.send_to_worker")
 def send_to_worker(array: Array, receiver_id: int) -> None:
-    """Hand a copy of `array` to worker `receiver_id`, for its `recv_from_worker`; does not wait."""
+    """Send a copy of `array` to worker `receiver_id`, for its `recv_from_worker`; do not wait."""
     worker().send(array, receiver_id)
 
 
 @register_func("runtime.disco.recv_from_worker")
 def recv_from_worker(dst: Array | None, sender_id: int) -> Array:
-    """The next array of worker `sender_id`, in `dst` if there is one; waits for it.
+    """Wait for the next array of worker `sender_id` and return it, in `dst` if there is one.
 
     Raises:
         PlaneMismatch: `dst` has another element count or dtype; nothing was written, the message is used up.
@@ -87,13 +87,13 @@ def recv_from_worker(dst: Array | None, sender_id: int) -> Array:
 
 @register_func("runtime.disco.recv_from_worker0")
 def recv_from_worker0(dst: Array | None) -> Array:
-    """As `recv_from_worker`, from worker 0; a UsageMistake on worker 0 itself."""
+    """Like `recv_from_worker`, from worker 0; raises UsageMistake on worker 0 itself."""
     return _into(dst, worker().recv_from_worker0(), "worker 0")
 
 
 @register_func("runtime.disco.send_to_next_group")
 def send_to_next_group(array: Array) -> None:
-    """Hand a copy of `array` to the worker of the same rank in the next group; does not wait.
+    """Send a copy of `array` to the worker of the same rank in the next group; do not wait.
 
     Raises:
         UsageMistake: the caller is in the last group.
@@ -103,7 +103,7 @@ def send_to_next_group(array: Array) -> None:
 
 @register_func("runtime.disco.recv_from_prev_group")
 def recv_from_prev_group(dst: Array | None) -> Array:
-    """The next array of the worker of the same rank in the previous group; otherwise as `recv_from_worker`.
+    """Like `recv_from_worker`, from the worker of the same rank in the previous group.
 
     Raises:
         UsageMistake: the caller is in the first group.
@@ -130,7 +130,7 @@ def _into(dst: Array | None, values: Array, sender: str) -> Array:
 
 @register_func("runtime.disco.reduce")
 def reduce(src: Array, op: str, root: int, in_group: Who, dst: Array | None = None) -> Any:
-    """As `allreduce`, for rank `root` only; the others return their `dst`, or None."""
+    """Like `allreduce`, for rank `root` only; the others return their `dst`, or None."""
     reduced = worker().reduce(src, op, root, out=dst, **who(in_group))
     return dst if reduced is None else reduced
 

@@ -1,7 +1,7 @@
-"""What a cell finds of things that it may change for a while, and that a stop may leave changed.
+"""State that a cell may change for a while, and that an interrupt may leave changed.
 
-A stop may strike where a ``with`` block begins or ends. So a stopped cell gives back what it has found; of
-one whose thread is given up the successor does, and whatever that thread still does, it changes nothing.
+An interrupt may strike where a ``with`` block begins or ends. So a stopped cell restores what it has found;
+if its thread is given up, the successor does, and nothing that the old thread still does changes that.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class AsFound:
-    """How things are as it is made: switches of PyTorch's, modes of its thread, filters of warnings.
+    """A snapshot of PyTorch's switches, the modes of its thread, and the filters of warnings.
 
     Args:
-        me: the worker, whose own thread makes it. Costs 5 us.
+        me: the worker, whose own thread takes it. Costs 5 us.
     """
 
     def __init__(self, me: WorkerContext) -> None:
@@ -28,11 +28,11 @@ class AsFound:
         self._switches, self._modes, self._warned = switches_now(me), modes_now(), warnings_now(me)
 
     def restore(self) -> None:
-        """Let it be so again, in the same thread."""
+        """Restore the state, in the same thread."""
         self.succeed()
         restore_modes(self._modes)
 
     def succeed(self) -> None:
-        """Let it be so again for a thread that takes the place of that one: modes are a thread's own."""
+        """Restore the state in a thread that replaces the original one; not modes, which are per thread."""
         restore_switches(self._me, self._switches)
         restore_warnings(self._me, self._warned)

@@ -1,18 +1,18 @@
 """A cell that awaits: executed in an event loop of its own, in which an injection never strikes asyncio.
 
-An exception injected while asyncio makes, runs or closes a loop leaves it half made: a loop that nobody
-closes, a task whose next step is lost, a coroutine that nobody awaits. So nothing is injected there:
+An exception injected while asyncio makes, runs or closes a loop leaves it half made: a loop that is never
+closed, a task whose next step is lost, a coroutine that is never awaited. So nothing is injected there:
 
-  1. `Shield.shut` keeps injections out of everything: making the loop, running it, closing it.
+  1. `Shield.shut` keeps injections out of all of it: making the loop, running it, closing it.
   2. `Shield.opened` lets them in again for one step of user code, from one ``await`` to the next. `Steps`
      does that for the cell's own coroutine, and for every task that it creates.
   3. What strikes in a step just before or after the user's code is thrown into the coroutine, as if it had
-     struck at its ``await``: nothing of a step is lost.
-  4. A task that it ends counts as cancelled: a KeyboardInterrupt would stop the loop under the others.
+     struck at its ``await``: no part of a step is lost.
+  4. A task ended by an injection counts as cancelled: a KeyboardInterrupt would stop the loop for the others.
 
-A request to stop cancels the cell's await; its ``finally`` can await too. Later ones meet a step that does
-not end, in which the worker injects, or an await, which a WorkerInterrupt then ends, or neither: a callback
-that does not end (``loop.call_soon``) keeps the loop from hearing of the request, and the shield is given up.
+A request to stop cancels the cell's await; its ``finally`` can await too. Later requests find a step that
+does not end, into which the worker injects; or an await, which a WorkerInterrupt then ends; or a callback
+that does not end (``loop.call_soon``), so that the loop notices no requests: then the shield is given up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.sites import Site
 
-# Asyncio's own coroutines, which `Runner.close` makes tasks of: no step of theirs is the user's.
+# Asyncio's own coroutines, which `Runner.close` runs as tasks: their steps are not user code.
 _CLOSING: Final = tuple(
     function.__code__
     for function in (
@@ -45,14 +45,14 @@ _CLOSING: Final = tuple(
         base_events.BaseEventLoop.shutdown_default_executor,
     )
 )
-# Each is a look for a pending exception; one is enough.
+# At each iteration CPython looks for a pending exception; one look is enough.
 _JUMPS: Final = (0, 1)
-# A loop that has not heard of a request for so long is in a callback; shorter than `injection.PAUSES_S`.
+# A loop that has not noticed a request for this long is in a callback; less than `injection.PAUSES_S`.
 _DEAF_S: Final = 0.3
 
 
 class Hold(Protocol):
-    """A thread's hold on a worker, as far as it matters here: a `disco_magic.lane.Lane`."""
+    """A thread's hold on a worker, as far as it is used here: a `disco_magic.lane.Lane`."""
 
     abandoned: bool
     shielded: int
@@ -60,19 +60,19 @@ class Hold(Protocol):
 
 
 class Holder(Protocol):
-    """Whoever injects, and only with its mutex held, while ``lane.shielded`` is 0: a worker."""
+    """What injects, only with its mutex held, and while ``lane.shielded`` is 0: a worker."""
 
     @property
     def lane(self) -> Hold:
-        """The hold of the thread that serves."""
+        """The hold of the serving thread."""
 
     @property
     def mutex(self) -> AbstractContextManager[object]:
-        """Guards it."""
+        """The lock that guards it."""
 
 
 class Shield:
-    """Says where an exception may be injected into the calling thread."""
+    """Controls where an exception may be injected into the calling thread."""
 
     def __init__(self, holder: Holder | None) -> None:
         self._mutex: AbstractContextManager[object] = new_lock() if holder is None else holder.mutex
@@ -82,30 +82,30 @@ class Shield:
         self.is_open = False
 
     def give_up(self) -> None:
-        """Let injections strike anywhere; with the holder's mutex held."""
+        """Let injections strike anywhere; call it with the holder's mutex held."""
         if self._lane is not None:
             self._lane.shielded = 0
 
     @property
     def is_lost(self) -> bool:
-        """Whether the thread was given up: another one has the worker."""
+        """Whether the thread was given up: another one has taken over the worker."""
         return self._lane is not None and self._lane.abandoned
 
     def shut(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Call `function` where nothing strikes; what was injected before strikes before."""
+        """Call `function` where nothing strikes; what was injected earlier strikes before the call."""
         return self._call(function, given, is_open=False)
 
     def opened(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Call `function`, from within `shut`, where an injection may strike; afterwards none is pending."""
+        """Call `function`, from within `shut`, where injections may strike; none is pending afterwards."""
         return self._call(function, given, is_open=True)
 
-    # No function of our own is called between a ``with`` and its line: CPython looks for what is pending at
-    # the beginning of each. So what strikes in ``finally`` strikes when the shield is back already.
+    # No function of our own is called between a ``with`` and its line, because CPython looks for what is
+    # pending when one begins. So what strikes in ``finally`` strikes when the shield is back already.
     def _call(self, function: Callable[..., Any], given: tuple[Any, ...], *, is_open: bool) -> Any:
         lane, mutex = self._lane, self._mutex
-        if lane is None:  # nobody injects
+        if lane is None:  # there are no injections
             return function(*given)
-        before = lane.shielded, self.is_open  # only this thread writes them
+        before = lane.shielded, self.is_open  # written by this thread only
         try:
             with mutex:
                 lane.shielded, self.is_open = 0 if is_open else 1, is_open
@@ -120,11 +120,11 @@ class Shield:
 
 
 class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
-    """A coroutine in whose steps, and nowhere else, an injection may strike.
+    """A coroutine that injections may strike during its steps, and nowhere else.
 
     Attributes:
-        coroutine: what it makes steps of.
-        struck: its next step is to end with a WorkerInterrupt.
+        coroutine: the wrapped coroutine.
+        struck: whether its next step has to end with a WorkerInterrupt.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], shield: Shield, *, is_task: bool = False) -> None:
@@ -134,15 +134,15 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
         self.struck = False
 
     def send(self, value: Any) -> Any:
-        """A step."""
+        """Execute a step."""
         return self._step(self.coroutine.send, value)
 
     def throw(self, *error: Any) -> Any:
-        """A step that begins with an error."""
+        """Execute a step that begins with an error."""
         return self._step(self.coroutine.throw, *error)
 
     def close(self) -> None:
-        """End the coroutine where it is."""
+        """End the coroutine where it stands."""
         self.coroutine.close()
 
     def __await__(self) -> Any:
@@ -152,7 +152,7 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
         return self.send(None)
 
     def __getattr__(self, name: str) -> Any:
-        # What tables of tasks and debuggers show: cr_frame, cr_code, __qualname__.
+        # Used by tables of tasks and debuggers: cr_frame, cr_code, __qualname__.
         return getattr(self.coroutine, name)
 
     def _step(self, step: Callable[..., Any], *given: Any) -> Any:
@@ -171,10 +171,10 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
 
 
 class Await:
-    """One cell that awaits; made and run by the worker's thread.
+    """A cell that awaits; made and run by the worker's thread.
 
     Attributes:
-        requests: one for every time that it was asked to end.
+        requests: one item for each time that it was asked to end.
     """
 
     def __init__(self, codes: list[types.CodeType], namespace: dict[str, Any], holder: Holder | None) -> None:
@@ -183,20 +183,20 @@ class Await:
         self._namespace = namespace
         self._shield = Shield(holder)
         self._steps: Steps | None = None
-        # A function while there is a loop: asks the loop to end the cell, with a WorkerInterrupt or gently.
+        # While there is a loop, a function that asks it to end the cell: by WorkerInterrupt, or gently.
         self._wakes: list[Callable[[bool], object]] = []
-        # When it was asked, on the monotonic clock, and has not heard of it yet.
+        # When requests were made that the loop has not noticed yet, on the monotonic clock.
         self._unheard: list[float] = []
         self._values: list[Any] = []
         self._errors: list[BaseException] = []
 
-    # A request is noted first, and looks for an await second; `_main` does it the other way round: one of
-    # them sees the other, however long before this method was read.
+    # A request is noted first, and looks for an await second; `_main` does it the other way round. So one of
+    # them sees the other, however long ago this method was looked up.
     def cancel(self) -> None:
-        """Ask it to end, from any thread; with the holder's mutex held."""
+        """Ask the cell to end; from any thread, with the holder's mutex held."""
         self.requests.append(None)
         now, is_open = time.monotonic(), self._shield.is_open
-        # The loop's thread empties the list at any moment.
+        # The loop's thread may empty the list at any moment.
         if not is_open and any(now - asked >= _DEAF_S for asked in self._unheard[:1]):
             self._shield.give_up()
         for wake in self._wakes[:]:
@@ -204,19 +204,19 @@ class Await:
             wake(len(self.requests) > 1 and not is_open)
 
     def site(self) -> Site | None:
-        """The line of a cell at which it awaits, from any thread; None while it does not."""
+        """The line of the cell at which it awaits; None while it does not. From any thread."""
         steps = self._steps
         return None if steps is None else awaited_site(steps.coroutine)
 
     def run(self) -> Any:
-        """Execute the cell; the value of its last expression. Raises whatever it raises."""
+        """Execute the cell; return the value of its last expression, or raise what it raises."""
         self._shield.shut(self._in_loop)
         if self._errors:
             raise self._errors.pop()
         return self._values.pop()
 
     def _in_loop(self) -> None:
-        # One event loop per cell: one kept across cells breaks the second interrupt of an await.
+        # One event loop per cell: with one kept across cells, the second interrupt of an await fails.
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._main())
@@ -232,13 +232,13 @@ class Await:
             task.cancel()
         try:
             self._values.append(await self._one_after_the_other())
-        except BaseException as error:  # noqa: BLE001 - out of a task, some would stop the loop
+        except BaseException as error:  # noqa: BLE001 - if they left the task, some would stop the loop
             self._errors.append(error)
 
     async def _one_after_the_other(self) -> Any:
         value = None
         for code in self._codes:
-            # Of a coroutine's code this only makes the coroutine.
+            # For a coroutine's code, this only makes the coroutine.
             execute = partial(eval, code, self._namespace)
             if code.co_flags & inspect.CO_COROUTINE:
                 self._steps = Steps(execute(), self._shield)
@@ -248,13 +248,13 @@ class Await:
         return value
 
     def _task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        """The task factory of the loop."""
+        """Task factory of the loop."""
         if getattr(coroutine, "cr_code", None) not in _CLOSING:
             coroutine = Steps(coroutine, self._shield, is_task=True)
         return asyncio.Task(coroutine, loop=loop, **options)
 
     def _end(self, cell: asyncio.Task[None], hard: bool) -> None:  # noqa: FBT001 - a callback's
-        """Cancel the cell; once it has ended, the tasks that it has left, which the loop waits for."""
+        """Cancel the cell; if it has ended, the tasks that it has left, for which the loop waits."""
         self._unheard.clear()
         left = asyncio.all_tasks() if cell.done() else ()
         for task, steps in [(cell, self._steps), *((task, task.get_coro()) for task in left)]:

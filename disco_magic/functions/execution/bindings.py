@@ -1,4 +1,4 @@
-"""What code binds: names that a cell stores or that hold another object than before; where a result goes."""
+"""What code binds: names that a cell stores or that hold another object than before; a result's names."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _STORES: Final = ("STORE_NAME", "STORE_GLOBAL")
 _DELETES: Final = ("DELETE_NAME", "DELETE_GLOBAL")
 _DELETE_CODES: Final = frozenset(opcode.opmap[name] for name in _DELETES)
-# Between a call and the stores of its result: ``a = b = f()``, ``a, b = f()``.
+# May come between a call and the stores of its result: ``a = b = f()``, ``a, b = f()``.
 _PASSING: Final = ("COPY", "UNPACK_SEQUENCE", "EXTENDED_ARG")
-# What the code of a cell calls itself.
+# The name of a cell's code object.
 MODULE: Final = "<module>"
 
 
 def stored_names(code: types.CodeType) -> set[str]:
-    """Names that `code`, that of a cell, binds or unbinds, and those that functions in it declare global."""
+    """Names that a cell's `code` binds or unbinds, including those that functions in it declare global."""
     names = _named(code, _STORES + _DELETES)
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     while inner:
@@ -37,15 +37,15 @@ def stored_names(code: types.CodeType) -> set[str]:
 
 
 def unreached(code: types.CodeType, offset: int) -> set[str]:
-    """Names that `code`, that of a cell, binds, but had not bound when it ended at the instruction there.
+    """Names that a cell's `code` binds, but had not bound when it ended at the instruction at `offset`.
 
-    Those are not among them of which nobody knows: that functions in it declare global, or that stand in or
-    behind an ``except`` or ``finally`` around that instruction.
+    Names about which this is unknown are left out: those that functions in it declare global, and those in or
+    after an ``except`` or ``finally`` around that instruction.
     """
     steps = list(dis.get_instructions(code))
     loops = [(step.argval, step.offset) for step in steps if "JUMP_BACKWARD" in step.opname]
     around = [(start, end) for start, end in loops if start <= offset <= end]
-    # Whatever stands behind an `except` or `finally` that was come to may have been executed, too.
+    # What follows an `except` or `finally` that was reached may have been executed, too.
     entries: Any = vars(dis.Bytecode(code))["exception_entries"]
     caught = [each.target for each in entries if each.start <= offset < each.end]
     end = min(caught, default=len(code.co_code))
@@ -63,12 +63,12 @@ def unreached(code: types.CodeType, offset: int) -> set[str]:
 
 
 def deleted_names(code: types.CodeType) -> set[str]:
-    """Names that `code`, that of a cell, unbinds itself. A microsecond if there are none."""
+    """Names that a cell's `code` itself unbinds. Costs a microsecond if there are none."""
     return _named(code, _DELETES) if _DELETE_CODES.intersection(code.co_code[::2]) else set()
 
 
 def loop_names(code: types.CodeType) -> frozenset[str]:
-    """Names that `code`, that of a cell, has as variables of loops: ``name, p`` of ``for name, p in x``."""
+    """Loop variables of a cell's `code`: ``name, p`` of ``for name, p in x``."""
     found, expected = set[str](), 0
     for step in dis.get_instructions(code):
         if step.opname == "FOR_ITER":
@@ -91,12 +91,12 @@ def _named(code: types.CodeType, operations: tuple[str, ...]) -> set[str]:
 
 
 def names_of_result(frame: types.FrameType) -> list[str]:
-    """The global names to which the result of the call that `frame` is making is assigned at once.
+    """The global names to which the result of the call that `frame` is making is directly assigned.
 
-    ``w`` in ``w = f(x)``; none in ``w = f(x) + 1`` and in what assigns to local variables or attributes.
+    ``w`` in ``w = f(x)``; none in ``w = f(x) + 1`` and in assignments to local variables or attributes.
     """
     code = frame.f_code
-    # In the body of a class, STORE_NAME makes an attribute.
+    # In the body of a class, STORE_NAME sets an attribute.
     stores = _STORES if code.co_name == MODULE else ("STORE_GLOBAL",)
     after = (step for step in dis.get_instructions(code) if step.offset > frame.f_lasti)
     steps = (step for step in after if step.opname not in _PASSING)
@@ -104,7 +104,7 @@ def names_of_result(frame: types.FrameType) -> list[str]:
 
 
 def hold(value: Any) -> Holder:
-    """A function that gives `value` back; held weakly where that is possible: arrays are not kept alive."""
+    """A function that returns `value`, held weakly where that is possible: arrays are not kept alive."""
     try:
         return weakref.ref(value)
     except TypeError:  # numbers, text, containers
@@ -112,14 +112,14 @@ def hold(value: Any) -> Holder:
 
 
 def holds(holder: Holder, value: Any) -> bool:
-    """Whether `value` is what was given to `hold`; a dead weak reference gives None, which is no value."""
+    """Whether `value` is what was given to `hold`; None from a dead weak reference does not count."""
     return holder() is value and not (value is None and isinstance(holder, weakref.ref))
 
 
 class Watch:
-    """Which registers a cell binds: made before it runs, asked after it.
+    """Finds out which registers a cell binds: made before it runs, asked afterwards.
 
-    Containers and numbers that are replaced stay alive until then, arrays do not.
+    Containers and numbers that are replaced stay alive until then; arrays do not.
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Watch:
         self._before = {name: hold(held[name]) for name in RegisterFile(held).public_names()}
 
     def bound(self, codes: Iterable[types.CodeType]) -> frozenset[str]:
-        """Registers that `codes` store, that are other objects than before, or that are gone."""
+        """Registers that `codes` store, that hold another object than before, or that are gone."""
         now, before = dict(self._namespace), self._before
         present = RegisterFile(now).public_names()
         changed = {name for name in present if name not in before or not holds(before[name], now[name])}

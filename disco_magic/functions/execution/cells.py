@@ -36,13 +36,13 @@ class Cell:
 
     Attributes:
         source: what the user wrote.
-        filename: the name its code objects carry; `linecache` knows its lines.
-        label: the name the user knows, ``Cell In[7]``.
-        body: all statements but a last expression; None if there are none.
+        filename: the name in its code objects, under which `linecache` has its lines.
+        label: the name shown to the user, ``Cell In[7]``.
+        body: all statements except a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
-        watched: whether the worker writes down which registers it binds.
-        rendezvous: whether what it sends waits until it is asked for.
-        program: what it is a program of, which may end by ``sys.exit()``; None: it is a cell.
+        watched: whether the worker records which registers it binds.
+        rendezvous: whether its sends wait until they are received.
+        program: the program that it is, which may end by ``sys.exit()``; None: it is a plain cell.
     """
 
     source: str
@@ -56,14 +56,14 @@ class Cell:
 
     @property
     def codes(self) -> list[types.CodeType]:
-        """What there is to execute, in order."""
+        """The code objects to execute, in order."""
         return [code for code in (self.body, self.last) if code is not None]
 
     @property
     def futures(self) -> int:
-        """What it leaves to cells after it of ``from __future__ import ...``, as flags of `compile`.
+        """The ``from __future__ import ...`` that later cells take over from it, as flags of `compile`.
 
-        What cells before it have left is among it. A program's are its own.
+        They include those of earlier cells. A program leaves none.
         """
         return 0 if self.program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
 
@@ -73,7 +73,7 @@ def compile_cell(
 ) -> Cell:
     """Compile plain Python; a trailing semicolon silences the last expression.
 
-    `futures`: what cells before it have imported from ``__future__``, see `Cell`.
+    `futures`: what earlier cells have imported from ``__future__``, see `Cell`.
 
     Raises:
         SyntaxError: with the line in the cell; nothing was sent.
@@ -84,7 +84,7 @@ def compile_cell(
         filename = f"<disco cell {number}>"
         _remember(filename)
     lines = io.StringIO(source, newline=None).readlines()
-    if lines and not lines[-1].endswith("\n"):  # CPython counts the columns of what went wrong with it
+    if lines and not lines[-1].endswith("\n"):  # CPython includes it in the columns of errors
         lines[-1] += "\n"
     linecache.cache[filename] = (len(source), None, lines, filename)
     tree = parsed(source, filename)
@@ -99,11 +99,11 @@ def compile_cell(
 
 
 def parsed(source: str, filename: str) -> ast.Module:
-    """`ast.parse`; tried again where CPython's own account of it was disturbed.
+    """`ast.parse`, tried again if CPython's own bookkeeping was disturbed.
 
     Before 3.13 the depth of the tree is counted in one place for all threads: if a finalizer lets another
-    thread run while the tree is made, and that one parses too (a traceback's carets are found that way), both
-    may fail with a SystemError.
+    thread run while the tree is made, and that thread parses too (as for a traceback's carets), both may fail
+    with a SystemError.
     """
     for _ in range(_PARSES):
         with suppress(SystemError):
@@ -112,7 +112,7 @@ def parsed(source: str, filename: str) -> ast.Module:
 
 
 def _remember(filename: str) -> None:
-    """Keep the source of this cell for tracebacks, and forget that of the one a thousand cells ago."""
+    """Keep the source of this cell for tracebacks, and forget that of the cell a thousand cells ago."""
     if len(_recent) == _recent.maxlen:
         oldest = _recent[0]
         linecache.cache.pop(oldest, None)
@@ -121,7 +121,7 @@ def _remember(filename: str) -> None:
 
 
 def _ends_silent(source: str) -> bool:
-    """Whether the last token that is no comment is a semicolon."""
+    """Whether the last token, not counting comments, is a semicolon."""
     empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     last = [token.string for token in tokens if token.type not in empty][-1:]
@@ -132,12 +132,12 @@ def _mean_main(tree: ast.Module) -> None:
     """Let ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
 
     The name itself has to be that of the worker's own module, else what cells define could not be pickled. A
-    cell that has variables of that name is left as it is.
+    cell with a variable of that name is left as it is.
     """
     own = (each for each in ast.walk(tree) if getattr(each, "arg", getattr(each, "id", "")) == "__name__")
     if any(not isinstance(getattr(each, "ctx", None), ast.Load) for each in own):
         return
-    for node in ast.walk(tree):  # a visitor's recursion would limit how long an expression may be
+    for node in ast.walk(tree):  # a visitor's recursion would limit the length of expressions
         _call_loggers_main(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
@@ -147,7 +147,7 @@ def _mean_main(tree: ast.Module) -> None:
 
 
 def _call_loggers_main(node: ast.AST) -> None:
-    """Let ``getLogger(__name__)``, and ``__name__ in (...)``, be about the name of the main program."""
+    """Let ``getLogger(__name__)`` and ``__name__ in (...)`` use the name of the main program."""
     if isinstance(node, ast.Call) and node.args and _is_name(node.args[0]):
         called = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if called in _OF_LOGGERS:
@@ -163,7 +163,7 @@ def _is_name(node: ast.AST) -> bool:
 
 
 def _without_main_test(node: Any) -> Any:
-    """`node`, or the answer if it asks for nothing but whether this is the main program."""
+    """`node`, or its result if it only asks whether this is the main program."""
     if (
         not isinstance(node, ast.Compare)
         or len(node.ops) != 1
@@ -180,10 +180,10 @@ def _without_main_test(node: Any) -> Any:
 def cell_from_tree(
     tree: ast.Module, *, source: str, filename: str, label: str, flags: int = 0, show_last: bool = True
 ) -> Cell:
-    """Compile a parsed cell; its last expression apart from the rest. Top-level ``await`` is allowed.
+    """Compile a parsed cell, its last expression apart from the rest. Top-level ``await`` is allowed.
 
     Raises:
-        SyntaxError: what the parser lets through and the compiler does not.
+        SyntaxError: an error that the compiler finds and the parser does not.
     """
     sites.label(filename, label)
     if "__name__" in source:

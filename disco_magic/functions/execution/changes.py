@@ -1,4 +1,4 @@
-"""What is changed in libraries, if they are imported, as long as any session runs."""
+"""The changes made in libraries, once they are imported, while any session runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
     },
-    # A copy of them is each worker's own, but what they change is everybody's.
+    # Each worker has its own copy of these, but what they change is shared by all workers.
     also_own=("accelerate.big_modeling", "transformers.modeling_utils"),
 )
-"""What tests look into, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""
+"""`__main__`, imports, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""

@@ -1,7 +1,7 @@
-"""A process that a cell, a program or a function on a worker has forked ends where that ends.
+"""End a forked process where the cell, program or function that forked it on a worker ends.
 
-It has one thread, the one that has forked it, which is a worker's. Without this it would go on as that
-worker: wait for commands that nobody sends, for ever, with the streams and pipes of its parent open.
+Its only thread is the one that has forked it, a worker's. Otherwise it would go on as that worker: wait
+forever for commands that never come, with the streams and pipes of its parent open.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _MOST = 255  # statuses are a byte
 
 
 def end_if_forked(process: int, error: BaseException | None = None) -> None:
-    """As `end_fork`, if this process is not the one of that id, which began what is over. Costs 0.1 us."""
+    """Call `end_fork` unless this is the process of that id, which began the work. Costs 0.1 us."""
     if os.getpid() != process:
         end_fork(error)
 
 
 def end_fork(error: BaseException | None = None) -> NoReturn:
-    """End this process, with the status that `error` means to Python; None: nothing was raised.
+    """End this process with the exit status that Python gives for `error`; None: nothing was raised.
 
-    Without what `atexit` is to call, which may wait for threads that are not here, and without flushing
-    files that are open, which may be the parent's.
+    Does not call `atexit` functions, which may wait for threads that do not exist here, and flushes only the
+    standard streams: other open files may be the parent's.
     """
     status, told = _told(error)
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         if stream is not None:
-            with suppress(OSError, ValueError):  # it is closed, or nobody reads it any more
+            with suppress(OSError, ValueError):  # it is closed, or no longer read
                 stream.flush()
     with suppress(OSError):
         os.write(2, told.encode(errors="backslashreplace"))
@@ -39,7 +39,7 @@ def end_fork(error: BaseException | None = None) -> NoReturn:
 
 
 def _told(error: BaseException | None) -> tuple[int, str]:
-    """The status, and what is to be written to stderr."""
+    """The exit status, and the text to write to stderr."""
     if error is None:
         return 0, ""
     if not isinstance(error, SystemExit):

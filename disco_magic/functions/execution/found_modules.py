@@ -1,4 +1,4 @@
-"""Where the source of a module lies, found without importing it or the packages around it."""
+"""Find the source of a module without importing it or the packages around it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FoundModule(NamedTuple):
     """A module that can be executed.
 
     Attributes:
-        name: by which it is imported; of a package, that of its ``__main__``.
-        path: of its source.
-        root: the folder that has it, or the outermost package around it.
+        name: the name for importing it; for a package, that of its ``__main__``.
+        path: the path of its source.
+        root: the folder that contains it or its outermost package.
     """
 
     name: str
@@ -31,10 +31,10 @@ class FoundModule(NamedTuple):
 
 
 def find_module(name: str) -> FoundModule:
-    """The module of that name; of a package its ``__main__``.
+    """Find the module of that name; for a package, its ``__main__``.
 
     Raises:
-        UsageMistake: there is none, or it has no source.
+        UsageMistake: there is no such module, or it has no source.
     """
     if not all(map(str.isidentifier, name.split("."))):
         hint = f"; {name!r} without -m runs a file" if os.path.exists(name) else ""
@@ -69,7 +69,7 @@ def _outermost(name: str) -> ModuleSpec | None:
 
 
 def _place_of(spec: ModuleSpec) -> str:
-    """The folder of a package, the file of another module."""
+    """The folder of a package, or the file of any other module."""
     folders = spec.submodule_search_locations
     return next(iter(folders), "") if folders is not None else spec.origin or ""
 
@@ -78,7 +78,7 @@ def _beneath(spec: ModuleSpec, known: str, part: str) -> ModuleSpec:
     folders: Sequence[str] | None = spec.submodule_search_locations
     if folders is None:
         raise UsageMistake(f"there is no module '{known}.{part}': {known!r} is a module, not a package")
-    # By its last name: for more of it, the packages around it would have to be imported.
+    # By its last name: with its full name, the packages around it would have to be imported.
     found = importlib.machinery.PathFinder.find_spec(part, list(folders))
     if found is None and part == _MAIN:
         raise UsageMistake(f"{known!r} is a package without {_MAIN}.py: name a module in it")

@@ -1,11 +1,11 @@
-r"""What cells print where no notebook shows it: whole lines, each behind its worker's number.
+r"""What cells print where no notebook shows it: whole lines, each labelled with its worker's number.
 
 ::
 
     print("loss", x) on worker 2 --> unfinished lines wait --> "[2] loss 0.5\n" to the caller's stream
                                   \-> `CellResult.stdout`, as it was written
 
-Of a worker that is alone nothing is kept back: its prompts and progress bars are seen as they come.
+Nothing is held back for a worker that runs alone: its prompts and progress bars appear as they come.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PIECE: Final = re.compile("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 def _raw(function: Callable[..., object], *args: object) -> None:
-    """Call a stream's own: below it may be other stand-ins, which must not take it for the worker's again."""
+    """Call a stream's own method: proxies below it must not take the text for the worker's again."""
     token = current_writer.set(None)
     try:
         function(*args)
@@ -43,12 +43,12 @@ def _raw(function: Callable[..., object], *args: object) -> None:
 class _Text(ABC):
     """A worker's text during one cell; a `streams.Writer`.
 
-    Nothing is written to the caller's stream with the lock held: that may wait for ever.
+    The lock is not held while the caller's stream is written to, because that may wait forever.
     """
 
     def __init__(self, worker: int, among: int) -> None:
         self._label = f"{padded((worker,), among)} "
-        # A finalizer that prints may run while the same thread holds it; threads may share a context.
+        # Reentrant: a finalizer that prints may run while its thread holds it. Threads may share a context.
         self._lock = new_rlock()
         self._transcript = Transcript()
         self._bases: dict[str, Any] = {}  # channel -> the caller's stream
@@ -68,7 +68,7 @@ class _Text(ABC):
     def _write(self, channel: str, base: Any, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if text and (not self.is_closed or is_beside()):  # else it was given up
+        if text and (not self.is_closed or is_beside()):  # else its thread was given up
             with self._lock:
                 self._transcript.add(text)
                 self._bases[channel] = base
@@ -79,14 +79,14 @@ class _Text(ABC):
 
     @abstractmethod
     def _shown(self, channel: str, text: str) -> str:
-        """What is to be seen at once of `text`, which is not empty."""
+        """The part of `text`, which is not empty, to be shown at once."""
 
     @abstractmethod
     def _end(self, channel: str) -> str:
-        """What ends the line that the channel has not finished; empty if it has."""
+        """What ends an unfinished line of the channel; empty if there is none."""
 
     def finish(self) -> None:
-        """The cell has ended: unfinished lines are lines now."""
+        """End unfinished lines when the cell has ended."""
         for channel, base in list(self._bases.items()):
             end = "" if self.is_closed else self._end(channel)
             if end:
@@ -94,11 +94,11 @@ class _Text(ABC):
 
 
 class _Alone(_Text):
-    """Of a worker that runs the cell alone: all of it, labelled where a line begins or is drawn anew."""
+    """Text of a worker that runs the cell alone: all of it, labelled where a line begins or is redrawn."""
 
     def __init__(self, worker: int, among: int) -> None:
         super().__init__(worker, among)
-        self._labelled: dict[str, bool] = {}  # channels in a line; False: it is about to be drawn anew
+        self._labelled: dict[str, bool] = {}  # channels within a line; False: it is about to be redrawn
 
     def _shown(self, channel: str, text: str) -> str:
         begun, shown = self._labelled.get(channel, False), []
@@ -116,11 +116,11 @@ class _Alone(_Text):
 
 
 class _Lines(_Text):
-    """Of one worker of several: its lines, when they are complete."""
+    """Text of one of several workers: its lines, when they are complete."""
 
     def __init__(self, worker: int, among: int) -> None:
         super().__init__(worker, among)
-        self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
+        self._rest: dict[str, list[str]] = {}  # channel -> the unfinished line
 
     def _shown(self, channel: str, text: str) -> str:
         if "\n" not in text:
@@ -132,7 +132,7 @@ class _Lines(_Text):
         return "".join([self._line(line) for line in whole.split("\n")])
 
     def _line(self, line: str) -> str:
-        """As a terminal shows it, where a progress bar is drawn over itself."""
+        """The line as a terminal shows it after a progress bar was drawn over itself."""
         return self._label + line.rstrip("\r").rpartition("\r")[2] + "\n"
 
     def _end(self, channel: str) -> str:
@@ -141,15 +141,15 @@ class _Lines(_Text):
 
 
 class _Own:
-    """A worker's own context, as far as a cell needs one: what it sets there lasts, as what functions set."""
+    """Replaces the cell's context by the worker's own: variables that the cell sets stay set."""
 
     def __init__(self, printed: Printed, worker: int) -> None:
-        # While a thread that was given up is in here, its stand-ins stay.
+        # While a thread that was given up is in here, its proxies stay.
         self._printed = printed
         self._worker = worker
 
     def run(self, runner: CellRunner, cell: Cell, _: object) -> CellValue:
-        """As `contextvars.Context.run`."""
+        """Like `contextvars.Context.run`."""
         text = self._printed.texts[self._worker]
         token = current_writer.set(text)
         try:
@@ -165,15 +165,15 @@ class _Own:
 class Printed:
     """A `CellScope` for one cell that no front end shows.
 
-    From `open` until all who are to run the cell have ended it, threads that were given up too, stand-ins for
-    sys.stdout and sys.stderr tell who is writing.
+    From `open` until all workers have ended the cell, including threads that were given up, proxies for
+    sys.stdout and sys.stderr find out who is writing.
 
     Args:
         workers: those that run the cell.
-        among: workers of the session, whose labels are equally wide.
+        among: number of workers of the session, for labels of equal width.
 
     Attributes:
-        texts: what each of them prints.
+        texts: what each worker prints.
     """
 
     def __init__(self, workers: Sequence[int], among: int = 1) -> None:
@@ -182,16 +182,16 @@ class Printed:
         self._running = set(workers)
 
     def open(self) -> None:
-        """The cell is about to be sent."""
+        """Prepare for the cell, which is about to be sent."""
         install_streams(self)
 
     def close(self) -> None:
-        """No thread executes it any more, or it was not sent."""
+        """No thread executes the cell any more, or it was not sent: clean up."""
         remove_streams(self)
 
     @property
     def stdout(self) -> Mapping[int, str]:
-        """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
+        """Worker -> what it wrote; of a text longer than `transcript.LIMIT`, the beginning and the end."""
         return {worker: each.text for worker, each in self.texts.items()}
 
     def context(self, worker: int) -> Any:
@@ -199,7 +199,7 @@ class Printed:
         return _Own(self, worker)
 
     def render(self, value: Any) -> Mapping[str, Any]:
-        """See `CellScope.render`: the text that a worker makes of it without a scope."""
+        """See `CellScope.render`: the text that a worker makes of the value without a scope."""
         return {"text/plain": text_of(value)}
 
     def ended(self, worker: int) -> None:
@@ -209,5 +209,5 @@ class Printed:
             self.close()
 
     def abandoned(self, worker: int) -> None:
-        """See `CellScope.abandoned`. Its thread may be waiting for a stream: nothing is written here."""
+        """See `CellScope.abandoned`. Writes nothing, because the thread may be waiting for a stream."""
         self.texts[worker].is_closed = True

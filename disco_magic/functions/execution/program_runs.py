@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from disco_magic.isolation.programs import Program
 
 OLDER: Final = "From before this run, which did not come to them"
-"""What a note of an error says of names that are there."""
+"""Begins the note of an error that lists names left from an earlier run."""
 _MOST: Final = 6
-# Python has them for who types; IPython takes them away while it executes a cell.
+# Python has them for interactive use; IPython removes them while it executes a cell.
 _EXITS = dict.fromkeys(("exit", "quit"), sys.exit)
 
 
 class ProgramRun:
-    """What a worker's program finds, from `begin` to `end`; neither must be interrupted.
+    """The environment of a worker's program, from `begin` to `end`; neither must be interrupted.
 
     Args:
-        worker: which.
-        program: what it executes.
-        streams: the worker's, of which those that the program puts there end with it.
+        worker: executes it.
+        program: what is executed.
+        streams: the worker's; those that the program assigns end with it.
     """
 
     def __init__(self, worker: WorkerContext, program: Program, streams: OwnStreams) -> None:
@@ -48,7 +48,7 @@ class ProgramRun:
         self._execution = programs.Execution(program, list(program.argv), programs.ranks_of(worker))
 
     def begin(self) -> None:
-        """From now on it is so."""
+        """Set up the environment of the program."""
         behind = own_builtins.behind_of(self._worker)
         own_imports.program_begins(self._worker, behind)
         behind.update({name: ends for name, ends in _EXITS.items() if name not in behind})
@@ -58,9 +58,9 @@ class ProgramRun:
         programs.begin(self._worker, self._execution)
 
     def end(self) -> list[Any]:
-        """No more; also of one whose thread was given up, which will find it over.
+        """Restore what was before; also for a run whose thread was given up, which will find it over.
 
-        Returns the streams that have ended with it, to be flushed when nothing else is to be put back.
+        Returns the streams that have ended with the run, to be flushed when all else is restored.
         """
         if not programs.end(self._worker, self._execution):
             return []
@@ -75,9 +75,9 @@ class ProgramRun:
     def execute(
         self, evaluate: Callable[[], object], namespace: dict[str, Any], holder: Holder | None
     ) -> None:
-        """Execute it, which `evaluate` does, in the worker's namespace; `holder` injects into its thread.
+        """Execute the program, by `evaluate`, in the worker's namespace; `holder` injects into its thread.
 
-        Raises whatever it raises, but for an exit with status 0.
+        Raises whatever the program raises, except an exit with status 0.
         """
         shield, ended = Shield(holder), list[Any]()
 
@@ -99,14 +99,14 @@ class ProgramRun:
     def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:
         before, failed = frozenset(namespace), []
         try:
-            if self.program.package:  # here, where it can be the worker's own
+            if self.program.package:  # here, where it can be the worker's own copy
                 namespace["__builtins__"]["__import__"](self.program.package)
             evaluate()
         except WorkerInterrupt as struck:
             _tell_what_is_older(struck, namespace, before)
-            self._call_exits()  # here, where another strike would be one in the midst of cleaning up
+            self._call_exits()  # here, where another interrupt counts as one during cleanup
             raise
-        except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
+        except BaseException as error:  # noqa: BLE001 - raised below, after the exit functions
             _tell_what_is_older(error, namespace, before)
             failed.append(error)
         self._call_exits()
@@ -114,12 +114,12 @@ class ProgramRun:
             raise each
 
     def _call_exits(self) -> None:
-        """Call what it has registered with `atexit`, as the end of a process does."""
+        """Call what the program has registered with `atexit`, as the end of a process does."""
         own_exits.call_all(self._execution)
 
 
 def _tell_what_is_older(error: BaseException, namespace: dict[str, Any], before: frozenset[str]) -> None:
-    """Note which names the program binds, and has not come to, that were there before: of an earlier run."""
+    """Note on the error which names that the program binds, but did not reach, are from an earlier run."""
     if isinstance(error, SystemExit):
         return
     for step in steps_of(traceback_of(error)):

@@ -1,6 +1,6 @@
 """A worker's namespace, and what executes cells in it.
 
-The module ``__disco__`` stands for each of them (`namespaces.py`), so that classes and functions a cell
+The module ``__disco__`` represents each of them (`namespaces.py`), so that classes and functions that a cell
 defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
 *behind* a namespace, in its ``__builtins__``: cells see them without import, they are no registers, and a
 cell may bind the same name without harm.
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from disco_magic.functions.execution.awaits import Holder
     from disco_magic.functions.execution.cells import Cell
 
-# 1. The last worker of the process sees that no other has a namespace. 2. Another one begins, and finds what
-# it needs in its place. 3. The last one takes it away. Reentrant: a finalizer may end a session meanwhile.
+# Prevents this: 1. the process's last worker sees that no other has a namespace; 2. another begins, and finds
+# what it needs in place; 3. the last one removes that. Reentrant: a finalizer may end a session meanwhile.
 _FIRST_OR_LAST: Final = new_rlock()
 
 
@@ -59,9 +59,9 @@ class CellValue:
     """How a cell ended on one worker.
 
     Attributes:
-        value, shown, digest: its last value, that rendered, and its `digest_of_result`.
+        value, shown, digest: its last value, the rendering of that, and its `digest_of_result`.
         elapsed_s: seconds taken.
-        caught: which collective could not be carried out, though the cell went on; else "".
+        caught: the collective that failed although the cell went on; else "".
     """
 
     value: Any
@@ -72,30 +72,30 @@ class CellValue:
 
 
 class CellScope(Protocol):
-    """What a front end adds to the execution of one cell: where output goes, how a value is shown."""
+    """What a front end adds to the execution of a cell: where output goes, how a value is shown."""
 
     @property
     def stdout(self) -> Mapping[int, str]:
         """Text written per worker."""
 
     def context(self, worker: int) -> contextvars.Context:
-        """Context variables the cell runs with, or what has their `run`.
+        """The context variables that the cell runs with, or an object with their `run`.
 
-        Called once per worker in the thread that submits it.
+        Called once per worker, in the thread that submits the cell.
         """
 
     def render(self, value: Any) -> Mapping[str, Any]:
-        """MIME type -> data of the last value; on the worker, in its context."""
+        """The last value as MIME type -> data; called on the worker, in the cell's context."""
 
     def ended(self, worker: int) -> None:
-        """The cell is over on `worker`; on the worker, in its context."""
+        """Called when the cell is over on `worker`; on the worker, in the cell's context."""
 
     def abandoned(self, worker: int) -> None:
-        """The thread of `worker` is stuck and was replaced; nothing it still prints belongs to the cell."""
+        """Called when the thread of `worker` is stuck and was replaced; later output is not the cell's."""
 
 
 def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """The namespace of a worker's cells, with everything that lives behind it."""
+    """Create the namespace of a worker's cells, with everything that lives behind it."""
     behind = dict(vars(builtins)) | own_builtins.of_process()
     behind.update({verb: getattr(context, verb) for verb in VERBS})
     behind.update(np=np, xp=context.xp, worker=context)
@@ -120,7 +120,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
 
 
 def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
-    """Forget a namespace; values in it live as long as something else holds them."""
+    """Forget a namespace; values in it live as long as something else refers to them."""
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
     own_imports.end(context)
@@ -139,7 +139,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
 
 
 def text_of(value: Any) -> str:
-    """A value as a cell shows it: its repr, but a NumPy scalar as the number it is, without its type."""
+    """The text with which a cell shows a value: its repr; of a NumPy scalar the number, without its type."""
     return str(value) if isinstance(value, np.generic) else repr(value)
 
 
@@ -148,13 +148,13 @@ class CellRunner:
 
     Args:
         context, namespace: the worker's.
-        holder: who injects exceptions into its thread: the worker; None: nobody.
+        holder: injects exceptions into its thread: the worker; None: there are no injections.
 
     Attributes:
-        awaits: the cell, while it is one that awaits.
+        awaits: the running cell, if it awaits.
         cancel: ends an awaiting cell at once, from any thread; None while none awaits.
         started: when the running cell began, seconds of the performance counter; None while none runs.
-        failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
+        failed_after_s: how long the last failed cell took; reset to 0 by what reports it.
     """
 
     def __init__(
@@ -170,21 +170,21 @@ class CellRunner:
         self._variables = LastingVariables()
         self._streams = OwnStreams()
         self._streams_before: Mapping[str, Any] = {}
-        self._found: AsFound | None = None  # by the running cell
+        self._found: AsFound | None = None  # what the running cell has found
         self._program: ProgramRun | None = None  # the last one
-        # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
+        # Restored for every cell: one that clears its globals() must not remove np and the verbs for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
         }
 
     def succeed(self) -> CellRunner:
-        """For a thread that takes the place of the one whose runner this is."""
+        """Return the runner for a thread that replaces this runner's thread."""
         if self._program is not None:
-            self._program.end()  # the thread, that may be writing to its streams, will find it over
-        self.context.rendezvous = False  # of the cell, which ends with its thread
+            self._program.end()  # the thread, which may be writing to its streams, will find it over
+        self.context.rendezvous = False  # set for the cell, which ends with its thread
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
-        heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
+        heir._streams.inherit(self._streams_before)  # streams that the stuck cell assigned go with it
         if self._found is not None:
             leave_losses(self.context)
             self._found.succeed()
@@ -193,13 +193,13 @@ class CellRunner:
         return heir
 
     def end(self) -> None:
-        """The worker has ended, and with it what it has of its own."""
+        """Release what belongs to the worker, which has ended."""
         ended = self._streams.restore({})
         drop_namespace(self.context, self.namespace)
         end_all(ended)
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
-        """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
+        """Execute a cell, in the scope's context; raise whatever it raises."""
         enter_worker(self.context)
         recorder = self.context.recorder
         recorder.broken = ""
@@ -215,7 +215,7 @@ class CellRunner:
             else:
                 self._variables.take_over()
             value = self._followed(cell)
-            self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
+            self.context.place.finish()  # a failure on a GPU, and the time that it took, are this cell's
             if cell.last is None:
                 return CellValue(None, None, b"", time.perf_counter() - start, recorder.broken)
             self.namespace["_"] = value
@@ -239,22 +239,22 @@ class CellRunner:
                 else:
                     self._variables.leave()
             finally:
-                self.started = None  # last: what a front end still draws is part of the cell, for who looks
+                self.started = None  # last: what a front end still draws counts as part of the cell
 
     def _give_back(self, error: BaseException) -> None:
-        """The cell has raised that: what it has changed for a while is as it has found it."""
-        is_mine = not is_given_up()  # else it is the successor's
+        """After a cell that failed, restore what it has changed for a while."""
+        is_mine = not is_given_up()  # else its successor restores it
         if is_mine:
             leave_losses(self.context)
         if not issubclass(type(error), WorkerInterrupt):
             return
-        # Libraries put a stream there and begin only then the `try` that puts the former one back.
+        # Libraries assign a stream before they enter the `try` that restores the former one.
         end_all(self._streams.restore(self._streams_before))
         if is_mine and self._found is not None and interrupted_at(error) is not Interrupted.BETWEEN_STEPS:
             self._found.restore()
 
     def _followed(self, cell: Cell) -> Any:
-        """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""
+        """Execute all of a cell; keep its marks and bound names up to date where they are wanted."""
         context = self.context
         if context.marks:
             context.marks.cell_begins()
@@ -272,7 +272,7 @@ class CellRunner:
         return value
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
-        """Execute all of a cell; the last expression's value."""
+        """Execute all of a cell; return the last expression's value."""
         codes, value, process = list(map(with_own_code, codes)), None, os.getpid()
         try:
             if any(code.co_flags & inspect.CO_COROUTINE for code in codes):

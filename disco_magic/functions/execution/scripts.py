@@ -1,4 +1,4 @@
-"""A file as a cell: what ``python train.py --lr 0.1`` sees, on every worker."""
+"""A file as a cell: what ``python train.py --lr 0.1`` executes, on every worker."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _AUTORELOAD: Final = "IPython.extensions.autoreload"
 
 
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
-    """Compile a file of Python, in the encoding that it says; its lines keep its name in tracebacks.
+    """Compile a Python file, in the encoding that it declares; tracebacks show its name and lines.
 
-    Of a folder its ``__main__.py``. It is the main program, has its ``__file__`` and its `sys.argv`, and may
-    end by ``sys.exit()``.
+    Of a folder its ``__main__.py``. The file is the main program, has its ``__file__`` and its `sys.argv`,
+    and may end by ``sys.exit()``.
 
     Raises:
         UsageMistake: it cannot be read.
@@ -47,13 +47,13 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
 
 
 def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
-    """Compile a module, or of a package its ``__main__``, as `compile_file` does: ``python -m name``.
+    """Compile a module, or the ``__main__`` of a package, like `compile_file`: ``python -m name``.
 
-    It is looked for from the folder in which the process works, and then where modules are imported from; the
-    package that it is in is imported by who executes it, and not before.
+    It is searched for in the working directory of the process, and then where modules are imported from. The
+    package that it is in is imported when it is executed, not before.
 
     Raises:
-        UsageMistake: there is no such module, or no source of it.
+        UsageMistake: there is no such module, or it has no source.
         SyntaxError: with the line in the file.
     """
     found, here = find_module(name), os.getcwd()
@@ -74,7 +74,7 @@ def _compiled(label: str, program: Program) -> Cell:
 
 
 def refresh(cell: Cell, *, reload: bool) -> str:
-    """Before a program is executed: let modules beside it be imported anew, or say what has changed."""
+    """Before a program runs: with `reload`, forget the modules beside it; say which have changed, or ""."""
     if cell.program is None:
         return ""
     folder = cell.program.sources
@@ -89,9 +89,9 @@ def refresh(cell: Cell, *, reload: bool) -> str:
 
 
 def stale_imports(cell: Cell) -> str:
-    """Which modules that a cell itself imports have changed since they were imported, in words; or ""."""
+    """Say which modules that a cell itself imports have changed since they were imported; "" if none."""
     if _AUTORELOAD in sys.modules or any("reload" in code.co_names for code in cell.codes):
-        return ""  # it is being done: IPython patches modules where nobody sees it
+        return ""  # modules are reloaded already; IPython patches them where this cannot be seen
     named = frozenset().union(*map(imports_of, cell.codes))
     changed = sources.changed("") if named else {}
     stale = [name for name in changed if name in named]
@@ -103,7 +103,7 @@ def stale_imports(cell: Cell) -> str:
 
 
 def _found(name: str, bound: Container[str]) -> str:
-    """How a cell that has bound these names comes to a module: it may have imported from it alone."""
+    """How a cell that has bound these names refers to a module; it may have imported only from it."""
     return name if name.partition(".")[0] in bound else f"sys.modules[{name!r}]"
 
 
@@ -115,7 +115,7 @@ def _said(files: list[str]) -> str:
 
 
 def _tell_place(tree: ast.Module, program: Program) -> None:
-    """Let the first statements that may stand there bind ``__file__`` and ``__package__``, on no new line."""
+    """Bind ``__file__`` and ``__package__`` in the first possible statements, without adding a line."""
     package = program.package or None
     place = sum(_has_to_be_first(number, each) for number, each in enumerate(tree.body))
     tree.body[place:place] = ast.parse(f"__file__ = {program.path!r}; __package__ = {package!r}").body

@@ -1,17 +1,17 @@
-"""What one worker wrote during a cell, for `CellResult.stdout`; bounded."""
+"""What one worker wrote during a cell, for `CellResult.stdout`; of bounded size."""
 
 from __future__ import annotations
 
 from collections import deque
 
 LIMIT = 1 << 20
-"""Characters kept per worker and cell. Of longer text the first and the last half of this remain."""
+"""Characters kept per worker and cell: of a longer text, the first half of this, and at least the last."""
 
 
 class Transcript:
-    """The text of one worker. Of more than `limit` characters the middle is dropped, and it says so.
+    """The text of one worker. The middle of a long text is dropped, which a line in its place says.
 
-    Not locked: whoever writes to it has a lock.
+    Keeps the first half of `limit` and at least the last. Not locked: its writer holds a lock.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -35,7 +35,7 @@ class Transcript:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Drop whole pieces from the front of the tail, and cut the only one that is left."""
+        """Drop whole pieces from the front of the tail, then cut the next one if it is too long."""
         while self._tail_size - len(self._tail[0]) >= self._half:
             gone = len(self._tail.popleft())
             self._tail_size -= gone

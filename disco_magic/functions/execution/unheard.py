@@ -1,8 +1,8 @@
-"""An interrupt that nobody hears: Python swallows what is raised in code that it calls on its own account.
+"""Interrupts that Python swallows: it does so with what is raised in code that it calls on its own account.
 
-A callback of the garbage collector, or of a weak reference, and a ``__del__``: what strikes there is told to
-``sys.unraisablehook``, and the thread goes on. So while sessions run there is a hook that has it struck
-again, and says nothing of it.
+What strikes in a callback of the garbage collector or of a weak reference, or in a ``__del__``, goes to
+``sys.unraisablehook``, and the thread goes on. So while sessions run, a hook has the thread struck again, and
+does not report the interrupt.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     _Function = TypeVar("_Function", bound=Callable[..., object])
 
 SPARED: Final[set[CodeType]] = set()
-"""Short functions of ours in which nothing may strike, see `fragile`; what they call is marked by itself."""
+"""Short functions of ours in which nothing may strike, see `fragile`; their callees need marks, too."""
 
 
 def spared(function: _Function) -> _Function:
-    """Mark such a function: Python tells nobody of what is raised in a hook."""
+    """Mark such a function: what is raised in a hook is lost."""
     SPARED.add(function.__code__)
     return function
 
 
 class _Here(threading.local):
-    """Of the calling thread: what strikes it again."""
+    """For the calling thread: the function that has it struck again."""
 
     again: Callable[[], bool] | None = None
 
@@ -39,19 +39,19 @@ _here: Final = _Here()
 
 
 def listen(again: Callable[[], bool]) -> None:
-    """The calling thread is a worker's.
+    """Register the calling thread as a worker's.
 
     Args:
-        again: has the thread struck once more; whether it will be. Called in the midst of anything, so it
-            takes no locks; and is marked by `spared`.
+        again: has the thread struck once more; returns whether it will be. Called in the midst of anything,
+            so it takes no locks; and is marked by `spared`.
     """
     _here.again = again
 
 
 class _Hook:
-    """What is told meanwhile; `below` was there before.
+    """The hook that is installed meanwhile; `below` was there before.
 
-    A new one each time: somebody may have kept the last one, and call it.
+    A new object each time: other code may have kept the last one, and call it.
     """
 
     def __init__(self, below: Callable[[Any], object]) -> None:
@@ -60,7 +60,7 @@ class _Hook:
     @spared
     def __call__(self, ignored: Any, /) -> None:
         error = ignored.exc_value
-        # Others are what a collective says in such code.
+        # Collectives raise the others in such code.
         if error is not None and interrupted_at(error) is Interrupted.STRUCK:
             again = _here.again
             if again is not None and again():
@@ -68,17 +68,17 @@ class _Hook:
         self.below(ignored)
 
 
-_present: Final[list[_Hook]] = []  # one, or none
+_present: Final[list[_Hook]] = []  # at most one
 
 
 def begin() -> None:
-    """From now on it is so. Idempotent."""
+    """Install the hook. Idempotent."""
     if not _present:
         _present.append(_Hook(sys.unraisablehook))
         sys.unraisablehook = _present[0]
 
 
 def end() -> None:
-    """No more, unless somebody has put another one over it. Idempotent."""
+    """Remove the hook, unless another one was installed over it. Idempotent."""
     if _present and sys.unraisablehook is (ours := _present.pop()):
         sys.unraisablehook = ours.below

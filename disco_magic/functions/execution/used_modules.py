@@ -1,4 +1,4 @@
-"""Which modules a program imports, as far as its source and theirs say so."""
+"""Which modules a program imports, as far as its source and theirs show it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from types import CodeType
 
-# Who mentions one of these functions, or imports one of these modules, may import anything.
+# Code that mentions one of these functions, or imports one of these modules, may import anything.
 _BY_NAME: Final = frozenset({"__import__", "import_module", "run_module", "run_path"})
 _LOADING: Final = frozenset({"cloudpickle", "dill", "hydra", "joblib", "pickle", "pkgutil", "pydoc", "runpy"})
 _NAMED: Final = re.compile(r"(\w+(?:\.\w+)*)(?::\w+)?")  # ``model.net.Net``, ``model:Net``
 
 
 def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[str]:
-    """Those modules that a program imports, or those that it imports do; all where that cannot be said.
+    """Those modules that a program imports, directly or through others; all if that is unknown.
 
     Args:
         source: the program's.
@@ -41,14 +41,14 @@ def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[s
                     inner = _named_in(file.read(), name if is_package else name.rpartition(".")[0], files)
                     waiting.extend(inner)
     except (_AnythingError, ImportError, OSError, SyntaxError, ValueError):
-        return files.keys()  # it is being edited, or says itself which package it is in
+        return files.keys()  # a file is being edited, or sets its package itself
     return used
 
 
 def imports_of(code: CodeType) -> frozenset[str]:
-    """Modules, and packages around them, that code imports on its way, but for what its functions import.
+    """Modules that code imports, and the packages around them; without the imports of its functions.
 
-    Of ``from package import name`` also ``package.name``, which need not be one.
+    For ``from package import name`` this includes ``package.name``, which need not be a module.
     """
     found, home = set[str](), ""
     for step in dis.get_instructions(code):
@@ -61,7 +61,7 @@ def imports_of(code: CodeType) -> frozenset[str]:
 
 
 class _AnythingError(Exception):
-    """A module may import any other."""
+    """Raised where a module may import any other."""
 
 
 def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield from _named_from(node, package, files)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = _NAMED.fullmatch(node.value)  # as frameworks name what they are to import
+            named = _NAMED.fullmatch(node.value)  # the form in which frameworks name what they import
             yield from _around(named[1]) if named else ()
         elif (isinstance(node, ast.Name) and node.id in _BY_NAME) or (
             isinstance(node, ast.Attribute) and node.attr in _BY_NAME
@@ -93,12 +93,12 @@ def _named_from(node: ast.ImportFrom, package: str, files: Iterable[str]) -> Ite
 
 
 def _seen(name: str) -> str:
-    """The name of a module that is imported."""
+    """The name of an imported module, if that cannot import anything by name."""
     if name.partition(".")[0] in _LOADING:
         raise _AnythingError
     return name
 
 
 def _around(name: str) -> Iterator[str]:
-    """That module, and before it the packages that it is in."""
+    """That module, after the packages around it."""
     return accumulate(name.split("."), lambda package, inner: f"{package}.{inner}")

@@ -1,4 +1,4 @@
-"""How the arguments of a call are written in its line: ``net.state_dict()`` in ``f(net.state_dict())``."""
+"""How the arguments of a call are written in its source: ``net.state_dict()`` in ``f(net.state_dict())``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LONGEST: Final = 60
 
 
 def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[str]:
-    """What to call the positional arguments of the call of a `verb` that `frame` makes; there are `count`.
+    """Names for the `count` positional arguments of the call of `verb` that `frame` makes.
 
-    As they are written there, else ``value 1``: where the lines are not at hand, where several come from one
-    list, ``f(*x)``, for a long one or one on several lines, and for one that is written as another is.
+    Each is the argument as written there, or else ``value 1``: if the source is not available, several come
+    from one list, ``f(*x)``, the text is long or on several lines, or another argument has the same.
     """
     names: list[str] = []
     written = _written(frame, verb)
@@ -33,7 +33,7 @@ def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[st
 
 
 def texts_among(names: Iterable[str]) -> Iterator[str]:
-    """Those texts that stand in the call themselves: ``"w"``, not ``name``."""
+    """Yield the values of those names that are string literals: ``"w"``, not ``name``."""
     for name in names:
         with suppress(SyntaxError, ValueError):
             text = ast.literal_eval(name)
@@ -42,7 +42,7 @@ def texts_among(names: Iterable[str]) -> Iterator[str]:
 
 
 def _written(frame: types.FrameType, verb: str) -> list[str]:
-    """The arguments as they are written; none if that is not known, or what is called there calls it."""
+    """The arguments as they are written; none if that is unknown, or if the verb is called indirectly."""
     first, last, begin, end = place_at(frame.f_code, frame.f_lasti)
     if first is None or last is None or begin is None or end is None:
         return []
@@ -63,5 +63,5 @@ def _written(frame: types.FrameType, verb: str) -> list[str]:
 
 
 def _calls(call: Any, verb: str) -> bool:
-    """Whether it is a call that is written so: ``worker.check(x)``, not ``map(worker.check, x)``."""
+    """Whether it is a direct call: ``worker.check(x)``, not ``map(worker.check, x)``."""
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb

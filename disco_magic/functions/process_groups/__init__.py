@@ -1,1 +1,1 @@
-"""Process groups of PyTorch's whose members are workers."""
+"""Process groups of PyTorch whose members are workers."""

@@ -1,4 +1,4 @@
-"""What PyTorch gives to the methods of a process group: tensors, one or many, and options."""
+"""Read what PyTorch passes to the methods of a process group: tensors, one or many, and options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OPERATIONS: Final = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
-"""PyTorch's names of what reduces -> ours."""
+"""PyTorch's names of reductions -> ours."""
 
 
 def split(whole: Any, parts: Sequence[Any]) -> None:
-    """Put what was received, one array of all elements, into tensors.
+    """Copy what was received, one array of all elements, into tensors.
 
     Raises:
-        UsageMistake: they have more elements, or fewer.
+        UsageMistake: they have more elements than that, or fewer.
     """
     sizes = [part.numel() for part in parts]
     if len(whole) != sum(sizes):
@@ -33,11 +33,11 @@ def split(whole: Any, parts: Sequence[Any]) -> None:
     for part, end in zip(parts, np.cumsum(sizes), strict=True):
         with written(part, bits=True) as target:
             target[...] = whole[end - len(target) : end]
-        seen(part)  # where it is wanted for a backward pass PyTorch will say that it was changed
+        seen(part)  # if a backward pass needs it, PyTorch will say that it was changed
 
 
 def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
-    """One array of all their elements."""
+    """One array of the elements of all tensors."""
     parts = [flat(tensor, bits=bits) for tensor in tensors]
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
@@ -45,7 +45,7 @@ def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
 
 
 def see_equal(gives: int, takes: int, what: str) -> None:
-    """See that a worker takes as much of itself as it gives itself; `what` that is.
+    """Check that a worker takes as much of `what` from itself as it gives itself.
 
     Raises:
         UsageMistake: it does not.
@@ -58,17 +58,17 @@ def see_equal(gives: int, takes: int, what: str) -> None:
 
 
 def listed(tensors: Any) -> list[Any]:
-    """Tensors; of one a list of it."""
+    """Tensors as a list, also if only one was passed."""
     return tensors if isinstance(tensors, list) else [tensors]
 
 
 def pairs_of(outs: Any, ins: Any, *, of: Any) -> Any:
-    """What is filled and what is given, one each; both without a list around them where `of` has none."""
+    """Pairs of what is filled and what is given; one pair, not unpacked, if `of` is no list."""
     return zip(outs, ins, strict=True) if isinstance(of, list | tuple) else [(outs, ins)]
 
 
 def root_of(*opts: Any, root: int = 0, **_named: Any) -> int:
-    """Of options, or as it is given in their place."""
+    """The rank of the root, from options or as passed in their place."""
     for each in opts:
         if hasattr(each, "rootRank"):
             return int(each.rootRank)
@@ -78,10 +78,10 @@ def root_of(*opts: Any, root: int = 0, **_named: Any) -> int:
 
 
 def operation_of(*opts: Any, op: Any = None, **_named: Any) -> str:
-    """Its name here; of options, or as it is given in their place.
+    """Our name of a reduction, from options or as passed in their place.
 
     Raises:
-        UsageMistake: there is none.
+        UsageMistake: groups of workers do not have it.
     """
     given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
     operation = given[0] if given else op

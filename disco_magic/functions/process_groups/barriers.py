@@ -1,4 +1,4 @@
-"""`monitored_barrier` of PyTorch, which it has for one of its own backends only: for groups of workers."""
+"""PyTorch's `monitored_barrier`, which it has for one of its own backends only: for groups of workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fit_barriers(module: ModuleType) -> Callable[[], None]:
-    """Change ``torch.distributed``, and the module that it has it from; returns what undoes it.
+    """Patch ``torch.distributed``, and the module that defines the function; return what undoes it.
 
     Raises:
         AttributeError, KeyError: they are not as we know them.

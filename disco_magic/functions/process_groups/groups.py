@@ -1,11 +1,10 @@
-"""A process group of PyTorch's whose collectives are workers'.
+"""A process group of PyTorch whose collectives are workers'.
 
 PyTorch calls a group's methods with lists of tensors, nearly always of one, and with options; results go into
-tensors that are there. It takes what comes back for something under way: here it is over, but for messages
-(`messages`).
+existing tensors. It takes what is returned for work under way; here only `messages` are.
 
-A group acts for the worker that calls it, and those of the same members count as one. What a module of the
-process keeps is the group of the worker that came last, or of the one that has imported it: PyTorch's own do.
+A group acts for the worker that calls it, and groups of the same members are equal. A module of the process
+may keep the group of the worker that came last, or of the one that has imported it: PyTorch's own do.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Here(threading.local):
-    """Of the calling thread: whether PyTorch computes gradients in it, and not in others."""
+    """For the calling thread: whether PyTorch computes gradients in it, not in other threads."""
 
     computes: bool = False
 
@@ -48,19 +47,19 @@ class Verbs(Messages):
     """The methods of a group, each under the names that versions of PyTorch have for it.
 
     They take tensors on the CPU or on the worker's GPU, of any shape, strides and dtype that the session's
-    collectives take, all members the same. Each raises what those do (`Collectives`), and UsageMistake if the
-    tensors that are to be filled do not fit. Cost: that of the collective, about 30 us, and one copy of what
-    is not contiguous or comes in several tensors.
+    collectives take, alike on all members. Each raises what those do (`Collectives`), and UsageMistake if the
+    tensors to be filled do not fit. Cost: that of the collective, about 30 us, and one copy of what is not
+    contiguous or comes in several tensors.
 
     Args:
         members: ids of the workers, ascending; ranks go by it.
         mine: rank of the worker that makes the group.
-        name: what PyTorch calls it, with what is that worker's alone behind an ``@``.
-        caller: gives the worker that calls, raises UsageMistake if none of the session's does; its `channel`
-            is what no other group has. Equal for the same group of each worker.
+        name: PyTorch's name for it, with the worker's own part after an ``@``.
+        caller: returns the worker that calls, raises UsageMistake if none of the session does; its `channel`
+            is unique to the group. Equal for the same group on each worker.
     """
 
-    # What PyTorch asks of a backend. A group is one itself, for tensors of all devices.
+    # What PyTorch asks of a backend. A group is its own backend, for tensors on all devices.
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def __init__(self, members: tuple[int, ...], mine: int, name: str, caller: Caller) -> None:
@@ -71,15 +70,15 @@ class Verbs(Messages):
 
     @property
     def group_name(self) -> str:
-        """By which compiled code finds the group."""
+        """The name by which compiled code finds the group."""
         return self._name
 
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's
-        """As `torch.distributed.get_backend` says it."""
+        """The name that `torch.distributed.get_backend` returns."""
         return "disco"
 
     def rank(self) -> int:
-        """Place of the calling worker among the members; elsewhere of the one that has made the group."""
+        """Rank of the calling worker; elsewhere, of the one that made the group."""
         try:
             return self._members.index(self._caller().id)
         except ValueError:
@@ -107,7 +106,7 @@ class Verbs(Messages):
 
     @property
     def _device_types(self) -> list[Any]:
-        """Kinds of devices whose tensors are taken."""
+        """Kinds of devices whose tensors the group takes."""
         kinds = dict.fromkeys([self._caller().place.device.kind, "cpu"])
         return list(map(importlib.import_module("torch").device, kinds))
 
@@ -115,22 +114,22 @@ class Verbs(Messages):
         """The worker that calls.
 
         Raises:
-            UsageMistake: it is no member, or no worker.
+            UsageMistake: it is no member, or the caller is no worker.
         """
         me = self._caller()
         if me.id not in self._members:
             raise UsageMistake(f"worker {me.id} is no member of the process group of {list(self._members)}")
         if not _here.computes:
-            # On GPUs PyTorch computes gradients in threads of its own, which cannot make collectives.
+            # On GPUs PyTorch computes gradients in threads of its own, which cannot call collectives.
             importlib.import_module("torch").autograd.set_multithreading_enabled(False)
             _here.computes = True
         return me
 
     def _fits(self, parts: Sequence[Any], given: Any) -> None:
-        """See that what the worker gives itself is as long as what it has for that.
+        """Check that what the worker gives itself fits what is to take it.
 
         Raises:
-            UsageMistake: it is not; nobody was asked.
+            UsageMistake: it does not; no other member was involved.
         """
         if len(parts) != len(self._members):
             raise UsageMistake(
@@ -139,16 +138,16 @@ class Verbs(Messages):
         see_equal(given.numel(), parts[self.rank()].numel(), "elements")
 
     def _call(self, verb: str, *given: Any) -> Any:
-        """A collective of the worker's, with all arguments of the plane's verb."""
+        """Call a collective of the worker, with all arguments of the plane's verb."""
         me = self._worker()
         over = None if len(self._members) == me.num_workers else list(self._members)
-        # The method itself: groups of the same members do not meet each other.
+        # Not the verb: by the tag, groups of the same members do not meet each other.
         return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001
 
     # --- reductions ----------------------------------------------------------------------------------
 
     def allreduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
-        """Each in place."""
+        """Reduce each tensor in place."""
         op = operation_of(*opts, **named)
         for tensor in listed(tensors):
             array = near(tensor)
@@ -158,7 +157,7 @@ class Verbs(Messages):
     allreduce_coalesced = allreduce
 
     def reduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
-        """Each in place, at the root."""
+        """Reduce each tensor in place, at the root."""
         op, root = operation_of(*opts, **named), root_of(*opts, **named)
         for tensor in listed(tensors):
             array = near(tensor)
@@ -166,7 +165,7 @@ class Verbs(Messages):
         return done(tensors)
 
     def reduce_scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
-        """One tensor of a list that every member gives, reduced, to each; lengths may differ."""
+        """Reduce the members' lists item by item, an item for each member; lengths may differ."""
         op = operation_of(*opts, **named)
         for out, parts in pairs_of(outs, ins, of=outs):
             with written(out) as target:
@@ -178,7 +177,7 @@ class Verbs(Messages):
         return done(outs)
 
     def reduce_scatter_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
-        """Of one tensor."""
+        """Reduce one tensor, and give each member its part."""
         op = operation_of(*opts, **named)
         with written(out) as target:
             self._call("reduce_scatter", flat(given), op, 0, target)
@@ -187,26 +186,26 @@ class Verbs(Messages):
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter_single_coalesced(self, outs: Any, ins: Any, *opts: Any) -> Any:
-        """Several of them."""
+        """Do so for several tensors."""
         for out, given in zip(outs, ins, strict=True):
             self.reduce_scatter_single(out, given, *opts)
         return done(outs)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    # --- what is moved only --------------------------------------------------------------------------
+    # --- without reduction ---------------------------------------------------------------------------
 
     def barrier(self, *_opts: Any, **_named: Any) -> Any:
-        """Until all have come."""
+        """Wait until all members have come."""
         self._call("barrier")
         return done([])
 
     def monitored_barrier(self, *_opts: Any, **_named: Any) -> None:
-        """As `barrier`: where somebody does not come, it is told in any case who."""
+        """Like `barrier`, which always says which members do not come."""
         self._call("barrier")
 
     def broadcast(self, tensors: Any, *opts: Any, **named: Any) -> Any:
-        """Each in place."""
+        """Broadcast each tensor in place."""
         root = root_of(*opts, **named)
         for tensor in listed(tensors):
             bits = near(tensor, bits=True)
@@ -214,18 +213,18 @@ class Verbs(Messages):
         return done(tensors)
 
     def allgather(self, outs: Any, ins: Any, *_opts: Any, **_named: Any) -> Any:
-        """A list of tensors for each that every member gives."""
+        """Gather every member's tensors, each into a list of tensors."""
         for parts, given in pairs_of(outs, ins, of=ins):
             self._fits(parts, given)
             split(self._call("allgather", flat(given, bits=True), 0, None), parts)
         return done(outs)
 
     def allgather_coalesced(self, outs: Any, ins: Any, *_opts: Any) -> Any:
-        """Of each member a list of tensors."""
+        """Gather a list of tensors from each member."""
         return self.allgather(list(zip(*outs, strict=True)), ins)
 
     def all_gather_single(self, out: Any, given: Any, *_opts: Any) -> Any:
-        """Into one tensor."""
+        """Gather into one tensor."""
         with written(out, bits=True) as whole:
             self._call("allgather", flat(given, bits=True), 0, whole)
         return done([out])
@@ -233,7 +232,7 @@ class Verbs(Messages):
     _allgather_base = all_gather_single
 
     def all_gather_single_coalesced(self, outs: Any, ins: Any, *_opts: Any) -> Any:
-        """Several of them."""
+        """Do so for several tensors."""
         for out, given in zip(outs, ins, strict=True):
             self.all_gather_single(out, given)
         return done(outs)
@@ -241,7 +240,7 @@ class Verbs(Messages):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def gather(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
-        """A list of tensors for each that every member gives, at the root."""
+        """Gather every member's tensors, each into a list of tensors, at the root."""
         root = root_of(*opts, **named)
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=ins) if is_root else [(None, each) for each in listed(ins)]
@@ -254,7 +253,7 @@ class Verbs(Messages):
         return done(outs)
 
     def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
-        """Into one tensor, at the root."""
+        """Gather into one tensor, at the root."""
         root = root_of(*opts, **named)
         whole = self._call("gather", flat(given, bits=True), root, 0, None)
         if root == self.rank():
@@ -262,7 +261,7 @@ class Verbs(Messages):
         return done([out])
 
     def scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
-        """One tensor of a list that the root gives, to each."""
+        """Give each member one tensor of the root's list."""
         root = root_of(*opts, **named)
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=outs) if is_root else [(each, None) for each in listed(outs)]
@@ -275,7 +274,7 @@ class Verbs(Messages):
     def all_to_all_single(
         self, out: Any, given: Any, out_sizes: Any = None, in_sizes: Any = None, *_opts: Any
     ) -> Any:
-        """Along the first axis, in equal parts or in as many rows as `in_sizes` says."""
+        """Exchange parts along the first axis: equal ones, or as many rows as `in_sizes` says."""
         counts = tuple(map(int, in_sizes)) if in_sizes else None
         if in_sizes and out_sizes:
             see_equal(in_sizes[self.rank()], out_sizes[self.rank()], "rows")
@@ -285,7 +284,7 @@ class Verbs(Messages):
     alltoall_base = all_to_all_single
 
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
-        """One tensor of a list to each; of any shapes."""
+        """Send each member one tensor of a list; of any shapes."""
         counts = tuple(given.numel() for given in ins)
         self._fits(outs, ins[self.rank()])
         split(self._call("alltoall", joined(ins, bits=True), 0, counts, None), outs)
@@ -294,5 +293,5 @@ class Verbs(Messages):
 
 @cache
 def group_class(process_group: type) -> Any:
-    """The class of groups: `Verbs`, and PyTorch's."""
+    """The class of groups, derived from `Verbs` and PyTorch's class."""
     return type("WorkerGroup", (Verbs, process_group), {"__module__": __name__})

@@ -1,7 +1,7 @@
-"""The memory of PyTorch's tensors as arrays that planes carry, for as long as a collective takes.
+"""The memory of PyTorch's tensors as arrays that planes carry, for the duration of a collective.
 
-NumPy's own view of a tensor would keep its memory from being resized ever after, as those do who shard
-parameters.
+NumPy's own view of a tensor would prevent its memory from ever being resized, which libraries that shard
+parameters do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _known: Final[dict[Any, np.dtype[Any]]] = {}
 
 
 class _Memory:
-    """A tensor's, as NumPy asks for it; who has the array keeps this object, and this one the tensor."""
+    """A tensor's memory in NumPy's array interface; the array keeps this alive, and this keeps the tensor."""
 
     __slots__ = ("__array_interface__", "_tensor")
 
@@ -41,14 +41,14 @@ class _Memory:
 
 
 def near(tensor: Any, *, bits: bool = False) -> Any:
-    """Its elements as an array of NumPy over the same memory; on a GPU as a tensor, without a history.
+    """The elements as an array of NumPy over the same memory; on a GPU, as a tensor without a history.
 
     Args:
         tensor: of any strides.
-        bits: the elements are moved only: where NumPy lacks their dtype, integers of that size will do.
+        bits: the elements are only moved: if NumPy lacks their dtype, integers of that size will do.
 
     Raises:
-        UsageMistake: NumPy lacks the dtype, or there is no such array: it is sparse, or read as conjugated.
+        UsageMistake: NumPy lacks the dtype, or there is no such array: it is sparse, or conjugated when read.
     """
     tensor = _waited_for(tensor).detach()
     if str(tensor.device) != "cpu":
@@ -74,12 +74,12 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
 
 
 def _waited_for(tensor: Any) -> Any:
-    """A tensor; of what a functional collective gives the tensor that it stands for, when it is there."""
+    """The tensor; for the result of a functional collective, the tensor it represents, once it is there."""
     return tensor.trigger_wait() if hasattr(type(tensor), "trigger_wait") else tensor
 
 
 def _movable(tensor: Any) -> Any:
-    """A tensor on a GPU; where cupy and NumPy lack its dtype, integers over the same memory."""
+    """A tensor on a GPU; if cupy and NumPy lack its dtype, as integers over the same memory."""
     dtype = _dtype_of(tensor.dtype)
     if dtype is not None and dtype.isbuiltin == 1:
         return tensor
@@ -87,13 +87,13 @@ def _movable(tensor: Any) -> Any:
 
 
 def flat(tensor: Any, *, bits: bool = False) -> Any:
-    """As `near`, one element after the other; a copy if they do not lie so."""
+    """Like `near`, flattened; a copy if the elements are not contiguous."""
     return near(tensor, bits=bits).reshape(-1)
 
 
 @contextmanager
 def written(tensor: Any, *, bits: bool = False) -> Iterator[Any]:
-    """As `flat`, to be filled in the block."""
+    """Like `flat`, to be filled in the block."""
     array = near(tensor, bits=bits)
     target = array.reshape(-1)
     yield target
@@ -106,7 +106,7 @@ def _dtype_of(dtype: Any) -> np.dtype[Any] | None:
     found = _known.get(dtype)
     if found is None:
         found = _found(dtype)
-        if found is not None:  # what is missing may be installed yet
+        if found is not None:  # what is missing may be installed later
             _known[dtype] = found
     return found
 

@@ -1,9 +1,9 @@
-"""What is under way in a process group of PyTorch's: nothing but messages that nobody has waited for yet.
+"""Work under way in a process group of PyTorch: only messages that were not waited for yet.
 
-What sends is done at once, by a copy; in a cell with ``--rendezvous`` when the message is asked for. What
-receives is something to wait for, and takes its message then: PyTorch's programs ask first for what they get,
-and send afterwards. Those of one source and tag are taken in the order in which they were asked for. What a
-cell has asked for ends with the cell.
+A send is done at once, by a copy; in a cell with ``--rendezvous``, when the message is asked for. A receive
+takes its message when it is waited for: PyTorch's programs first ask for what they get, and send afterwards.
+Messages of one source and tag are taken in the order in which they were asked for. What a cell has asked for
+ends with the cell.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 HOME: Final = "torch.distributed.distributed_c10d"
-"""The module of PyTorch's that programs call, and that keeps its groups."""
+"""PyTorch's module that programs call, and that keeps its groups."""
 
 
 class _Work:
     """Something to wait for.
 
     Args:
-        tensors: what is filled by then.
-        source: rank of who sends it.
-        finish: does it, once, when somebody waits; None: it is over.
-        ready: whether that can be done without waiting.
+        tensors: filled by then.
+        source: rank of the sender.
+        finish: does it, once, when it is waited for; None: it is done.
+        ready: whether it can be done without waiting.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class _Work:
         self._source = source
 
     def finished(self) -> None:
-        """It is over."""
+        """Mark the work as done."""
         self._finish = None
 
     def wait(self, timeout: Any = None) -> bool:  # noqa: ARG002 - PyTorch's; the cell's holds
-        """Until it is over; the limit is the cell's."""
+        """Wait until the work is done; the limit is the cell's."""
         if self._finish is not None:
             self._finish()
             self.finished()
@@ -64,7 +64,7 @@ class _Work:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether it is over; what can be done without waiting is done, for who asks again and again."""
+        """Whether it is done; does what needs no waiting, for callers that poll."""
         if self._finish is not None and self._ready is not None and self._ready():
             self.wait()
         return self._finish is None
@@ -72,7 +72,7 @@ class _Work:
     is_success = is_completed
 
     def source_rank(self) -> int:
-        """Rank of who sends, of what is received; else -1."""
+        """Rank of the sender, for a receive; else -1."""
         return self._source
 
     def result(self) -> Sequence[Any]:
@@ -80,7 +80,7 @@ class _Work:
         return self._tensors
 
     def get_future(self) -> Any:
-        """Of the tensors, in PyTorch's form; waits."""
+        """A future of PyTorch's with the tensors; waits."""
         self.wait()
         future = importlib.import_module("torch").futures.Future()
         future.set_result(self._tensors)
@@ -89,7 +89,7 @@ class _Work:
 
 @cache
 def _work_class(theirs: type) -> Any:
-    """`_Work`, and the class of PyTorch's that C++ takes it for."""
+    """`_Work` derived from PyTorch's class, as which C++ sees it."""
     return type("WorkerWork", (_Work, theirs), {"__module__": __name__})
 
 
@@ -104,12 +104,12 @@ def _work(
 
 
 def done(tensors: Sequence[Any]) -> Any:
-    """What is over when it begins; for who calls what calls this.
+    """Work that is done when it begins; to be called by the method that returns it.
 
-    All others than PyTorch's functions get PyTorch's own, which does not take a limit: they may be C++, of
-    which some versions do not keep what is written in Python, and wait for what is left of it for ever.
+    Callers other than PyTorch's functions get PyTorch's own class, which does not take a limit: they may be
+    C++, and some versions of that do not keep the Python part of an object, and wait forever for the rest.
     """
-    if sys._getframe(2).f_globals.get("__name__") == HOME:  # noqa: SLF001 - nothing else tells
+    if sys._getframe(2).f_globals.get("__name__") == HOME:  # noqa: SLF001 - there is no other way to know
         return _work(tensors)
     future = importlib.import_module("torch").futures.Future()
     future.set_result(tensors)
@@ -122,8 +122,8 @@ class _Pending:
 
     Attributes:
         command: its number.
-        wanted: source and tag -> what was asked for, the first first.
-        batch: what is asked for together; None: nothing is.
+        wanted: source and tag -> what was asked for, in this order.
+        batch: what is asked for together; None: there is no batch.
     """
 
     def __init__(self, command: int) -> None:
@@ -133,16 +133,16 @@ class _Pending:
 
 
 class Caller(Protocol):
-    """The worker that calls a group."""
+    """Finds the worker that calls a group."""
 
     channel: str
 
     def __call__(self) -> WorkerContext:
-        """It; raises UsageMistake if none of the session's calls."""
+        """Return it; raise UsageMistake if no worker of the session calls."""
 
 
 class Messages:
-    """What a group does between two of its members."""
+    """Messages between two members of a group."""
 
     _channel: str
     _members: tuple[int, ...]
@@ -152,7 +152,7 @@ class Messages:
         self._pending: dict[int, _Pending] = {}  # by receiver
 
     def _asked(self) -> _Pending:
-        """What the calling worker has asked for in this command; what was left by others is forgotten."""
+        """What the calling worker has asked for in this command; earlier commands' is forgotten."""
         me = self._worker()
         command, pending = command_of(me), self._pending.get(me.id)
         if pending is None or pending.command != command:
@@ -160,14 +160,14 @@ class Messages:
         return pending
 
     def _tag(self, tag: int) -> int | str:
-        """`tag`, or one that no other group's messages bear; those of the first group are as cells' are."""
+        """`tag`, made unique to this group; the first group has the same tags as cells."""
         return f"{tag} in group {self._channel}" if self._channel else tag
 
     def _member(self, verb: str, rank: int) -> int:
-        """The id of a member.
+        """The id of the member of that rank.
 
         Raises:
-            UsageMistake: there is none of that rank.
+            UsageMistake: there is no such rank.
         """
         if not 0 <= rank < len(self._members):
             raise UsageMistake(
@@ -176,7 +176,7 @@ class Messages:
         return self._members[rank]
 
     def send(self, tensors: Any, rank: int, tag: int = 0) -> Any:
-        """To one member; a copy."""
+        """Send copies to one member."""
         member, bears, me = self._member("send", rank), self._tag(tag), self._worker()
         sent = [me._post(flat(tensor, bits=True), member, bears) for tensor in tensors]  # noqa: SLF001
         if not me.rendezvous:
@@ -189,7 +189,7 @@ class Messages:
         return _work(tensors, finish, lambda: all(each.taken for each in sent) or me._has_left(member))  # noqa: SLF001
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
-        """Of one member, when it is waited for; of that many elements."""
+        """Receive as many elements from one member, when the work is waited for."""
         pending, key = self._asked(), (self._member("recv", rank), self._tag(tag))
         work = _work(
             tensors,
@@ -207,10 +207,10 @@ class Messages:
         return work
 
     def _receive(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> None:
-        """Take what was asked for of that source up to the `last`.
+        """Take what was asked for from that source, up to `last`.
 
         Raises:
-            UsageMistake: that was in another cell.
+            UsageMistake: it was asked for in another cell.
         """
         if pending is not self._asked():
             raise UsageMistake(
@@ -228,7 +228,7 @@ class Messages:
             wanted.popleft()
 
     def _has_come(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> bool:
-        """Whether all is there that was asked for of that source up to the `last`."""
+        """Whether what was asked for from that source, up to `last`, can be taken without waiting."""
         wanted = [*pending.wanted[key]]
         needed = sum(len(each.result()) for each in wanted[: wanted.index(last) + 1])
         me = self._worker()
@@ -237,7 +237,7 @@ class Messages:
         return me._arrived(*key) >= needed  # noqa: SLF001
 
     def recv_anysource(self, *_given: Any) -> Any:
-        """Not here.
+        """Refuse: workers name the source.
 
         Raises:
             UsageMistake: always.

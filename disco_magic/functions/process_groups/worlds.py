@@ -2,12 +2,11 @@
 
 PyTorch keeps one set for the process, with one rank in it. As long as any session runs,
 
-1. ``torch.distributed.distributed_c10d._world``, where it keeps them, answers a worker with a world of that
-   worker's, and everybody else as ever;
+1. ``torch.distributed.distributed_c10d._world``, where it keeps them, shows each worker a world of its own,
+   and all other callers the original one;
 2. what a worker makes is a group of `groups`, whichever backend it asks for: the session's plane carries
-   everything. In its name is the world's number, for PyTorch has one table of groups by name;
-3. ``env://``, where ranks are looked for by default, tells a worker that of its own: the environment is
-   everybody's.
+   everything. Its name contains the world's number, because PyTorch has one table of groups by name;
+3. ``env://``, where ranks are looked for by default, gives a worker its own rank: the environment is shared.
 
 A world ends with its worker: a restarted session begins with none. A program has its own, as a process would.
 """
@@ -40,16 +39,16 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext
 
 BACKEND: Final = "disco"
-"""What `torch.distributed.get_backend` says of a worker's groups."""
+"""What `torch.distributed.get_backend` returns for a worker's groups."""
 _RENDEZVOUS: Final = "torch.distributed.rendezvous"
 _ENVIRONMENT: Final = "env"
-# What a world has in dictionaries that are the module's.
+# What a world keeps in dictionaries of the module.
 _TABLES: Final = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag")
-# Calls that are to be made together when a block ends.
+# Calls that are made together when a block ends.
 _GATHERED: Final = "pg_coalesce_state"
 # A backend that moves nothing, for traces.
 _FAKE: Final = "fake"
-# Which GPU, and how NCCL is to be set up there: of a worker's groups the session has said it.
+# Which GPU, and how to set up NCCL there: for groups of workers the session has decided this.
 _OPTIONS: Final = ("backend_options", "pg_options", "device_id")
 _numbers: Final = count()  # of worlds
 
@@ -73,7 +72,7 @@ class Worlds:
         self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
         self._lock = new_lock()
         self._hook = sys.excepthook
-        self._making: WeakSet[Any] = WeakSet()  # worlds that are just getting their first group
+        self._making: WeakSet[Any] = WeakSet()  # worlds whose first group is being made
         self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
         self._functions = {
             name: Replaced(c10d, name, ours)
@@ -90,23 +89,23 @@ class Worlds:
             c10d.Backend.register_backend(BACKEND, _created, extended_api=True, devices=["cpu", "cuda"])
 
     def put(self) -> None:
-        """Begin."""
+        """Install the patches."""
         for function in self._functions.values():
             function.put()
         self._handlers[_ENVIRONMENT] = self._rendezvous
         ours = {"__getattribute__": self._asked, "__setattr__": self._assigned}  # bound to this object
-        # The other one stays: modules of PyTorch's have it under names of their own.
+        # The object stays: modules of PyTorch refer to it under names of their own.
         object.__setattr__(self._shared, "__class__", type(self._first.__name__, (self._first,), ours))
 
     def take(self) -> None:
-        """End; all is as it was before, but that PyTorch knows a backend more. Idempotent."""
+        """Remove the patches; only our backend stays registered. Idempotent."""
         object.__setattr__(self._shared, "__class__", self._first)
         if self._handlers[_ENVIRONMENT] == self._rendezvous:
             self._handlers[_ENVIRONMENT] = self._environment
         for function in self._functions.values():
             function.take()
 
-    # --- in the place of PyTorch's -------------------------------------------------------------------
+    # --- replacements of PyTorch's functions ---------------------------------------------------------
 
     def _asked(self, name: str) -> Any:
         me = calling_context()
@@ -115,7 +114,7 @@ class Worlds:
         world = self._of(me)
         if name == _GATHERED and not is_beside():
             command = command_of(me)
-            if world.command != command:  # what a cell that failed has left would take the calls of this one
+            if world.command != command:  # what a failed cell has left would take the calls of this one
                 world.command = command
                 world.pg_coalesce_state.clear()
         return getattr(world, name)
@@ -136,7 +135,7 @@ class Worlds:
     def _of(self, me: WorkerContext) -> Any:
         """The worker's world now: a program begins without groups, and what cells have made is kept for them.
 
-        What a program leaves, cells go on with if they have made none; the next program does not find it.
+        If cells have made no groups, they go on with those that a program leaves; the next program does not.
         """
         world, execution = self._worlds.of(me), programs.execution_of(me)
         if execution is not None and world.program is not execution:
@@ -146,18 +145,18 @@ class Worlds:
             made = world.outer
         else:
             return world
-        if world.program is not None:  # tensors that it has left are found in their groups by name
+        if world.program is not None:  # tensors that it has left find their groups by name
             made.registered |= world.registered
         me.belongings[self._worlds] = made
         return made
 
     def _forget(self, world: Any) -> None:
-        """Take what is registered of it out of PyTorch's table."""
+        """Remove the groups that it has registered from PyTorch's table."""
         while world.registered:
             self._c10d._unregister_process_group(world.registered.pop())  # noqa: SLF001
 
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
-        """A group of the calling worker's; in the place of `_new_process_group_helper`."""
+        """Make a group of the calling worker; replaces `_new_process_group_helper`."""
         first, me = self._functions["_new_process_group_helper"].below, calling_context()
         if me is None:
             return first(*args, **kwargs)
@@ -169,11 +168,11 @@ class Worlds:
             given["backend"] = BACKEND
         world = self._of(me)
         given["group_name"] = type(name)(f"{name}@{world.number}")
-        if given["group_size"] < 0:  # as PyTorch has it where MPI knows the ranks
+        if given["group_size"] < 0:  # PyTorch's way if MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
         store = given["store"]
         if not given["global_ranks_in_group"]:
-            # A cell may begin again where a program has left nothing.
+            # A cell may begin anew if a program has left nothing.
             world.program = programs.execution_of(me)
             with self._lock:
                 self._hook = self._hook if self._making else sys.excepthook
@@ -186,14 +185,14 @@ class Worlds:
             raise
         if kept is None:  # the worker is no member
             return group, kept
-        # Members find each other's keys under the name that they have in common.
+        # Members find each other's keys under the name that they share.
         kept = self._c10d.PrefixStore(f"{name}/", store)
         world.registered.add(given["group_name"])
         world.pg_map[group] = (world.pg_map[group][0], kept)
         return group, kept
 
     def _forget_groups(self) -> None:
-        """In the place of `_unregister_all_process_groups`: the others' stay."""
+        """Forget the caller's groups only; replaces `_unregister_all_process_groups`."""
         me = calling_context()
         if me is None:
             self._functions["_unregister_all_process_groups"].below()
@@ -201,7 +200,7 @@ class Worlds:
         self._forget(self._of(me))
 
     def _is_barrier_after_init(self) -> Any:
-        """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
+        """Called last for a new world: restores `sys.excepthook`, which PyTorch lets print a rank first."""
         me = calling_context()
         if me is not None:
             world = self._of(me)
@@ -211,7 +210,7 @@ class Worlds:
         return self._functions["_is_barrier_after_init"].below()
 
     def _rendezvous(self, url: str, **options: Any) -> Iterator[Any]:
-        """In the place of what reads ranks from the environment."""
+        """Replaces the handler that reads ranks from the environment."""
         me = calling_context()
         if me is None:
             return iter(self._environment(url, **options))
@@ -220,8 +219,8 @@ class Worlds:
         return iter([(self._store(me), int(rank), int(size))])
 
     def _store(self, me: WorkerContext) -> Any:
-        """What workers that are started together have in common."""
-        plane = me._plane  # noqa: SLF001 - it is what only these have
+        """The store shared by workers that are started together."""
+        plane = me._plane  # noqa: SLF001 - what only these share
         with self._lock:
             if plane not in self._stores:
                 self._stores[plane] = sys.modules["torch.distributed"].HashStore()
@@ -229,10 +228,10 @@ class Worlds:
 
 
 def _created(options: Any, _: Any = None) -> Any:
-    """What PyTorch has our backend make; `options` say who is a member.
+    """Make the group when PyTorch asks our backend for it; `options` say who is a member.
 
     Raises:
-        UsageMistake: nowhere on a worker, or the ranks are not those of the session.
+        UsageMistake: the caller is no worker, or the ranks do not ascend or are not those of the session.
     """
     me = calling_context()
     if me is None:
@@ -256,11 +255,11 @@ def _created(options: Any, _: Any = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Caller:
-    """The worker that calls a group; equal in all workers' objects that stand for the same one.
+    """The worker that calls a group; equal in all workers' objects that represent the same group.
 
     Attributes:
-        session_id: of whose workers.
-        channel: what no other group of theirs has; "" of all workers' first one.
+        session_id: the session of these workers.
+        channel: unique among their groups; "" for the first group of all workers.
     """
 
     session_id: int
@@ -277,7 +276,7 @@ class _Caller:
 
 
 def fit_worlds(c10d: ModuleType) -> Callable[[], None]:
-    """Let each worker have its own; returns what undoes it.
+    """Give each worker its own process groups; return what undoes it.
 
     Raises:
         AttributeError, KeyError, TypeError: this is not PyTorch as we know it.

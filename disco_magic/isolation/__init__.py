@@ -1,1 +1,1 @@
-"""What a process has once, for each worker: workers are threads, and programs find what processes would."""
+"""Per-worker versions of what a process has once: programs on worker threads find what processes would."""

@@ -6,15 +6,16 @@
     pool.submit(f, x)                  the call runs in one, whichever thread of the pool makes it
 
 So what they print, log and display is that worker's and goes to the cell that started them, however late;
-what asks for the calling worker finds it; and on a GPU they compute where the worker does, behind what it has
-queued and before what it queues next. A thread that such a thread starts is the same worker's. Collectives
-stay refused there: they are made by the worker's own thread.
+`calling_worker` finds it there; and on a GPU they compute where the worker does, after what it has queued and
+before what it queues next. A thread that such a thread starts belongs to the same worker. Collectives are
+refused there: only the worker's own thread makes them.
 
-As long as any session runs, `threading.Thread.start` and `ThreadPoolExecutor.submit` are ours. What we start
-ourselves on a worker is started in an empty context, ``Context().run(thread.start)``: it serves all.
+While any session runs, `threading.Thread.start` and `ThreadPoolExecutor.submit` are replaced. Threads that we
+start ourselves on a worker start in an empty context, ``Context().run(thread.start)``: they serve all
+workers.
 
-Such a context refers to its worker weakly. Threads of libraries stay for ever, and would keep the registers
-of a session that has ended.
+Such a context refers to its worker weakly: threads of libraries never end, and would keep the registers of a
+session that has ended.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
 
 
 def may_write_to(writer: Writer) -> bool:
-    """Whether anything that was started under that writer has not ended, or not begun yet."""
+    """Whether anything that was started under that writer is still running, or has not begun yet."""
     return any(each is not None and each.writer is writer for each in [living() for living in list(_living)])
 
 
-# Their frames are around what a thread executes.
+# Files whose frames surround what a thread executes.
 _AROUND: Final = frozenset({__file__, threading.__file__})
 _active: list[bool] = []
 _living: Final[set[ref[_Adopted]]] = set()
@@ -53,7 +54,7 @@ _starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", def
 
 
 def begin() -> None:
-    """From now on they are. Idempotent."""
+    """Install the replaced methods. Idempotent."""
     if not _active:
         _active.append(True)
     _START.put()
@@ -61,22 +62,22 @@ def begin() -> None:
 
 
 def end() -> None:
-    """No more; those that there are stay what they are. Idempotent."""
+    """Remove them again; existing threads and calls keep their worker. Idempotent."""
     _active.clear()
     _START.take()
     _SUBMIT.take()
 
 
 class _Adopted:
-    """What a worker's code wants called elsewhere.
+    """A call that a worker's code wants made in another thread.
 
     Args:
-        function: what.
+        function: what is called.
         context: in which it is called.
-        there: puts the calling thread where the worker computes.
+        there: context manager that makes the calling thread compute where the worker does.
 
     Attributes:
-        writer: takes what it prints.
+        writer: takes what the call prints.
     """
 
     __slots__ = ("__weakref__", "_context", "_function", "_there", "writer")
@@ -86,33 +87,33 @@ class _Adopted:
     ) -> None:
         self._function, self._context, self._there = function, context, there
         self.writer = context.get(current_writer)
-        # Of a set, `add`, `discard` and a copy are each one step of the interpreter.
+        # A set's `add`, `discard` and copy are each one step of the interpreter.
         _living.add(ref(self, _living.discard))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Once: in the thread that it is for."""
+        """Make the call. To be called once, in the thread that it is for."""
         with self._there:
             return self._context.run(self._function, *args, **kwargs)
 
     def complain(self, thread: threading.Thread) -> None:
-        """Tell of the exception that ends a thread, where its worker writes: as Python does, but at once.
+        """Report the exception that ends a thread where its worker writes: as Python does, but in one piece.
 
-        Python writes line by line, and those of several workers would stand between each other.
+        Python writes line by line, and lines of several workers would mix.
         """
         kind, error, traceback = sys.exc_info()
         if kind is None or error is None:
             return
         while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
             traceback = traceback.tb_next
-        error = BaseException.with_traceback(error, traceback)  # not its own, which may raise
-        # A namespace is emptied at its end.
+        error = BaseException.with_traceback(error, traceback)  # not the error's own method, which may raise
+        # A worker's namespace is emptied when its session ends.
         if issubclass(kind, NameError) and any(not each.f_globals for each in frames_of(traceback)[-1:]):
             BaseException.add_note(error, "its session has ended, and with it all that cells had bound")
-        if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
+        if threading.excepthook is not threading.__excepthook__:  # somebody has installed a hook
             told = threading.ExceptHookArgs((kind, error, traceback, thread))
             try:
                 self._context.run(threading.excepthook, told)
-            except Exception as failed:  # noqa: BLE001 - told as Python tells it of a hook that fails
+            except Exception as failed:  # noqa: BLE001 - reported as Python reports a failing hook
                 failed.__suppress_context__ = True
                 self._context.run(sys.excepthook, type(failed), failed, failed.__traceback__)
         elif not issubclass(kind, SystemExit):
@@ -125,7 +126,7 @@ def _write(text: str) -> None:
 
 
 def _adopted(function: Callable[..., Any]) -> _Adopted | None:
-    """`function` as the calling worker's; None: no worker calls."""
+    """Return `function` as a call of the calling worker; None outside of workers."""
     me = calling_worker() if _active else None
     if me is None:
         return None
@@ -135,7 +136,7 @@ def _adopted(function: Callable[..., Any]) -> _Adopted | None:
 
 
 def _start(self: threading.Thread) -> None:
-    """Stands for `threading.Thread.start`."""
+    """Replacement of `threading.Thread.start`."""
     work = None if _starts_for_all.get() else _adopted(self.run)
     if work is None:
         _START.below(self)
@@ -143,16 +144,16 @@ def _start(self: threading.Thread) -> None:
     before = vars(self).get("run")
 
     def run() -> None:
-        _put_back(self, before)  # and with it the circle of the thread and this function
+        _put_back(self, before)  # this also breaks the cycle of the thread and this function
         try:
             work()
-        except BaseException:  # noqa: BLE001 - as the thread itself would
+        except BaseException:  # noqa: BLE001 - as the thread itself does
             work.complain(self)
 
     self.run = run  # type: ignore[method-assign]  # which is called in the thread
     try:
         _START.below(self)
-    except BaseException:  # it cannot be started; or an interrupt has struck while its start was waited for
+    except BaseException:  # it cannot be started, or an interrupt struck while its start was awaited
         _put_back(self, before)
         raise
 
@@ -165,12 +166,12 @@ def _put_back(thread: threading.Thread, before: Callable[[], None] | None) -> No
 
 
 def _submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-    """Stands for `ThreadPoolExecutor.submit`."""
+    """Replacement of `ThreadPoolExecutor.submit`."""
     work = _adopted(fn)
     if work is None:
         future: Future[Any] = _SUBMIT.below(self, fn, *args, **kwargs)
         return future
-    # Its threads are nobody's: they also make calls of other workers, and of the notebook.
+    # The pool's threads belong to no worker: they also make calls of other workers, and of the notebook.
     token = _starts_for_all.set(True)
     try:
         future = _SUBMIT.below(self, work, *args, **kwargs)

@@ -1,13 +1,13 @@
-"""What processes find that a worker starts: its program, and its rank.
+"""What processes that a worker starts find: its program, and its rank.
 
-One that is started anew (``spawn``, ``forkserver``) imports the main program under another name, and looks
-there for the functions that it is to call. A worker's come from ``__disco__``, which it does not have. So it
-is told, before anything else:
+A newly started process (``spawn``, ``forkserver``) imports the main program under another name and looks
+there for the functions that it is to call. A worker's functions come from ``__disco__``, which that process
+does not have. So it learns, before anything else, what ``__disco__`` is:
 
-* of a program's worker: that program is its main one, as under torchrun, and ``__disco__`` means that;
-* of cells: whoever calls what they have defined is told to put it into a module, and so is of a program who
-  calls what it defines only where it is the main one. Otherwise the process would end as it reads what it is
-  to do, be started again, and end again, while everybody waits.
+* for a worker of a program, that program is the main one, as under torchrun, and ``__disco__`` refers to it;
+* for cells, calling what they have defined raises an error that says to put it into a module. The same holds
+  for what a program defines only under ``if __name__ == "__main__"``. Otherwise the process would fail while
+  it reads its task, be started again, and fail again, while its parent waits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-_BEFORE_ENV: Final = 10  # of `Popen`'s parameters
-_ALIAS: Final = "__mp_main__"  # the main program's, in such processes and in the one that starts them
-# Executed there, where nothing of ours is imported.
+_BEFORE_ENV: Final = 10  # how many parameters of `Popen` precede `env`
+_ALIAS: Final = "__mp_main__"  # name of the main program in such processes, and in the one that starts them
+# Executed in the new process, where nothing of ours is imported.
 _PROLOGUE: Final = '''
 import os, sys, types
 
@@ -79,14 +79,14 @@ _OF_PROGRAM: Final = (
     "is not defined where the program is imported, as other processes do it: define it outside of"
     " `if __name__ == '__main__'`, or in a module"
 )
-# What reads what such a process is to do.
+# Modules that read what such a process is to do.
 _READERS: Final = tuple(
     f"multiprocessing.{name}" for name in ("connection", "forkserver", "queues", "reduction", "spawn")
 )
 
 
 class _Prologue:
-    """Pickled, it is executed where it is read, and nothing there."""
+    """When pickled, executes `_PROLOGUE` in the process that unpickles it; otherwise does nothing."""
 
     def __init__(self, main: str, ranks: dict[str, str]) -> None:
         why = _OF_PROGRAM if main else _OF_CELL
@@ -97,7 +97,7 @@ class _Prologue:
 
 
 def fit_spawn(module: ModuleType) -> Callable[[], None]:
-    """Tell processes that workers start what they are; `module` is ``multiprocessing.spawn``."""
+    """Tell processes that workers start their program and rank; `module` is ``multiprocessing.spawn``."""
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = prepared.below(name)
@@ -112,7 +112,7 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
             for each in ("name", "path"):
                 data.pop(f"init_main_from_{each}", None)
             data[f"init_main_from_{way}"] = main
-        # Read before all that needs it: the rest of what is read says what is to be called.
+        # Unpickled first: the rest, which says what is to be called, needs it.
         return {"disco_magic": _Prologue(main, dict(ranks)), **data}
 
     prepared = Replaced(module, "get_preparation_data", get_preparation_data)
@@ -120,14 +120,14 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
 
 
 def fit_pool(module: Any) -> Callable[[], None]:
-    """Refuse pools of processes that cannot begin, and would be started for ever.
+    """Refuse pools whose processes cannot begin and would be started again for ever.
 
     `module` is ``multiprocessing.pool``.
     """
     signature = inspect.signature(module.Pool.__init__)
 
     @wraps(module.Pool.__init__)
-    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
         me = calling_worker()
         if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
             given = signature.bind(self, *args, **options).arguments
@@ -135,7 +135,7 @@ def fit_pool(module: Any) -> Callable[[], None]:
             of_cell = next(chain.from_iterable(map(_of_cells, called)), None)
             context = given.get("context") or sys.modules["multiprocessing"].get_context()
             if of_cell is not None and context.get_start_method() != "fork":
-                self._state = module.INIT  # its finalizer looks at that
+                self._state = module.INIT  # its finalizer reads that
                 raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
         begun.below(self, *args, **options)
 
@@ -144,7 +144,7 @@ def fit_pool(module: Any) -> Callable[[], None]:
 
 
 def _of_cells(called: Any) -> Iterator[Any]:
-    """What cells have defined of what is called when this is, or may be: what it is given."""
+    """Yield what cells have defined of a callable; of a `partial`, also of its arguments."""
     if isinstance(called, partial):
         yield from chain.from_iterable(map(_of_cells, (called.func, *called.args, *called.keywords.values())))
     elif callable(called) and getattr(called, "__module__", "") == CELL_MODULE:
@@ -152,10 +152,10 @@ def _of_cells(called: Any) -> Iterator[Any]:
 
 
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:
-    """Let what programs run beside them have their rank in its environment; `module` is ``subprocess``."""
+    """Give processes that programs run their rank in the environment; `module` is ``subprocess``."""
 
     @wraps(vars(module)["Popen"].__init__)
-    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
         me = calling_worker()
         is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
         if me is not None and not is_given and programs.execution_of(me) is not None:
@@ -167,6 +167,6 @@ def fit_subprocess(module: ModuleType) -> Callable[[], None]:
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:
-    """Let the main program's alias, too, have what workers have; when ``multiprocessing`` is there."""
+    """Treat the alias of the main program like ``__main__``; called once ``multiprocessing`` is imported."""
     alias = sys.modules.get(_ALIAS)
     return None if alias is None or alias is sys.modules.get("__main__") else fit_main(alias)

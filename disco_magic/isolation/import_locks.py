@@ -1,4 +1,4 @@
-"""A lock per module that several threads import. See `own_modules`."""
+"""Locks for executing a module that several threads import. See `own_modules`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _SYSTEM: Final[Any] = _bootstrap
 
 
 class ImportLock:
-    """Held by the thread that executes one module, as the import system has it: reentrant.
+    """Held by the thread that executes one module. Reentrant, like the import system's own locks.
 
-    Threads that wait for each other's modules get them half-made. Workers are not struck as it begins or
-    ends.
+    Threads that wait for each other's modules get them half-initialized. Workers are not interrupted where
+    the lock is taken or released.
 
     Args:
         name: of the module.
     """
 
     def __init__(self, name: str) -> None:
-        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - what else it has is for all of the process
+        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - its other locks are global
         self._taken = threading.local()
 
     def __enter__(self) -> None:

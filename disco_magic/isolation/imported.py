@@ -1,7 +1,7 @@
-"""Libraries that are changed for a while, when they have been imported, by whichever thread imports them.
+"""Libraries that are changed for a while, once they have been imported, by whichever thread does so.
 
-What has to be changed in a library must be there before anybody uses it, and not before it is imported: a
-notebook that plots nothing must not wait for matplotlib.
+Changes to a library must be there before anybody uses it, but must not import it: a notebook that plots
+nothing must not wait for matplotlib.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     Actions = Mapping[str, Callable[[ModuleType], object]]
 
 
-# What we know is not there, or is another.
+# Raised where a library lacks what we know, or has something else.
 _UNKNOWN = (AttributeError, KeyError, TypeError, ValueError)
 _SHARED: Final = (
     "{} is not as this version of disco_magic knows it: what it keeps once per process all workers share"
 )
-_untold: Final[list[str]] = []  # until the lock is given back
-_asking: Final = threading.local()  # `now`: finders of this thread, and for which modules
+_untold: Final[list[str]] = []  # warnings to be shown once the lock is released
+_asking: Final = threading.local()  # `now`: the finders that this thread is asking, and for which modules
 
 
 class AfterImport(MetaPathFinder):
-    """A finder that finds what the others find, and calls a function once the module is there.
+    """A finder that finds what the others find, and calls a function once the module has been imported.
 
     Args:
         actions: module -> what is called with it, still under the module's import lock.
         own: the same for modules of a worker's own, see `own_modules`.
 
-    To be put into `sys.meta_path` first and taken out again.
+    To be put first into `sys.meta_path`, and removed again.
     """
 
     def __init__(self, actions: Actions, own: Actions | None = None) -> None:
@@ -64,9 +64,9 @@ class AfterImport(MetaPathFinder):
 def find_beside(
     finder: MetaPathFinder, name: str, path: Sequence[str] | None, target: ModuleType | None = None
 ) -> ModuleSpec | None:
-    """What all finders but that one find, and but those which are asking for that module already.
+    """Return what the other finders find, except those that are asking for that module already.
 
-    Of two that each ask all others, neither would ever come to an end.
+    Two finders that each ask all others would never come to an end.
     """
     before = getattr(_asking, "now", ())
     try:
@@ -83,9 +83,9 @@ def find_beside(
 
 
 class _Loader(Loader):
-    """Executes the module as its own loader does, which it puts back before it calls the function.
+    """Executes the module with its own loader, which it puts back before it calls the function.
 
-    Who only looks for the module finds what its own loader can do, too: `runpy` asks for its code.
+    Code that only looks for the module finds what its own loader can do, too: `runpy` asks for its code.
     """
 
     def __init__(
@@ -100,51 +100,51 @@ class _Loader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """See there."""
+        """See `importlib.abc.Loader`."""
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        # One of a worker's own, see `own_modules`: what is changed is everybody's.
+        # A worker's own module, see `own_modules`: the usual changes are made to shared modules.
         if "__builtins__" in vars(module):
             self._loader.exec_module(module)
             self._own(module)
             return
-        # A module is the process's, not the worker's that happens to import it first; so is what it sets up.
+        # Module and what it sets up are the process's, not of the worker that happens to import it first.
         Context().run(self._loader.exec_module, module)
         self._action(module)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_loader"), name)  # while it is copied it has none yet
+        return getattr(object.__getattribute__(self, "_loader"), name)  # being copied, it has none yet
 
 
 def is_imported(name: str) -> bool:
-    """Whether that module is there, and not just being imported by another thread."""
+    """Whether that module is imported, and not still being imported by another thread."""
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
     return module is not None and not getattr(spec, "_initializing", False)
 
 
 class Libraries:
-    """The libraries of this process; several users may want them changed.
+    """The libraries of this process that are to be changed, for one or more users.
 
     Args:
-        fits: module -> what changes it, and returns what undoes that; None, or an error of names or types, if
-            it is not what we know: that is left as it is, and warned of. Of modules that are there already,
-            the first one is changed first.
-        also_own: those that are changed also where they are a worker's own. Nothing undoes that.
+        fits: module -> function that changes it, and returns what undoes that, or None. If it raises an error
+            of names, types or values, the module is not as expected: it is left as it is, with a warning.
+            Modules that are imported already are changed in this order.
+        also_own: modules that are changed also where they are a worker's own. Nothing undoes that.
     """
 
     def __init__(self, fits: Mapping[str, Fit], also_own: Sequence[str] = ()) -> None:
         self._fits = fits
         self._users: WeakSet[object] = WeakSet()
         self._undo: dict[str, Callable[[], None]] = {}
-        # A `fit` may import what is to be changed, too, and so may a finalizer.
+        # Reentrant: a `fit`, or a finalizer, may import another of the modules.
         self._lock = new_rlock()
         own = {name: partial(self._fit_own, name) for name in also_own}
         self._finder = AfterImport({name: partial(self._fit, name) for name in fits}, own)
 
     def enter(self, user: object) -> None:
-        """Change them, until `user` and all others have left or are gone; costs 3 us if nothing is new."""
+        """Change them until `user` and all others have left or are gone. Costs 3 us if nothing is new."""
         with self._lock:
             if user not in self._users:
                 self._users.add(user)
@@ -156,7 +156,7 @@ class Libraries:
         _tell()
 
     def leave(self, user: object) -> None:
-        """Undo it after the last one."""
+        """Undo the changes when the last user leaves."""
         with self._lock:
             self._users.discard(user)
             if self._users:
@@ -168,7 +168,7 @@ class Libraries:
                 _, undo = self._undo.popitem()  # the last one first
                 try:
                     undo()
-                except Exception as error:  # noqa: BLE001 - raised below: the others are to be undone, too
+                except Exception as error:  # noqa: BLE001 - raised below: the others have to be undone, too
                     failed.append(error)
             if failed:
                 raise failed[0]
@@ -188,18 +188,18 @@ class Libraries:
 
 
 def _nothing_to_do(_module: ModuleType) -> None:
-    """Of a module that is left as it is."""
+    """Leave a module as it is."""
 
 
 def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
-    """Several for one module, of which one may not know it and the others do."""
+    """Combine several fits of one module; those that know the module work even if one does not."""
 
     def fit_each(module: ModuleType) -> Callable[[], None]:
         undoing: list[Callable[[], None] | None] = []
         for fit in fits:
             try:
                 undoing.append(fit(module))
-            except _UNKNOWN as reason:  # importing must not fail for that
+            except _UNKNOWN as reason:  # the import must not fail because of that
                 name = getattr(module, "__name__", "what is in the place of a module")  # it may be any object
                 _untold.append(f"{_SHARED.format(name)}: {reason!r}")
 
@@ -214,7 +214,7 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
 
 
 def told_if_unknown(fit: Fit, told: str) -> Fit:
-    """`fit`, of which it is warned in these words if the module is not as it knows it."""
+    """Return `fit`, with this text as the warning if the module is not as expected."""
 
     def fit_or_tell(module: ModuleType) -> Callable[[], None] | None:
         try:
@@ -227,7 +227,7 @@ def told_if_unknown(fit: Fit, told: str) -> Fit:
 
 
 def _tell() -> None:
-    """Warn of what was unknown, without a lock: what shows warnings may be the user's."""
+    """Show the pending warnings, without a lock: what shows warnings may be the user's."""
     while _untold:
-        with suppress(UserWarning, IndexError):  # errors, but a session has to start; another thread tells it
+        with suppress(UserWarning, IndexError):  # warnings may be errors; another thread may be faster
             warnings.warn(_untold.pop(0), stacklevel=3)

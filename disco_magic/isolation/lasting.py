@@ -1,7 +1,7 @@
 """Context variables that cells have set on a worker: NumPy's print options, decimal's context.
 
-Every cell of a notebook runs in a copy of the context that it was sent from, so that its output finds it.
-What a cell sets there would be gone with the cell, although in a plain notebook it lasts.
+Every cell of a notebook runs in a copy of the context that it was sent from, so that its output goes to the
+right cell. What a cell sets there would vanish with the cell, although it lasts in a plain notebook.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ _UNSET: Final = object()
 
 
 class LastingVariables:
-    """Those of one worker; `begin` and `end` are called in the cell's context. Costs 2 us per cell."""
+    """The variables of one worker; `begin` and `end` run in the cell's context. Costs 2 us per cell."""
 
     def __init__(self) -> None:
-        # What the notebook had when a cell set it, and what the cell set.
+        # Variable -> (the notebook's value when a cell set it, the cell's value).
         self._lasting: dict[ContextVar[Any], tuple[Any, Any]] = {}
         self._before: Mapping[ContextVar[Any], Any] | None = None
-        # Of cells in the thread's own context: what the last one left, what another thread's did.
+        # For cells in the thread's own context: what the last one left, and what the former thread's left.
         self._left: Mapping[ContextVar[Any], Any] | None = None
         self._inherited: Mapping[ContextVar[Any], Any] | None = None
 
     def succeed(self) -> LastingVariables:
-        """For a thread that takes another one's place: what cells have set there that have ended."""
+        """Return the variables for a successor of the thread, with what ended cells have set."""
         heir = LastingVariables()
         heir._lasting.update(self._lasting)
         heir._left = heir._inherited = self._left
         return heir
 
     def take_over(self) -> None:
-        """A cell begins in the thread's own context, where everything lasts but what another thread had."""
+        """Begin a cell in the thread's own context, where all lasts: set once what a former thread left."""
         inherited, self._inherited = self._inherited, None
         here = copy_context()
         for variable, value in (inherited or {}).items():
@@ -43,11 +43,11 @@ class LastingVariables:
                 variable.set(value)
 
     def leave(self) -> None:
-        """It has ended: this is what a successor takes over."""
+        """End such a cell: note what a successor takes over."""
         self._left = copy_context()
 
     def begin(self) -> None:
-        """A cell begins: what former cells have set holds, unless the notebook has set it anew since."""
+        """Begin a cell: set what earlier cells have set, unless the notebook has set it anew since."""
         self._before = before = copy_context()
         for variable, (notebooks, ours) in list(self._lasting.items()):
             if before.get(variable, _UNSET) is notebooks:
@@ -56,7 +56,7 @@ class LastingVariables:
                 del self._lasting[variable]
 
     def end(self) -> None:
-        """It has ended: keep what it has set. One that did not come to `begin` has set nothing."""
+        """End a cell: keep what it has set. A cell that did not reach `begin` has set nothing."""
         before, self._before = self._before, None
         if before is None:
             return

@@ -1,8 +1,8 @@
 """Models that are made or loaded by transformers and accelerate, one worker after the other.
 
-Meanwhile they set the process's default dtype, and put other functions in the place of those that make and
-fill parameters, for everybody. Several workers at once get parameters of another dtype, or none, and what the
-last one puts back is not what was there.
+While they do that, these libraries set the process's default dtype, and replace functions that make and fill
+parameters, for all threads. Several workers at once would get parameters of another dtype, or none, and what
+the last one restores is not what was there before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _LOADING: Final = ("from_pretrained", "_from_config")
-# Who gives one of these loads a model together with others: it calls collectives.
+# Calls with one of these load a model together with other workers, by collectives.
 _TOGETHER: Final = frozenset({"tp_plan", "tp_size", "device_mesh", "distributed_config"})
 _WHAT: Final = "models are made or loaded"
 
@@ -37,7 +37,7 @@ def _one_at_a_time(model: type, name: str) -> Replaced:
             return replaced.below.__get__(None, cls)(*args, **options)
         with WORKER_MUTEX.taken(_WHAT):
             made = replaced.below.__get__(None, cls)(*args, **options)
-        WORKER_MUTEX.await_others()  # else what it makes next would be as others load
+        WORKER_MUTEX.await_others()  # otherwise what it makes next would be subject to others' loading
         return made
 
     replaced = Replaced(model, name, classmethod(load))

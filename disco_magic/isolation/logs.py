@@ -1,23 +1,23 @@
-"""Log records say which worker made them: the session's workers need no configuration of their own.
+"""Log records say which worker made them, without any configuration by the workers.
 
-While a session is open, every record, whoever makes it with whichever logger, has the attributes
+While a session is open, every record, whichever code makes it with whichever logger, has the attributes
   * ``disco_worker``: id of the worker that made it, None outside of workers;
   * ``disco_session``: number of its session, None outside of workers.
 Formatters and filters may use them; ``logging.Formatter(..., defaults={"disco_worker": "-"})`` also formats
 records that are made while no session is open, which have no such attribute.
 
-The *message* that handlers of the process get of a worker's record, those of the notebook for one, begins
-with ``[2] `` unless one of them tells the worker by itself: its format names ``disco_worker``, or its stream
-puts the worker before every line, as in a ``%%disco`` cell. `record.msg` and `record.args` stay as they are,
-so that what groups records by them still does. Handlers that a worker has added get its records as they were
-logged, for who reads the log file of a program knows how its lines begin; but for those that write to the
-process's own streams where nobody says which worker it was.
+The *message* of a worker's record that handlers of the process get, the notebook's for instance, begins with
+``[2] `` unless one of them shows the worker by itself: its format names ``disco_worker``, or its stream puts
+the worker before every line, as in a ``%%disco`` cell. `record.msg` and `record.args` stay as they are, so
+that code that groups records by them still works. Handlers that a worker has added get its records unchanged,
+because readers of a program's log file know how its lines begin. Exceptions are those that write to the
+process's own streams where nothing shows the worker.
 
 How: `logging.setLogRecordFactory`, on top of the factory that was there, and `Logger.callHandlers`. Nothing
 runs while nothing is logged; a record takes 1 us longer, a worker's 6, and 10 if some handlers get it with a
-label and some without. When the last session ends both are put back. A factory that somebody else has put on
-top of ours stays, and so does ours beneath it, where it then does nothing; the next session finds it there. A
-factory that makes records of a class of its own gets the attributes only.
+label and some without. When the last session ends, both are restored. If somebody has put another factory on
+top of ours, both stay, and ours then does nothing; the next session finds it there. If a factory makes
+records of a class of its own, these get the attributes only.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class WorkerRecord(logging.LogRecord):
     disco_worker: int | None
 
     def getMessage(self) -> str:  # noqa: N802 - theirs
-        """The message with its arguments, behind ``[2] ``; once, also if a queue handler made it before."""
+        """The message with its arguments, after ``[2] ``; once, even if a queue handler made it before."""
         text = super().getMessage()
         label = f"[{self.disco_worker}] "
         return text if self.disco_worker is None or text.startswith(label) else label + text
 
 
 class Marker:
-    """The record factory of this process as long as anybody needs it.
+    """The record factory of this process while anybody needs it.
 
-    Safe from several threads; whoever is dropped without a word no longer counts.
+    Safe from several threads; an owner that was garbage-collected no longer counts.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Marker:
 
     def _hand_over(self) -> Callable[[logging.Logger, logging.LogRecord], None]:
         def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
-            """As the method below, which some get the record of a worker from with a label."""
+            """Call the method below; for some handlers, with a labelled record of the worker."""
             labelled, others = _sorted(logger) if _is_of_caller(record) else ([], [])
             if not labelled:
                 self._handing.below(logger, record)
@@ -74,7 +74,7 @@ class Marker:
                 for handler in labelled:
                     if record.levelno >= handler.level:
                         handler.handle(_with_label(record))
-                # By what is below, too: somebody else may have replaced it, and wait for records there.
+                # By the method below, too: somebody else may have replaced it, and expect records there.
                 self._handing.below(_alone(logger, others), record)
 
         return call_handlers
@@ -89,17 +89,17 @@ class Marker:
         return record
 
     def add(self, owner: object) -> None:
-        """Mark records from now on, until `owner` is taken out again or dropped."""
+        """Mark records from now on, until `owner` is discarded or garbage-collected."""
         with self._lock:
             self._owners.add(owner)
-            # Whether we are in the chain of factories is seen on a record; nothing else tells.
+            # Only a record shows whether we are in the chain of factories.
             if not hasattr(logging.makeLogRecord({}), "disco_worker"):
                 self._below = logging.getLogRecordFactory()
                 logging.setLogRecordFactory(self)
             self._handing.put()
 
     def discard(self, owner: object) -> None:
-        """Mark no longer for `owner`; after the last one put the factory back that was there. Idempotent."""
+        """Stop marking for `owner`; after the last one restore the factory that was there. Idempotent."""
         with self._lock:
             self._owners.discard(owner)
             if self._owners:
@@ -115,7 +115,7 @@ leave_records: Final = _marker.discard
 
 
 def _is_of_caller(record: logging.LogRecord) -> bool:
-    """Whether a worker has made it just now, by our factory; not one that came from elsewhere."""
+    """Whether a worker has just made it, by our factory; not if it came from elsewhere."""
     return (
         type(record) is logging.LogRecord
         and record.__dict__.get("disco_worker") is not None
@@ -124,7 +124,7 @@ def _is_of_caller(record: logging.LogRecord) -> bool:
 
 
 def _sorted(logger: logging.Logger) -> tuple[list[logging.Handler], list[logging.Handler]]:
-    """The handlers that a worker's record comes to: those that get it with a label, and the others."""
+    """Split the handlers that get a worker's record: those that get it with a label, and the others."""
     found = list(_handlers(logger))
     shared = [handler for handler, is_own in found if not is_own]
     own = [handler for handler, is_own in found if is_own]
@@ -136,11 +136,11 @@ def _sorted(logger: logging.Logger) -> tuple[list[logging.Handler], list[logging
 
 
 def _handlers(logger: logging.Logger) -> Iterator[tuple[logging.Handler, bool]]:
-    """The handlers that a record comes to, Python's last resort if there are none; is it the worker's own?"""
+    """Yield the handlers that get a record, or Python's last resort, and whether each is the worker's own."""
     each: logging.Logger | None = logger
     found = False
     while each is not None:
-        # Past the attribute, which gives a worker its own: see `own_loggers`.
+        # Not through the attribute, which gives a worker its own: see `own_loggers`.
         of_process = [*vars(each).get("handlers", ()), *vars(logging.root)["handlers"]]
         for handler in list(each.handlers):
             found = True
@@ -151,30 +151,30 @@ def _handlers(logger: logging.Logger) -> Iterator[tuple[logging.Handler, bool]]:
 
 
 def _alone(logger: logging.Logger, handlers: list[logging.Handler]) -> logging.Logger:
-    """A logger of the same name that has those handlers and no others."""
-    made = logging.Logger(logger.name)  # noqa: LOG001 - nobody else is to find it
+    """Return a logger of the same name that has those handlers and no others."""
+    made = logging.Logger(logger.name)  # noqa: LOG001 - must not be found by its name
     vars(made).update(handlers=handlers, propagate=False, manager=logger.manager)
     return made
 
 
 def _with_label(record: logging.LogRecord) -> WorkerRecord:
-    """The same record, whose attributes are in common, for those who get it with a label."""
+    """Return the same record, with shared attributes, for handlers that get it with a label."""
     made = WorkerRecord.__new__(WorkerRecord)
     made.__dict__ = record.__dict__
     return made
 
 
 def _tells_the_worker(handler: logging.Handler) -> bool:
-    """Whether what this handler writes shows the worker without a label in the message."""
+    """Whether the output of this handler shows the worker without a label in the message."""
     if "disco_worker" in str(getattr(handler.formatter, "_fmt", "")):
         return True
     return getattr(getattr(handler, "stream", None), "names_worker", False) is True
 
 
 def _passes_by(handler: logging.Handler) -> bool:
-    """Whether a worker's own handler shows to the user what nobody puts the worker before.
+    """Whether a worker's own handler shows the user lines in which nothing names the worker.
 
-    That is so outside of cells, and of what is written to the process's streams themselves.
+    That is so outside of cells, and for output to the process's streams themselves.
     """
     stream = getattr(handler, "stream", None)
     if stream is None or _tells_the_worker(handler):

@@ -1,10 +1,10 @@
-"""``__main__`` as tests look into it, and who loads an object that a script has pickled.
+"""``__main__`` on a worker, for test runners and for code that loads what a script has pickled.
 
-``unittest.main()`` and ``doctest.testmod()`` test what ``__main__`` has. Beside a session that is the
-notebook, or the program that began it, in which a worker's tests do not stand: they would say that all is
-well. On a worker, they test what is in its namespace. Everybody else finds in ``__main__`` what the process
-has, as before, and what only the worker has beside it: a class by whose name, ``__main__.Net``, a script has
-pickled a model.
+``unittest.main()`` and ``doctest.testmod()`` test what is in ``__main__``. In a process with a session that
+is the notebook, or the program that began the session, which does not contain a worker's tests: they would
+report success. On a worker, they test what is in its namespace. All other code finds in ``__main__`` what the
+process has, as before, and additionally what only the worker has: for example ``__main__.Net``, the name of a
+class with which a script has pickled a model.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _NOTHING: Final = object()
 
 
 class MainModule(ModuleOfWorkers):
-    """The class of ``__main__`` as long as any session runs."""
+    """The class of ``__main__`` while any session runs."""
 
     def __getattribute__(self, name: str) -> Any:
-        for namespace in _tested(sys._getframe(1)):  # noqa: SLF001 - who asks
-            if name == "__dict__":  # dir() asks for it, too
+        for namespace in _tested(sys._getframe(1)):  # noqa: SLF001 - the caller
+            if name == "__dict__":  # `dir()` reads it, too
                 return namespace
             if name in namespace:
                 return namespace[name]
         return types.ModuleType.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        # A program that has ended is no file of what the cells after it do: processes would execute it again.
+        # Once a program has ended, cells do not see its `__file__`: processes would execute it again.
         is_over = name.startswith("__") and not programs.is_executed()
         for namespace in [] if is_over else of_caller():
             value = namespace.get(name, _NOTHING)
@@ -62,29 +62,29 @@ class MainModule(ModuleOfWorkers):
 
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
-    """The namespace of the calling worker, if it is tests, in this frame, that want to know."""
+    """The calling worker's namespace, in a list, if this frame is a test runner's; else an empty list."""
     return of_caller() if is_tester(frame) else []
 
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:
-    """Let tests of workers find their own; `module` is ``__main__``, left alone if of another class."""
+    """Let test runners on workers find the worker's tests; `module` is ``__main__``, if of a usual class."""
     exchange(module, MainModule)
     return partial(put_back, module, MainModule)
 
 
 class _Seen:
-    """A module as another one sees it: what that puts there for a while, on a worker, nobody else finds.
+    """A module as another one sees it: what the latter assigns to it on a worker is visible there only.
 
     Args:
-        module: which.
-        **first: what a worker finds there at first, where that is not what the module has.
+        module: the module.
+        **first: initial values for workers, where those are not the module's.
     """
 
     def __init__(self, module: types.ModuleType, **first: Any) -> None:
         vars(self).update(_module=module, _own=PerWorker(dict), _first=first)
 
     def own(self, name: str) -> Any:
-        """What has been put there on the calling worker; None: nothing."""
+        """Return what has been assigned on the calling worker; None: nothing."""
         return (self._own.mine() or {}).get(name)
 
     def __getattr__(self, name: str) -> Any:
@@ -103,7 +103,7 @@ class _Seen:
 
 
 def fit_doctest(module: Any) -> Callable[[], None]:
-    """Let a worker that names no module test its own functions, beside others; `module` is ``doctest``."""
+    """Let workers test their own functions, several at a time; `module` is ``doctest``."""
 
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
         if of_caller() and (m is None or m is sys.modules.get("__main__")):
@@ -111,11 +111,11 @@ def fit_doctest(module: Any) -> Callable[[], None]:
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
-    # What doctest's own calls below it; the module has what asks for that.
+    # doctest assigns a `getlines` that calls the one it found; `linecache` has a function that looks for it.
     lines, debugger = _Seen(linecache, getlines=linecache.getlines), _Seen(module.pdb)
 
     def getlines(filename: str, module_globals: Any = None) -> list[str]:
-        """Sources of examples, too: tracebacks and `inspect` ask for them."""
+        """Return lines of examples, too: tracebacks and `inspect` ask for them."""
         read = lines.own("getlines") or asked.below
         return read(filename, module_globals)  # type: ignore[no-any-return]
 

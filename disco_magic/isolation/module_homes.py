@@ -1,4 +1,4 @@
-"""Where things that come from modules are at home: in whose module of that name. See `own_modules`."""
+"""The module of a given name that things come from: the worker's own, or the process's. See `own_modules`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def is_of_workers(module: object) -> bool:
-    """Whether what comes from the module of that name is each worker's own: a cell's, or of such a module."""
+    """Whether the module of that name exists once per worker: cells' own, or one that workers import."""
     if not IMPORTS or type(module) is not str:
         return module == CELL_MODULE
     return module == CELL_MODULE or isinstance(sys.modules.get(module), Standing)
 
 
 def homes_of(name: str, namespaces: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """What is in the own modules of that name of the workers whose cells have these namespaces.
+    """The contents of the own modules of that name, of the workers whose cells have these namespaces.
 
-    None: in the process's. The caller's, and the process's, is imported for that, as pickle would have it.
+    None: of the process's. The caller's module, and the process's, is imported if necessary, as pickle would.
     """
     if namespaces is None:
-        found = [Context().run(_imported, imports_of_process(), name)]  # in which nobody is a worker
+        found = [Context().run(_imported, imports_of_process(), name)]  # an empty context: no worker
     else:
         behind = [each.get("__builtins__") for each in namespaces]
         imports = [each.get("__import__") for each in behind if isinstance(each, dict)]
@@ -49,5 +49,5 @@ def homes_of(name: str, namespaces: Iterable[Mapping[str, Any]] | None) -> list[
 def _imported(imports: Imports, name: str) -> types.ModuleType | None:
     try:
         return imports.load(name)
-    except Exception:  # noqa: BLE001 - whatever it raises when it is executed: who asks does without
+    except Exception:  # noqa: BLE001 - whatever its execution raises: the caller does without it
         return None

@@ -1,4 +1,4 @@
-"""Functions of `builtins` that a worker replaces: `print`, which programs silence on all ranks but the first.
+"""Functions of `builtins` that a worker replaces are its own: programs silence `print` on all ranks but one.
 
 ::
 
@@ -8,12 +8,12 @@
             if is_master or force: builtin_print(*values, **options)
         builtins.print = print
 
-In one process, the function of the worker that came last would be everybody's, the notebook's too. So what a
-worker assigns to the name of a function of `builtins` is its own, until it puts the first one back or ends; a
-program's ends with the program. Its cells find it behind their namespace. Modules that all have in common
-look into the dictionary of `builtins`, where from then on is what asks who calls; but not for functions that
-look at the frame that calls them, as `eval` does: such modules have the process's. All else that
-is assigned there, classes and new names, is the process's.
+In one process, the function of the worker that came last would apply to all, the notebook too. So what a
+worker assigns to the name of a function of `builtins` is its own, until it restores the first one or ends;
+what a program assigns ends with the program. Its cells find it in the `__builtins__` of their namespace.
+Modules that all workers share look into the dictionary of `builtins`, where a proxy then calls the caller's
+function. There is no proxy for functions that look at their caller's frame, as `eval` does: shared modules
+have the process's. Anything else that is assigned there, classes and new names, is the process's.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-# They look at the frame that calls them, which must not be ours: modules that all share have the process's.
+# They look at their caller's frame, which must not be a proxy's: shared modules have the process's.
 _OF_FRAMES: Final = frozenset({"breakpoint", "dir", "eval", "exec", "globals", "locals", "vars"})
-_LAST: Final = "_"  # the last value that was shown; what doctest puts there ends IPython's own
+_LAST: Final = "_"  # the last value that was shown; if doctest sets it, IPython sets its own no more
 _FUNCTIONS: Final = (types.BuiltinFunctionType, types.FunctionType, types.MethodType)
 
 
 class _Own(NamedTuple):
-    """What a worker has put there, and what its cells found before."""
+    """What a worker has assigned, and what its cells found before."""
 
     function: Any
     before: Any
@@ -53,20 +53,20 @@ class _Own(NamedTuple):
 
 _OWN: Final[PerWorker[dict[str, _Own]]] = PerWorker(dict)
 _NOTHING: Final = object()
-_LOCK: Final = new_lock()  # of what is put there and taken away
-# Those that are being called: one may call what it found in the dictionary of `builtins`, an `_Asking`.
+_LOCK: Final = new_lock()  # guards what is assigned and removed
+# Names of the proxies being called: a function may call what it found in `builtins`, an `_Asking`.
 _inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins", default=())
 
 
 class _Asking:
-    """In the place of a function: calls that of the calling worker, or the process's.
+    """Proxy installed in place of a builtin: calls the calling worker's own function, or the process's.
 
     Args:
         name: of the function.
         first: the function itself.
 
     Attributes:
-        process: the process's; another one if somebody who is no worker has assigned it.
+        process: the process's function; not `first` if code outside of workers has assigned another one.
         owners: workers that have one of their own.
     """
 
@@ -77,9 +77,9 @@ class _Asking:
         update_wrapper(self, first)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """What is asked for from inside of it is the one below.
+        """Call the caller's function; a call from inside of it goes to the one below.
 
-        Nothing of `builtins` is called here but `isinstance`: it may be what this stands for.
+        No function of `builtins` is called here except `isinstance`: it may be what this replaces.
         """
         mine = _own_of(calling_worker(), self._name)
         functions = (self.process, self.first) if mine is None else (mine.function, self.process, self.first)
@@ -95,14 +95,14 @@ class _Asking:
         return repr(self.process)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return eval, (self._name,)  # pickled as what it stands for
+        return eval, (self._name,)  # pickled as what it replaces
 
 
 _asking: Final[dict[str, _Asking]] = {}  # by name
 
 
 class BuiltinsOfWorkers(ModuleOfWorkers):
-    """The class of `builtins` as long as any session runs."""
+    """The class of `builtins` while any session runs."""
 
     def __getattribute__(self, name: str) -> Any:
         asking = _asking.get(name)
@@ -119,15 +119,15 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
         me = calling_worker()
         asking = _asking.get(name)
         if is_given_up():
-            return  # nothing of that thread reaches its worker any more
-        if me is not None and name == _LAST and not callable(value):  # else it is that of gettext
+            return  # nothing that a given-up thread does reaches its worker
+        if me is not None and name == _LAST and not callable(value):  # a callable is gettext's
             behind_of(me)[name] = value
         elif me is not None and (asking is not None or _is_function(name)):
             _assign(me, name, value)
         elif asking is not None:
             _assign_to_process(asking, name, value.first if type(value) is _Asking else value)
         else:
-            # What somebody took from the dictionary stands for a function, also when it is there no more.
+            # A proxy that somebody took from the dictionary means its function, also after its removal.
             value = value.first if type(value) is _Asking else value
             before = vars(builtins).get(name, _NOTHING)
             types.ModuleType.__setattr__(self, name, value)
@@ -150,7 +150,7 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             )
         else:
             asking = _asking.get(name)
-            if asking is not None:  # it is taken from those, too, that have one of their own
+            if asking is not None:  # workers that have one of their own lose it, too
                 for owner in list(asking.owners):
                     _assign(owner, name, asking.process)
             before = vars(builtins).get(name, _NOTHING)
@@ -161,34 +161,34 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
 
 
 def _assign_to_process(asking: _Asking, name: str, value: Any) -> None:
-    """The notebook assigns what some workers have of their own: it is what all others have."""
+    """Assign the process's function while some workers have their own: all others get it."""
     before, asking.process = asking.process, value
     _offer(name, before, value)
     for owner in list(asking.owners):
         own = _own_of(owner, name)
-        if own is not None and own.before is before:  # what that worker has again when its own is gone
+        if own is not None and own.before is before:  # what that worker gets back when its own is removed
             owner.belongings[_OWN][name] = own._replace(before=value)
     if name in _OF_FRAMES:
         vars(builtins)[name] = value
 
 
 def _offer(name: str, before: Any, value: Any) -> None:
-    """Let cells find it that have found what was there before; others have one of ours, or their worker's."""
+    """Give `value` to cells that have found `before`; others have a proxy, or their worker's function."""
     for behind in _of_cells():
         if behind.get(name, _NOTHING) is before:
             behind[name] = value
 
 
 def _of_cells() -> Iterator[dict[str, Any]]:
-    """What lies behind all namespaces of cells: a copy of the dictionary of `builtins`, and more."""
+    """Yield the `__builtins__` of every cell namespace: a copy of the dictionary of `builtins`, and more."""
     for namespace in namespaces.of_everybody():
         behind = namespace.get("__builtins__")
-        if isinstance(behind, dict):  # a cell may have bound it
+        if isinstance(behind, dict):  # a cell may have bound that name
             yield behind
 
 
 def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:
-    """What ``mock.patch`` takes to be what it is to put back: the functions that the caller has."""
+    """Return `found`; for ``mock.patch``, which reads there what it restores, with the caller's functions."""
     if not is_tester(frame):
         return found
     me = calling_worker()
@@ -196,19 +196,19 @@ def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]
 
 
 def _last_of_caller() -> dict[str, Any]:
-    """Where the calling worker has the last value that was shown; empty if it has none."""
+    """The dictionary with the last value that the calling worker has shown; empty if there is none."""
     me = calling_worker()
     behind = {} if me is None else behind_of(me)
     return behind if _LAST in behind else {}
 
 
 def of_process() -> dict[str, Any]:
-    """The process's functions, by name, of those in whose place something else asks who calls."""
+    """Name -> the process's function, for those that have a proxy."""
     return {name: asking.process for name, asking in list(_asking.items())}
 
 
 def _is_function(name: str) -> bool:
-    is_special = name.startswith("__") or name == "isinstance"  # what statements call, and who asks, below
+    is_special = name.startswith("__") or name == "isinstance"  # called by statements, or by a proxy
     return not is_special and isinstance(vars(builtins).get(name), _FUNCTIONS)
 
 
@@ -226,10 +226,10 @@ def _assign(worker: CallingWorker, name: str, value: Any) -> None:
                 vars(builtins)[name] = asking
         imports = IMPORTS.get(worker)
         if isinstance(imports, Importer):
-            imports.begin()  # its modules have builtins of their own
+            imports.begin()  # the builtins of its own modules
         mine, behind = _OWN.of(worker), behind_of(worker)
         before = mine[name].before if name in mine else behind.get(name)
-        if type(value) is _Asking and value is not asking:  # of before; it was taken away since
+        if type(value) is _Asking and value is not asking:  # an earlier proxy, which has been removed
             value = value.first
         if value is asking or value is asking.process or value is before:
             behind[name] = before
@@ -237,13 +237,13 @@ def _assign(worker: CallingWorker, name: str, value: Any) -> None:
             asking.owners.discard(worker)
             _take_away(name, asking)
         else:
-            mine[name] = _Own(value, before)  # first: what strikes here leaves nothing that nobody knows of
+            mine[name] = _Own(value, before)  # first: an interrupt leaves nothing untracked
             behind[name] = value
             asking.owners.add(worker)
 
 
 def _take_away(name: str, asking: _Asking) -> None:
-    """Put the process's function back, if nobody has another one any more: calls of it take longer."""
+    """Restore the process's function if no worker has its own any more: calls of a proxy take longer."""
     if not asking.owners:
         if vars(builtins).get(name) is asking:
             vars(builtins)[name] = asking.process
@@ -251,24 +251,24 @@ def _take_away(name: str, asking: _Asking) -> None:
 
 
 def behind_of(worker: CallingWorker) -> dict[str, Any]:
-    """What lies behind the namespace of a worker's cells."""
+    """The `__builtins__` dictionary of a worker's cell namespace."""
     behind = worker.namespace.get("__builtins__")
-    return behind if isinstance(behind, dict) else {}  # a cell may have bound it
+    return behind if isinstance(behind, dict) else {}  # a cell may have bound that name
 
 
 def now(worker: CallingWorker) -> dict[str, Any]:
-    """What a worker has of its own now, by name."""
+    """Name -> the function that a worker has of its own."""
     return {name: own.function for name, own in worker.belongings.get(_OWN, {}).items()}
 
 
 def restore(worker: CallingWorker, then: Mapping[str, Any]) -> None:
-    """Let it be what it was at another time: `now` of then."""
+    """Restore the functions that a worker had: `now` of then."""
     for name in {*now(worker), *then}:
         _assign(worker, name, then[name] if name in then else worker.belongings[_OWN][name].before)
 
 
 def leave(worker: CallingWorker) -> None:
-    """A worker has ended, and what it has of its own with it."""
+    """Drop the functions of a worker that has ended."""
     with _LOCK:
         for name, asking in list(_asking.items()):
             asking.owners.discard(worker)
@@ -276,10 +276,10 @@ def leave(worker: CallingWorker) -> None:
 
 
 def begin() -> None:
-    """From now on it is so. Idempotent."""
+    """Install the class. Idempotent."""
     exchange(builtins, BuiltinsOfWorkers)
 
 
 def end() -> None:
-    """No more. Idempotent."""
+    """Remove it again. Idempotent."""
     put_back(builtins, BuiltinsOfWorkers)

@@ -1,9 +1,10 @@
-"""Objects of cells' classes that cross the border become objects of the receiver's own classes.
+"""Copied objects of classes that cells define become objects of the receiver's own classes.
 
-A class that a cell defines is one class per worker, and so is one of a module that workers import for
-themselves. Pickle names it, and who loads it gets their own; `copy.deepcopy` keeps the sender's, and
-``isinstance(cfg, Cfg)`` and ``cfg == Cfg(1)`` say False there. The notebook's own are worker 0's, or those of
-the process's module. A class goes by its name, also one that was defined anew since.
+A class that a cell defines exists once per worker, and so does one of a module that workers import for
+themselves. Pickle stores its name, and the process that loads it gets its own; `copy.deepcopy` keeps the
+sender's, for which ``isinstance(cfg, Cfg)`` and ``cfg == Cfg(1)`` are False at the receiver. The notebook's
+classes are worker 0's, or those of the process's module. Classes are matched by name, also if one was
+redefined since.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
     Inside = tuple[set[type], list[Any]]
 
-# So few objects are looked through faster than all classes derived from Enum.
+# Up to this many objects are searched faster than all classes derived from Enum.
 _FEW: Final = 64
 
 
 class Receiver(NamedTuple):
     """Whose classes a copy is to have.
 
-    `namespaces` gives those that are looked into, the first that has a class counts. `strict`: a value that
-    cannot become of the classes found is refused; else it keeps those it has.
+    `namespaces` returns the namespaces to be searched: the first that has a class is used. `strict`: a value
+    that cannot take the classes found is refused; otherwise it keeps those it has.
     """
 
     namespaces: Callable[[], Iterable[Mapping[str, Any]]]
@@ -40,15 +41,15 @@ class Receiver(NamedTuple):
 
 
 NOBODY: Final = Receiver(list)
-"""A copy that stays on its side keeps all classes."""
+"""For a copy that stays on its side: it keeps all classes."""
 CALLER: Final = Receiver(of_caller, strict=True)
-"""The worker that copies."""
+"""The worker that makes the copy."""
 NOTEBOOK: Final = Receiver(of_session_of_caller)
-"""The notebook that the copying worker's value is for: what a person asks for comes, of whatever class."""
+"""The notebook gets the copying worker's value: what a person asks for is delivered, whatever its class."""
 
 
 def only_receiver(session: int, workers: tuple[int, ...] | None) -> Receiver:
-    """The one worker that a value is copied for here; where there are several, each of them copies again."""
+    """The receiver of a copy for one worker; `NOBODY` if there are several, of which each copies again."""
     if workers is None or len(workers) != 1:
         return NOBODY
     return Receiver(lambda: of_worker(session, workers[0]), strict=True)
@@ -57,15 +58,15 @@ def only_receiver(session: int, workers: tuple[int, ...] | None) -> Receiver:
 def successors_in(
     copied: Any, memo: Mapping[int, Any], receiver: Receiver, inside: Sequence[Inside] = ()
 ) -> dict[type, type]:
-    """The receiver's classes for those classes of other cells that a copy has objects of.
+    """Map the classes of other cells that a copy has objects of to the receiver's classes.
 
     Args:
-        copied: what `copy.deepcopy` gave.
-        memo: what it has copied.
-        receiver: who gets it.
-        inside: what `all_inside` gave of it, if that was asked.
+        copied: what `copy.deepcopy` returned.
+        memo: its memo, with what it has copied.
+        receiver: who gets the copy.
+        inside: what `all_inside` returned for it, if that was called.
 
-    Cost: 5 us; of many objects 20 us, or a quarter of what that took if a cell has defined an Enum.
+    Cost: 5 us; for many objects 20 us, or a quarter of the copy's time if a cell has defined an Enum.
     """
     if receiver is NOBODY:
         return {}
@@ -76,9 +77,9 @@ def successors_in(
 
 
 def own_class(kind: type, namespaces: Iterable[Mapping[str, Any]], receiver: Receiver) -> type | None:
-    """The class of that name in the first of these that has it; None if it is none of a cell.
+    """The class of that name in the first of these namespaces that has it; None if that is no cell's class.
 
-    Of a class of a module that workers import for themselves, that in theirs, or the notebook's.
+    For a class of a module that workers import for themselves: the one in their module, or in the notebook's.
     """
     module = module_of(kind)
     if module != CELL_MODULE:
@@ -89,7 +90,7 @@ def own_class(kind: type, namespaces: Iterable[Mapping[str, Any]], receiver: Rec
 
 
 def _kinds_in(copied: Any, memo: Mapping[int, Any], inside: Sequence[Inside]) -> set[type]:
-    """The classes of all that was copied, and of the members of an Enum in it, which never are."""
+    """Return the classes of all that was copied, and of Enum members in it, which are never copied."""
     kinds = set(map(type, list(memo.values())))
     kinds.add(type(copied))
     if inside:
@@ -99,20 +100,20 @@ def _kinds_in(copied: Any, memo: Mapping[int, Any], inside: Sequence[Inside]) ->
 
 
 def _cells_have_enums() -> bool:
-    """Whether any cell has defined an Enum: then members of it can be anywhere. Costs 15 us."""
+    """Whether any cell has defined an Enum, whose members may then be anywhere. Costs 15 us."""
     known: list[type] = [enum.Enum]
-    for kind in known:  # which grows meanwhile
+    for kind in known:  # the list grows meanwhile
         known += type.__subclasses__(kind)
     return any(map(is_of_workers, map(module_of, known)))
 
 
 def _kinds_inside(copied: Any, memo: Mapping[int, Any]) -> set[type]:
-    """The classes of what stands in all that was copied, 50 ns per element."""
+    """Return the classes of all that is contained in what was copied. Costs 50 ns per element."""
     return {type(copied)}.union(*(kinds for kinds, _ in all_inside(copied, memo)))
 
 
 def all_inside(copied: Any, memo: Mapping[int, Any]) -> Iterator[Inside]:
-    """What stands in all that was copied, in several lists, and before each the classes of what is in it.
+    """Yield all that is contained in what was copied, in several lists, each after the set of its classes.
 
     Cost: 50 ns per element.
     """
@@ -121,24 +122,24 @@ def all_inside(copied: Any, memo: Mapping[int, Any]) -> Iterator[Inside]:
     seen = set[int]()
     while rest:
         inside = gc.get_referents(*rest)
-        for each in rest:  # which the collector does not look into
+        for each in rest:  # the collector does not look into these
             if type(each) is np.ndarray and each.dtype.hasobject and each.dtype.names is None:
                 inside.extend(each.flat)
         kinds = set(map(type, inside))
         yield kinds, inside
         if kinds.isdisjoint((tuple, frozenset)):
             break
-        # Those that hold nothing to be copied are handed over as they are, and nobody notes them.
+        # Those that contain nothing to be copied are used as they are, and are not in the memo.
         rest = [each for each in inside if type(each) in (tuple, frozenset) and id(each) not in seen]
         seen.update(map(id, rest))
 
 
 def stand_ins(successors: Mapping[type, type]) -> dict[int, Any]:
-    """By `id`, what `copy.deepcopy` is to take for copies: the classes, and members of an Enum.
+    """Return, by `id`, what `copy.deepcopy` is to take for copies: the classes, and members of an Enum.
 
-    It looks up members always, and until Python 3.14 the class of most objects before it makes one: they are
-    right from the start. Else the class is set afterwards (`hand_over`), which Python does not allow where a
-    class with slots derives from one of a cell without.
+    It always looks up members and, before Python 3.14, also the class of most objects before it makes one:
+    these are right from the start. Otherwise the class is set afterwards (`hand_over`), which Python does not
+    allow where a class with slots derives from a cell's class without slots.
     """
     taken: dict[int, Any] = {id(kind): own for kind, own in successors.items()}
     for kind, own in successors.items():
@@ -148,7 +149,7 @@ def stand_ins(successors: Mapping[type, type]) -> dict[int, Any]:
 
 
 def _members(kind: type[enum.Enum]) -> list[enum.Enum]:
-    """Its members, and of a Flag those without a name of their own, ``READ | WRITE``."""
+    """The members of an Enum; of a Flag, also those without a name of their own, ``READ | WRITE``."""
     return [*kind, *(kind._value2member_map_.values() if issubclass(kind, enum.Flag) else ())]
 
 
@@ -163,12 +164,12 @@ def _member(own: type[enum.Enum], member: enum.Enum) -> enum.Enum:
 def hand_over(
     copied: Any, memo: Mapping[int, Any], successors: Mapping[type, type], former: Mapping[int, Any]
 ) -> None:
-    """Make objects of the receiver's classes of those that are not yet.
+    """Set the classes of objects in a copy that do not have the receiver's yet.
 
-    What another copy, with `former`, has given as well was made for neither: it is the sender's.
+    What another copy, with the memo `former`, has also returned was created by neither: it is the sender's.
 
     Raises:
-        TypeError: one of them cannot become that: its class has other slots or bases, or lacks a member.
+        TypeError: an object cannot take its new class, which has other slots or bases, or lacks a member.
     """
     for key, made in list(memo.items()):
         own = successors.get(type(made))
@@ -180,7 +181,7 @@ def hand_over(
 
 
 def refuse(successors: Iterable[type], reason: Exception) -> NoReturn:
-    """Say that a value cannot become one of the receiver's classes."""
+    """Raise UsageMistake: a value cannot take the receiver's classes."""
     names = ", ".join(sorted(map(qualname_of, successors)))
     raise UsageMistake(
         f"it holds an object of a class that the receiver's cells define differently, one of {names}; run "

@@ -1,8 +1,9 @@
 """``sys.displayhook``, which shows the value of an interactive statement: each worker's own.
 
-Python calls what is in the dictionary of `sys`, in `doctest` for one, and in a debugger; a notebook has its
-own there while it executes a cell. So while sessions run there is what asks who calls. A worker's writes the
-value to ``sys.stdout``, until it assigns another one; a program's goes with it.
+Python, for instance in `doctest` and in a debugger, calls the hook in the dictionary of `sys`; a notebook
+puts its own there while it executes a cell. So while sessions run, the dictionary has a proxy that calls the
+caller's hook. A worker's hook writes the value to ``sys.stdout``, until the worker assigns another one; one
+that a program assigns ends with the program.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _OWN: Final = PerProgram()
 
 
 class _Asking:
-    """Calls that of who calls; `process` is the process's."""
+    """Proxy that calls the caller's hook; `process` is the process's."""
 
     def __init__(self) -> None:
         self.process: Callable[[Any], object] = sys.__displayhook__
@@ -35,7 +36,7 @@ class _Asking:
             return
         scope = sys._getframe(1).f_globals  # noqa: SLF001 - of the statement
         if scope is not me.namespace:
-            # As doctest has them: a copy of a cell's, with the last cell's `_`, or of what all workers share.
+            # As in doctest: it is a copy of a cell's, with the last cell's `_`, or of a shared module's.
             scope["_"] = value
 
 
@@ -43,7 +44,7 @@ _asking: Final = _Asking()
 
 
 def _show(value: Any) -> None:
-    """As ``sys.__displayhook__``, but ``_`` is the worker's: IPython has none once `builtins` has one."""
+    """As ``sys.__displayhook__``, with the worker's ``_``: IPython sets none if `builtins` has one."""
     if value is None:
         return
     me = calling_worker()
@@ -54,7 +55,7 @@ def _show(value: Any) -> None:
 
 
 def read() -> Callable[[Any], object]:
-    """That of who asks.
+    """Return the caller's hook.
 
     Raises:
         AttributeError: the process has none.
@@ -70,7 +71,7 @@ def read() -> Callable[[Any], object]:
 
 
 def assign(hook: Callable[[Any], object]) -> None:
-    """Let this be that of who calls; what is in the dictionary of `sys`, for whoever took it there: none."""
+    """Set the caller's hook; the proxy, which may have been read in the dictionary of `sys`, means none."""
     mine = _OWN.mine()
     if mine is not None:
         if hook is _asking:
@@ -84,7 +85,7 @@ def assign(hook: Callable[[Any], object]) -> None:
 
 
 def delete() -> None:
-    """A worker has again what it had at first."""
+    """Delete the caller's hook: a worker again has what it had at first."""
     mine = _OWN.mine()
     if mine is not None:
         mine.pop(_NAME, None)
@@ -93,13 +94,13 @@ def delete() -> None:
 
 
 def begin() -> None:
-    """From now on it is so. Idempotent."""
+    """Install the proxy. Idempotent."""
     present = SYS.get(_NAME)
     if present is not None and present is not _asking:
         _asking.process, SYS[_NAME] = present, _asking
 
 
 def end() -> None:
-    """No more. Idempotent."""
+    """Remove it again. Idempotent."""
     if SYS.get(_NAME) is _asking:
         SYS[_NAME] = _asking.process

@@ -1,7 +1,7 @@
-"""What a program registers with `atexit`: called when the program ends, on the worker that has registered it.
+"""Functions that a program registers with `atexit`: called on the worker that did so, when the program ends.
 
-Of code of the user's only. What a library registers is about the process, which goes on: `weakref` ends all
-finalizers of the process, `multiprocessing` its processes.
+Only those that the user's code registers. What a library registers concerns the process, which goes on:
+`weakref` ends all finalizers of the process, `multiprocessing` its processes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def fit_atexit(module: ModuleType) -> Callable[[], None]:
-    """Let programs of workers register what they call at their end; `module` is ``atexit``."""
+    """Let programs on workers register functions to be called at their end; `module` is ``atexit``."""
 
     @wraps(vars(module)["register"])
     def register(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - whose code this is
+        execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller's file
         if execution is None or not callable(func):
             return registered.below(func, *args, **kwargs)  # type: ignore[no-any-return]
         execution.exits.append(Exit(func, args, kwargs))
@@ -48,16 +48,16 @@ def fit_atexit(module: ModuleType) -> Callable[[], None]:
 
 
 def _of_caller(filename: str) -> Execution | None:
-    """The program of the calling worker, if code of that file is the user's."""
+    """The program of the calling worker, if that file is the user's; else None."""
     me = calling_worker()
     return None if me is None or is_of_library(filename) else execution_of(me)
 
 
 def call_all(execution: Execution) -> None:
-    """Call them, the last one first; what one raises is shown, and the others are called, as Python does it.
+    """Call the registered functions, last one first; show what one raises and go on, as Python does.
 
     Raises:
-        WorkerInterrupt: one was interrupted; the others are left out.
+        WorkerInterrupt: one was interrupted; the others are not called.
     """
     while execution.exits:
         each = execution.exits.pop()
@@ -66,7 +66,7 @@ def call_all(execution: Execution) -> None:
         except WorkerInterrupt:
             raise
         except SystemExit:
-            pass  # it is ending
-        except BaseException:  # noqa: BLE001 - whatever the user's own raises
+            pass  # the program is ending anyway
+        except BaseException:  # noqa: BLE001 - whatever the user's function raises
             sys.stderr.write("Exception ignored in atexit callback:\n")
             traceback.print_exc()

@@ -1,8 +1,8 @@
-"""Functions and classes of cells that come to a worker as values become the worker's own.
+"""Functions and classes of cells that reach a worker as values become the worker's own.
 
-A function reads and sets the registers of the worker whose cell has defined it. Handed on as it is, worker
-0's would go on with worker 0's registers on every worker: ``worker_id`` would be 0 everywhere. What the
-notebook gets stays the sender's, for that is what a person asks for.
+A function reads and sets the registers of the worker whose cell defined it. If it were passed on unchanged,
+worker 0's function would use worker 0's registers on every worker: ``worker_id`` would be 0 everywhere. What
+the notebook gets stays the sender's: that is what a person asks for.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _CACHED: Final = type(functools.lru_cache(lambda: None))
 _DEFINING: Final = (types.FunctionType, _CACHED)
-# What is called by them.
+# The attribute with the function that they call.
 _INSIDE: Final = {types.MethodType: "__func__", functools.partial: "func", _CACHED: "__wrapped__"}
 
 
 def own_definition(value: Any, receiver: Receiver) -> Any:
-    """`value`, or of another worker's function or class the receiver's own; also of what calls such a one."""
+    """Return the receiver's own for another worker's function or class, or what calls one; else `value`."""
     if not receiver.strict or not is_of_cells(value):
         return value
     for namespace in receiver.namespaces():
@@ -64,16 +64,16 @@ def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -
 
 
 def own_definitions(inside: Iterable[Inside], receiver: Receiver) -> dict[int, Any]:
-    """By `id`, the receiver's own for those functions and classes of other workers that stand in a copy.
+    """Map, by `id`, functions and classes of other workers that a copy contains to the receiver's own.
 
     Args:
-        inside: what stands in it, see `all_inside`.
+        inside: what the copy contains, see `all_inside`.
         receiver: who gets it.
     """
     found: dict[int, Any] = {}
     for kinds, things in inside:
         if not kinds.isdisjoint(_DEFINING) or any(issubclass(kind, type) for kind in kinds):
-            # Classes of what is copied stand here, too: objects of theirs are for `own_classes`.
+            # Classes of copied objects are among these, too: `own_classes` handles their objects.
             theirs = {id(each): each for each in things if is_of_cells(each)}
             own = {key: own_definition(each, receiver) for key, each in theirs.items()}
             found.update({key: each for key, each in own.items() if each is not theirs[key]})
@@ -81,19 +81,19 @@ def own_definitions(inside: Iterable[Inside], receiver: Receiver) -> dict[int, A
 
 
 def is_of_cells(value: Any) -> bool:
-    """Whether it is a function or a class that a cell has defined, or calls such a one."""
+    """Whether `value` is a function or a class that a cell has defined, or calls one."""
     kind = type(value)
     inner = _INSIDE.get(kind)
     if inner is not None:
         return is_of_cells(getattr(value, inner))
     if kind is types.FunctionType:
         home = value.__globals__.get("__name__")  # `__module__` is copied by `functools.wraps`
-        return is_of_workers(value.__module__ if home is None else home)  # None: it has ended
+        return is_of_workers(value.__module__ if home is None else home)  # None: its session has ended
     return issubclass(kind, type) and is_of_workers(module_of(value))
 
 
 def _homes_of(function: types.FunctionType, namespace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The worker's namespace in which a function of that module is, `namespace` being that of its cells."""
+    """The worker's namespace, in a list, for functions of that module; `namespace` is that of its cells."""
     home = function.__globals__.get("__name__")
     return homes_of(home, [namespace]) if type(home) is str and home != CELL_MODULE else [namespace]
 
@@ -101,7 +101,7 @@ def _homes_of(function: types.FunctionType, namespace: Mapping[str, Any]) -> lis
 def _own_function(
     function: types.FunctionType, _: Receiver, namespace: Mapping[str, Any]
 ) -> types.FunctionType:
-    """What its name means there, if that is the same code, else the same code, which runs there."""
+    """Return the function of that name there, if it has the same code; else a copy that runs there."""
     homes = _homes_of(function, namespace)
     if not homes or function.__globals__ is homes[0]:
         return function
@@ -124,22 +124,22 @@ def _own_function(
 
 
 def own_code(code: types.CodeType) -> types.CodeType:
-    """The same code as another object, that of functions in it, too. Costs 1 us each.
+    """Return a copy of a code object, with copies of the functions in it. Costs 1 us each.
 
-    PyTorch's compiler keeps what it has compiled with the code object, and finds it there by the name that it
-    has bound in one worker's namespace.
+    PyTorch's compiler stores compiled code with the code object, and finds it there by a name that it has
+    bound in one worker's namespace.
     """
     inner = [own_code(each) if type(each) is types.CodeType else each for each in code.co_consts]
     return code.replace(co_consts=tuple(inner))
 
 
 def with_own_code(cell: types.CodeType) -> types.CodeType:
-    """Code of a cell, whose functions are the worker's own."""
+    """Return the code of a cell, so that its functions are the worker's own."""
     return own_code(cell) if any(type(each) is types.CodeType for each in cell.co_consts) else cell
 
 
 def _is_same(own: Any, other: Any) -> bool:
-    """Whether both come from one definition: functions made in a loop differ in their defaults alone."""
+    """Whether both come from one definition: functions made in a loop differ only in their defaults."""
     kept = own.__kwdefaults__ or {}, other.__kwdefaults__ or {}
     return (
         own.__code__ == other.__code__
@@ -150,7 +150,7 @@ def _is_same(own: Any, other: Any) -> bool:
 
 
 def _are_alike(mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
-    # Each worker has its own list or array as a default: whether those are meant to be equal nobody knows.
+    # Each worker has its own list or array as a default: whether these are meant to be equal is unknown.
     return len(mine) == len(theirs) and all(
         one is other or _are_equal(one, other) for one, other in zip(mine, theirs, strict=True)
     )

@@ -1,7 +1,7 @@
-"""Where modules that workers import for themselves are found: what is changed in the import system for that.
+"""Changes to the import system for modules that workers import for themselves.
 
-See `own_modules`. As long as any worker has such modules, a finder stands before all others, and two
-functions of `importlib` know of them.
+See `own_modules`. While any worker has such modules, a finder precedes all others, and three functions of
+`importlib` and one of `inspect` are replaced.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 
 class _OfProcess(Importer):
-    """The process's: it has all modules that any worker imports for itself."""
+    """The process's importer: it has all modules that any worker imports for itself."""
 
     def owns(self, name: str) -> bool:
-        """Whether any worker does."""
+        """Whether any worker imports that module for itself."""
         return any(each.owns(name) for each in list(IMPORTS.values()))
 
 
 class _Finder(MetaPathFinder):
-    """Finds what workers import for themselves, where code imports it that has no `Importer`."""
+    """Finds modules that workers import for themselves, for code without an `Importer` in its builtins."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         if is_standing(target) and name not in imports_for(name).modules:
-            return target.__spec__  # to reload it: nothing is executed, wherever it would be found now
+            return target.__spec__  # for a reload: nothing is executed, wherever it would be found now
         if imports_of(name) is None and not _PROCESS.owns(name):
             return None
         spec = find_beside(self, name, path, target)
@@ -67,7 +67,7 @@ serve_process(_PROCESS)
 
 
 def _reload(module: types.ModuleType) -> types.ModuleType:
-    """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
+    """Replacement of `importlib.reload`, which takes only what is in `sys.modules` itself."""
     name = getattr(getattr(module, "__spec__", None), "name", None)
     own = None if name is None else imports_for(name).modules.get(name)
     if name is None or own is None or (own is not module and not is_standing(module)):
@@ -76,7 +76,7 @@ def _reload(module: types.ModuleType) -> types.ModuleType:
 
 
 def _import_module(name: str, package: str | None = None) -> types.ModuleType:
-    """In the place of `importlib.import_module`: a worker gets its own."""
+    """Replacement of `importlib.import_module`: a worker gets its own module."""
     module: types.ModuleType = _IMPORT.below(name, package)
     if is_standing(module):
         own = imports_for(module.__name__).load(module.__name__)
@@ -85,7 +85,7 @@ def _import_module(name: str, package: str | None = None) -> types.ModuleType:
 
 
 def _lock_unlock_module(name: str) -> None:
-    """In the place of what the import system waits with: the caller's module is executed, if it was not."""
+    """Replacement of the import system's wait: executes the caller's module, if that was not done before."""
     if is_standing(sys.modules.get(name)):
         imports_for(name).load(name)
     else:
@@ -93,7 +93,7 @@ def _lock_unlock_module(name: str) -> None:
 
 
 def _getmodule(object: Any, _filename: str | None = None) -> types.ModuleType | None:  # noqa: A002 - as `inspect` has it
-    """In the place of `inspect.getmodule`: a worker gets its own."""
+    """Replacement of `inspect.getmodule`: a worker gets its own module."""
     module: types.ModuleType | None = _OF.below(object, _filename)
     mine = imports_of(module.__name__) if is_standing(module) else None
     return module if mine is None or module is None else mine.modules.get(module.__name__, module)
@@ -112,13 +112,13 @@ _OF: Final = Replaced(inspect, "getmodule", _getmodule)
 _REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
 
 
-_OF_PROGRAMS: Final = object()  # what workers have whose programs are to have modules of their own
+_OF_PROGRAMS: Final = object()  # in `belongings` of workers whose programs are to have modules of their own
 
 
 def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
-    """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
+    """Let a worker import these for itself, until `end`; return the replacement of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
-    is_of_library("")  # `sysconfig` imports a module for that, and our finder would ask again
+    is_of_library("")  # this imports a module, through `sysconfig`, for which our finder would ask again
     with LOCK:
         if not IMPORTS:
             _PROCESS.begin()
@@ -133,7 +133,7 @@ def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
 
 
 def _stand_for(importer: Importer) -> None:
-    """Let what has been imported be the process's, of what this one imports for itself."""
+    """Make the imported modules that `importer` is to import for itself the process's."""
     for name, module in list(sys.modules.items()):
         spec = None if is_standing(module) else spec_of(module)
         if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
@@ -143,26 +143,26 @@ def _stand_for(importer: Importer) -> None:
 
 
 def let_programs_begin(worker: CallingWorker) -> None:
-    """Let that worker import for itself, from its first program on, what is no library's and not there."""
+    """From its first program on, let a worker import for itself the user's modules not imported yet."""
     worker.belongings[_OF_PROGRAMS] = True
 
 
 def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
-    """A worker is about to execute one; `behind` is what lies behind its namespace. Takes some ms once."""
+    """Prepare a worker for a program; `behind` is its cells' `__builtins__`. The first time takes some ms."""
     if not worker.belongings.pop(_OF_PROGRAMS, False):
         return
     mine = IMPORTS.get(worker)
     if not isinstance(mine, Importer):
         mine = behind["__import__"] = begin(worker, ())
     with LOCK:
-        # What cells have of such a module, objects and classes, belongs to it.
+        # Not the imported ones: objects and classes that cells have belong to these.
         mine.own_rest(
             name.partition(".")[0] for name, module in list(sys.modules.items()) if not is_standing(module)
         )
 
 
 def end(worker: CallingWorker) -> None:
-    """It has ended; after the last one all is as it was before."""
+    """Forget the modules of a worker that has ended; after the last one, undo all changes."""
     with LOCK:
         mine = IMPORTS.pop(worker, None)
         if isinstance(mine, Importer):

@@ -1,14 +1,14 @@
-"""What a worker sets up of `logging` is its own: levels, handlers and filters of loggers.
+"""Levels, handlers and filters of loggers that a worker sets up are its own.
 
-Programs set loggers up by rank: the first one says all, the others errors only, each writes a file. In one
-process the last worker's level would be everybody's, and every handler would get the records of all. As long
-as any session runs, loggers are to a worker what the process has made them, until it sets something of one:
-from then on that is the worker's own, and ends with it. The process's stays as it was.
+Programs set up loggers by rank: the first rank logs everything, the others errors only, each to a file. In
+one process the last worker's level would apply to all workers, and every handler would get the records of
+all. While any session runs, a worker finds loggers as the process has set them up, until it sets something of
+one: from then on that is the worker's own, and ends with it. The process's settings stay as they were.
 
-What the body of a library's module sets up while a worker happens to import it is the process's. What
-handlers have, their levels and formats, is theirs: a worker that changes those of the process changes them
-for all. A record that is made takes 5 us longer in the notebook, 10 on a worker and 25 on one that has set
-something; one that is not, 2, 2 and 7.
+What the body of a library's module sets up, while a worker happens to import it, is the process's. Levels and
+formats of handlers are shared: a worker that changes those of the process's handlers changes them for all. A
+log call that makes a record takes 5 us longer in the notebook, 10 on a worker and 25 on one that has set
+something; a call that makes none, 2, 2 and 7.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-    Settings = dict[tuple[object, str], Any]  # of a logger, or of their manager -> attribute -> what it is
+    Settings = dict[tuple[object, str], Any]  # (logger or manager, attribute) -> value
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
 _MUTATORS: Final = (
@@ -39,24 +39,24 @@ _MUTATORS: Final = (
 
 
 def _mine() -> Settings | None:
-    """Where the caller's settings go; None: to the process. Of a thread that was given up they go nowhere."""
+    """Return where the caller's settings go; None: to the process. Those of a given-up thread are dropped."""
     if _is_of_library():
         return None
     return {} if is_given_up() else _OWN.mine()
 
 
 def _is_of_library() -> bool:
-    """Whether the body of a module that all have in common is being executed."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - whoever sets something
+    """Whether the body of a module that all workers share is being executed."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the code that sets something
     while frame is not None:
         if frame.f_code.co_name == "<module>":
-            return frame.f_builtins is vars(builtins)  # those of cells, and of own modules, are others
+            return frame.f_builtins is vars(builtins)  # cells, and workers' own modules, have other builtins
         frame = frame.f_back
     return False
 
 
 class _Attribute:
-    """An attribute of a class's objects, which each worker may set for itself."""
+    """An attribute of a class's instances that each worker may set for itself."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class _Attribute:
         return self._of_process(holder)
 
     def __set__(self, holder: Any, value: Any) -> None:
-        mine = _mine() if self._name in vars(holder) else None  # else it is being made
+        mine = _mine() if self._name in vars(holder) else None  # otherwise it is being made
         if mine is None:
             vars(holder)[self._name] = value
         else:
@@ -84,7 +84,7 @@ class _Attribute:
 
 
 class _List(_Attribute):
-    """One that is a list, which a worker makes its own by changing it."""
+    """An attribute that is a list, which a worker makes its own by changing it."""
 
     def __get__(self, holder: Any, kind: type | None = None) -> Any:
         found = super().__get__(holder, kind)
@@ -92,7 +92,7 @@ class _List(_Attribute):
         return found if views is None else self._seen(views, found, holder)
 
     def _seen(self, views: dict[tuple[object, str], _Seen], everyones: list[Any], holder: Any) -> _Seen:
-        # One list, as long as the process's is one: who holds it sees what is added, and taken out.
+        # The same list as long as the process's is the same: code that holds it sees additions and removals.
         seen = views.get((holder, self._name))
         if seen is None or seen._everyones is not everyones:  # noqa: SLF001
             seen = views[holder, self._name] = _Seen(everyones, holder, self._name)
@@ -102,14 +102,14 @@ class _List(_Attribute):
 
 
 class _Seen(list[Any]):
-    """The process's list as a worker finds it."""
+    """The process's list, as a worker finds it."""
 
     def __init__(self, everyones: list[Any], holder: Any, name: str) -> None:
         super().__init__(everyones)
         self._everyones, self._where = everyones, (holder, name)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return list, (list(self),)  # a copy is nobody's
+        return list, (list(self),)  # a copy belongs to no worker
 
 
 _VIEWS: Final[PerWorker[dict[tuple[object, str], _Seen]]] = PerWorker(dict)
@@ -133,7 +133,7 @@ for _name in _MUTATORS:
 
 
 class _Cache(_Attribute):
-    """Which levels a logger has on: kept for whoever has nothing of its own."""
+    """The cache of enabled levels of a logger, used by callers that have no settings of their own."""
 
     def __get__(self, holder: Any, kind: type | None = None) -> Any:
         return {} if _OWN.mine() else super().__get__(holder, kind)
@@ -156,7 +156,7 @@ def fit_loggers(module: Any) -> Callable[[], None]:
     """Let each worker set up loggers for itself; `module` is ``logging``."""
     for kind, holder in ((module.Logger, module.root), (module.Manager, module.root.manager)):
         for attribute in _ATTRIBUTES[kind]:
-            attribute._of_process(holder)  # noqa: SLF001 - raises if it has none
+            attribute._of_process(holder)  # noqa: SLF001 - raises if there is none
     for kind, attributes in _ATTRIBUTES.items():
         for attribute in attributes:
             setattr(kind, attribute._name, attribute)  # noqa: SLF001
@@ -170,7 +170,7 @@ def fit_loggers(module: Any) -> Callable[[], None]:
 
 
 def fit_configuring(module: ModuleType) -> Callable[[], None]:
-    """Let a worker that configures all of it begin with handlers of its own; it is ``logging.config``."""
+    """Let a worker that configures logging close only its own handlers; `module` is ``logging.config``."""
 
     def clear() -> None:
         mine = _OWN.mine()
@@ -184,14 +184,14 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
 
 
 def end(worker: CallingWorker) -> None:
-    """A worker has ended: close the handlers that are its own, as a process that ends does."""
+    """Close the own handlers of a worker that has ended, as a process that ends does."""
     mine = worker.belongings.get(_OWN)
     if mine:
         _close(mine)
 
 
 def _close(mine: Settings) -> None:
-    """Close the handlers that are in these settings and not the process's."""
+    """Close the handlers in these settings that are not the process's."""
     for (logger, name), handlers in list(mine.items()):
         if name == "handlers":
             for handler in handlers:
@@ -202,13 +202,13 @@ def _close(mine: Settings) -> None:
 def _close_one(handler: Any) -> None:
     lock = getattr(handler, "lock", None)
     if lock is not None and not lock.acquire(blocking=False):
-        return  # a thread that was given up may have it for ever
+        return  # a thread that was given up may hold it for ever
     try:
         handler.flush()
         handler.close()
     except (OSError, ValueError):
-        pass  # its stream is closed already: `logging.shutdown` lets that go, too
-    except Exception:  # noqa: BLE001 - told as handlers tell what fails in them; the others are to be closed
+        pass  # its stream is closed already: `logging.shutdown` ignores that, too
+    except Exception:  # noqa: BLE001 - reported as handlers report their errors; the others have to be closed
         if logging.raiseExceptions:
             traceback.print_exc()
     finally:

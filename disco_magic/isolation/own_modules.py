@@ -1,14 +1,15 @@
 """Modules that each worker imports for itself, as processes do: their global variables are the worker's own.
 
-A module is a process's, and so is what it keeps: a library that has its groups, its rank or a counter in
-global variables has those of the worker that came last. What a session is told of each worker imports itself:
+A module exists once per process, and so does its state: a library that keeps its groups, its rank or a
+counter in global variables has those of the worker that came last. The modules that a session names are
+imported by each worker for itself:
 
-1. code of cells, and of such modules, imports through an `Importer`, which is among its builtins, and gets
-   the worker's own module;
-2. in `sys.modules` a `Standing` is, and answers whoever asks there with their own;
+1. code of cells, and of such modules, imports through an `Importer` among its builtins, and gets the worker's
+   own module;
+2. `sys.modules` has a `Standing`, which gives each caller the attributes of its own module;
 3. the process, for the notebook, has modules of its own in the same way.
 
-Extension modules cannot be loaded twice: of these there is one. `own_imports` puts all that in its place.
+Extension modules cannot be loaded twice: they are shared. `own_imports` installs all of this.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ _SHARED: Final = (
 
 
 class Importer(Imports):
-    """What stands in the place of `__import__` for code of one worker's.
+    """Replacement of `__import__` for the code of one worker.
 
     Args:
-        whose: these modules are, in words.
-        names: of packages and modules that it imports for itself, with all that is in them; see `OF_USER`.
-        finder: which is not asked where they are.
+        whose: owner of its modules, in words.
+        names: packages and modules that it imports for itself, with all that is in them; see `OF_USER`.
+        finder: finder to be skipped when a module is looked for.
 
     Attributes:
         is_over: whether it has no modules of its own any more.
@@ -71,8 +72,8 @@ class Importer(Imports):
         self._finder = finder
         self._whose = whose
         self._names = frozenset(names)
-        self._shared: set[str] = set()  # what of the user's it does not import for itself
-        self._met: set[str] = set()  # of these, what programs have imported
+        self._shared: set[str] = set()  # the user's packages and modules that it does not import for itself
+        self._met: set[str] = set()  # those of them that programs have imported
         self._is_own: dict[str, bool] = {}  # by the first part of a name
         self._locks: dict[str, ImportLock] = {}
         self._running: set[str] = set()
@@ -81,17 +82,17 @@ class Importer(Imports):
         self.begin()
 
     def own_rest(self, shared: Iterable[str]) -> None:
-        """Import for itself, too, what is no library's, but for these packages and modules."""
+        """Also import for itself everything that is no library's, except these packages and modules."""
         self._shared = set(shared)
         self._names |= {OF_USER}
 
     def forget(self, name: str) -> None:
-        """Import that anew, and for itself also if it was everybody's."""
+        """Import that module anew, and for itself even if it was shared before."""
         super().forget(name)
         self._shared.discard(name.partition(".")[0])
 
     def _tell_shared(self, root: str) -> None:
-        """Warn, once and on the first worker, of what a program imports that was everybody's before."""
+        """Warn, once and on the first worker, if a program imports a module that was shared before."""
         if root in self._met or root not in self._shared or not programs.is_executed():
             return
         self._met.add(root)
@@ -99,11 +100,11 @@ class Importer(Imports):
             warnings.warn(_SHARED.format(root), stacklevel=3)
 
     def offer(self, names: Mapping[str, Any]) -> None:
-        """Let modules have these among their builtins."""
+        """Add these names to the builtins of its modules."""
         self._builtins.update(names)
 
     def begin(self) -> None:
-        """Have modules find among the builtins what is there now."""
+        """Update the builtins of its modules to the present ones."""
         self._builtins.update({**vars(builtins), "__import__": self})
 
     def __call__(
@@ -136,32 +137,32 @@ class Importer(Imports):
         known = self._is_own.get(root)
         if known is None and OF_USER in self._names and root not in self._shared:
             known = self._is_of_user(root)
-            if known:  # another one may be found later
+            if known:  # one that is not found now may be found later
                 self._is_own[root] = known
         return bool(known)
 
     def load(self, name: str) -> types.ModuleType:
-        """The own module of that name, which is executed if it was not before.
+        """Return its own module of that name, which is executed if it was not before.
 
         Raises:
-            ModuleNotFoundError: there is none.
+            ModuleNotFoundError: there is no such module.
         """
         found = self.modules.get(name)
         if found is not None and name not in self._running:
             if name in sys.modules:
                 return found
-            self.modules.pop(name, None)  # somebody has taken it out, to have it executed again
+            self.modules.pop(name, None)  # removed from `sys.modules`, to have it executed again
         with LOCK:
             lock = self._locks.setdefault(name, ImportLock(name))
-        with lock:  # else who waits for the others waits for this one
+        with lock:  # not under the lock, where imports of other modules would wait for this one
             found = self.modules.get(name)
             return self._find(name) if found is None else found
 
     def reload(self, name: str) -> types.ModuleType:
-        """See `Imports`. It may have been emptied before, as autoreload does it.
+        """See `Imports`. The module may have been emptied before, as autoreload does.
 
         Raises:
-            ModuleNotFoundError: it is not there any more.
+            ModuleNotFoundError: it no longer exists.
         """
         own = self.modules.get(name)
         if own is None:
@@ -175,7 +176,7 @@ class Importer(Imports):
             vars(own)["__builtins__"] = self._builtins
         source = sources.read(spec)
         spec.loader.exec_module(own)
-        sources.note(own, source)  # else it is what it was
+        sources.note(own, source)  # only on success: otherwise it is what it was
         return own
 
     def _find(self, name: str) -> types.ModuleType:
@@ -183,7 +184,7 @@ class Importer(Imports):
         path = None
         if parent:
             around = self.load(parent)
-            if name in self.modules:  # it was imported by that
+            if name in self.modules:  # its package has imported it
                 return self.modules[name]
             path = getattr(around, "__path__", None)
             if path is None and name not in sys.modules:
@@ -192,24 +193,24 @@ class Importer(Imports):
         if spec is not None and not is_loaded_once(spec):
             return self._execute(spec, self.modules.get(parent), last)
         module = sys.modules.get(name) if spec is None else importlib.import_module(name)
-        if is_standing(module) and module.__name__ != name:  # put there under another name, too
+        if is_standing(module) and module.__name__ != name:  # it is registered under another name, too
             module = self.load(module.__name__)
-        if module is None or is_standing(module):  # nor has anybody put one there
+        if module is None or is_standing(module):  # and no module was put there by hand
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         self.modules[name] = module
-        if parent:  # who has loaded it has bound it in the package of one worker only
+        if parent:  # whoever loaded it has bound it in one worker's package only
             setattr(self.modules[parent], last, module)
         return module
 
     def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
         name = spec.name
         module = importlib.util.module_from_spec(spec)
-        self.begin()  # what was put there since
+        self.begin()  # include what was added since
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
-        try:  # something may strike anywhere in it
+        try:  # an interrupt may strike anywhere in it
             sources.note(module, sources.read(spec))
-            self._running.add(name)  # first: who finds the module then waits
+            self._running.add(name)  # first, so that a thread that finds the module waits
             self.modules[name] = module
             if around is not None:  # before: modules that import each other find it there
                 setattr(around, last, module)
@@ -228,7 +229,7 @@ class Importer(Imports):
             self._running.discard(name)
         with LOCK:
             chosen = sys.modules.get(name)
-            if chosen is not None and not is_standing(chosen):  # it has put that in its own place
+            if chosen is not None and not is_standing(chosen):  # the module has put that in its own place
                 sys.modules[name] = standing
                 self.modules[name] = chosen
                 if around is not None:
@@ -243,7 +244,7 @@ class Importer(Imports):
                 raise
 
     def _is_of_user(self, root: str) -> bool:
-        """Whether there is that module, and it is no library's."""
+        """Whether there is a module of that name that is no library's."""
         present = sys.modules.get(root)
         spec = (
             find_beside(self._finder, root, None) if present is None else getattr(present, "__spec__", None)
@@ -263,7 +264,7 @@ def is_loaded_once(spec: ModuleSpec) -> bool:
 
 
 def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:
-    """The absolute name; "" if there is none, of which `__import__` says what is wrong."""
+    """Return the absolute name; "" if there is none, in which case `__import__` raises the error."""
     package = None if scope is None else scope.get("__package__")
     if not level:
         return name if isinstance(name, str) else ""
@@ -276,6 +277,6 @@ def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:
 
 
 def _listed(module: types.ModuleType, fromlist: Sequence[str]) -> list[str]:
-    """The names behind ``from module import``."""
+    """Return the names after ``from module import``."""
     everything = getattr(module, "__all__", ())
     return [name for each in fromlist for name in (everything if each == "*" else [each])]

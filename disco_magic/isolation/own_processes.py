@@ -1,7 +1,7 @@
 """How a worker starts processes is its own: `multiprocessing.set_start_method`.
 
-Programs call it once each, and a second call is an error. In one process it would be one for all workers but
-the first that come there. What a worker has not set is what the process has.
+Each program calls it once, and a second call is an error. In one process, all workers but the first would get
+that error. A worker that has set nothing uses what the process has.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def _first(self: Any) -> Any:
 
 
 def fit_start_methods(module: ModuleType) -> Callable[[], None]:
-    """Let each worker set its own; `module` is ``multiprocessing.context``.
+    """Let each worker set its own start method; `module` is ``multiprocessing.context``.
 
     Raises:
-        KeyError: it has no such contexts.
+        KeyError: the module has no such contexts.
     """
     everybodys = vars(module)[_FIRST]
     kind = type(everybodys)

@@ -1,7 +1,8 @@
-"""Handlers of signals that a worker sets: kept for it, and called if it sends itself the signal.
+"""Signal handlers that a worker sets: kept per worker, and called if the worker sends itself the signal.
 
-A process of a program sets some, for being preempted for one. Python takes them from its main thread only, in
-which no worker is: a program that sets one would end there. The process's signals go to the process.
+Processes of programs set some, for instance to handle preemption. Python accepts handlers only from its main
+thread, in which no worker runs: a program that sets one would fail there. Signals that come
+from outside go to the process's handlers.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ if TYPE_CHECKING:
 
 _OWN: Final = PerProgram()
 _LOCK: Final = new_lock()
-# Who sets one of these goes on to have the process get it: by a timer, for a process that it starts.
+# Programs set these to have the process get the signal: by a timer, or from a process that it starts.
 _OF_THE_PROCESS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF", "SIGCHLD"})
 
 
 def _mine() -> dict[Any, Any] | None:
-    """The caller's; None: it is no worker. In a process that one has forked Python takes handlers."""
+    """The caller's handlers; None outside of workers, and in a forked process: there Python takes them."""
     return None if threading.current_thread() is threading.main_thread() else _OWN.mine()
 
 
 def _is_kept(number: Any) -> bool:
-    """Whether a worker's handler of that signal is; else Python says what it says in any other thread."""
+    """Whether a worker's handler of that signal is kept; if not, Python raises its usual error."""
     try:
         return signal.Signals(number).name not in _OF_THE_PROCESS
     except ValueError:
@@ -43,24 +44,24 @@ def _is_kept(number: Any) -> bool:
 
 
 def _is_debugger(frame: FrameType) -> bool:
-    """Whether that is pdb's: it goes without where it is refused, and puts back elsewhere what it has got."""
+    """Whether pdb is setting a handler: it copes with a refusal, but would restore the old one elsewhere."""
     return frame.f_globals.get("__name__") == "pdb"
 
 
 def _call(number: int, depth: int) -> bool:
-    """Call the worker's own handler, if it has one; whether it has."""
+    """Call the worker's own handler, if it has one; return whether it has."""
     handler = (_mine() or {}).get(number)
     if not callable(handler):
         return handler == signal.SIG_IGN
-    handler(number, sys._getframe(depth))  # noqa: SLF001 - a handler is given where the signal came
+    handler(number, sys._getframe(depth))  # noqa: SLF001 - handlers get the frame in which the signal came
     return True
 
 
 def fit_signal(module: ModuleType) -> Callable[[], None]:
     """Let workers set handlers; `module` is ``signal``.
 
-    What else knows of handlers does so from when a worker has set one: whoever waits for workers asks and
-    sets some, again and again.
+    The other functions that concern handlers are replaced when a worker first sets one: code that waits for
+    workers reads and sets handlers again and again.
     """
     process = module.signal
     undoing: list[Callable[[], None]] = []
@@ -68,7 +69,7 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
     @wraps(process)
     def set_handler(signalnum: int, handler: Any, /) -> Any:
         mine = None if calling_worker() is None else _mine()
-        if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - who sets it
+        if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - the caller
             return process(signalnum, handler)
         if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):
             raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
@@ -97,7 +98,7 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
 
 
 def _fit_the_rest(module: ModuleType) -> Callable[[], None]:
-    """Let what asks for handlers, and what sends signals, know of those of workers."""
+    """Make the functions that read handlers, and those that send signals, use workers' handlers."""
 
     def handler_of(signalnum: int, /) -> Any:
         mine = _mine() or {}

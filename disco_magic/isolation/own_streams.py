@@ -1,15 +1,15 @@
-"""``sys.stdout`` and ``sys.stderr`` that a worker puts in the place of its own.
+"""``sys.stdout`` and ``sys.stderr`` that a worker assigns are its own.
 
 Programs silence all ranks but the first by ``sys.stdout = open(os.devnull, "w")``, or let each write a file;
 `contextlib.redirect_stdout`, `doctest` and many libraries replace a stream for a while. In one process that
-would silence all workers and the notebook, and several at once would leave a wrong one behind. So, as in a
-process of its own, what code of a cell assigns is the worker's, until it assigns another one or the worker
-ends; a program's ends with the program.
+would silence all workers and the notebook, and several at once would leave a wrong one behind. So what a
+cell's code assigns is the worker's, as in a process, until it assigns another one or the worker ends; what a
+program assigns ends with the program.
 
-A worker that reads ``sys.stdout`` gets the stream that it has put there, or else `Plain`, which writes where
-the worker's output goes, whatever it has put there since: who keeps that to hand on to it, or to put it back,
-finds it as it was. ``vars(sys)`` has the process's: `print` in C asks there, and the stand-in that it finds
-hands over what the worker writes.
+A worker that reads ``sys.stdout`` gets the stream that it has assigned, or else a `Plain`, which writes where
+the worker's output goes, whatever was assigned since: code that keeps it, to write to it or to restore it,
+finds it unchanged. ``vars(sys)`` has the process's stream: `print` in C looks there, and finds the stand-in,
+which passes on what the worker writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTHING: Final = object()
 
 
 class Plain(WorkerStream):
-    """What a worker finds as its stream if it has not put another one there."""
+    """The stream of a worker that has not assigned another one."""
 
     __slots__ = ()
 
@@ -37,9 +37,10 @@ class Plain(WorkerStream):
 
 
 class _Instead:
-    """A stream that a worker has put in the place of its own, for who writes to that; None: nowhere.
+    """A stream that a worker has assigned in place of its own, for writers to it; None: nothing is written.
 
-    While it writes, the worker has none: it may hand the text on to the stand-in, which would give it back.
+    While it is called, the worker has none assigned: it may pass the text to the stand-in, which would return
+    it.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -47,26 +48,26 @@ class _Instead:
         self.is_inherited = False
 
     def write(self, text: str) -> int | None:
-        """As a stream's."""
+        """Write `text`, as a stream does."""
         return len(text) if self.stream is None else self._call("write", text)
 
     def flush(self) -> None:
-        """As a stream's."""
+        """Flush it, as a stream does."""
         if self.stream is not None:
             self._call("flush")
 
     def end(self) -> None:
-        """Nobody will write to it any more: flush it, as the end of a process does; in its worker's thread.
+        """Flush the stream for the last time, as the end of a process does; in its worker's thread.
 
-        Not one that a thread which was given up may be writing to: that would wait for it.
+        Not one that a given-up thread may be writing to: flushing would wait for that thread.
         """
         flush = None if self.is_inherited else getattr(self.stream, "flush", None)
         try:
             if flush is not None:
                 flush()
         except (OSError, ValueError):
-            pass  # it was closed, or its disk is full: who wrote there has been told
-        except Exception:  # noqa: BLE001 - the user's own; whatever else ends has to end
+            pass  # it was closed, or its disk is full: its writer has got the error
+        except Exception:  # noqa: BLE001 - the user's own; the rest has to end, too
             traceback.print_exc()
 
     def _call(self, method: str, *args: Any) -> Any:
@@ -78,10 +79,10 @@ class _Instead:
 
 
 class OwnStreams:
-    """Those of one worker.
+    """The streams that one worker has assigned.
 
     Attributes:
-        instead: channel -> what it has put there, for who writes to it.
+        instead: channel -> the stream, for those who write to it.
     """
 
     def __init__(self) -> None:
@@ -90,14 +91,14 @@ class OwnStreams:
 
     @property
     def now(self) -> dict[str, Any]:
-        """Channel -> what it has put there."""
+        """Channel -> the stream that the worker has assigned."""
         return {channel: each.stream for channel, each in list(self.instead.items())}
 
     def restore(self, instead: Mapping[str, Any]) -> list[_Instead]:
-        """Let it be what it was at another time, `now` of then.
+        """Restore an earlier state, which `now` gave.
 
-        Returns what was put there since, and has ended: to be flushed when nothing else is to be put back, as
-        a write that waits keeps what else it would be waited for with.
+        Returns the streams that were assigned since: to be ended after everything else was restored, as a
+        write that blocks would hold up the rest.
         """
         ended = []
         for channel, each in list(self.instead.items()):
@@ -109,17 +110,17 @@ class OwnStreams:
         return ended
 
     def inherit(self, instead: Mapping[str, Any]) -> None:
-        """Begin with what was there, `now` of then, on a thread that was given up."""
+        """Begin with the streams of a thread that was given up, which its `now` gave."""
         self.restore(instead)
         for each in self.instead.values():
             each.is_inherited = True
 
     def get(self, channel: str, process: Any) -> Any:
-        """The stream as the worker reads it.
+        """Return the stream as the worker reads it.
 
         Args:
-            channel: which.
-            process: that of the process. One that lies over our stand-in, or none at all, is not hidden.
+            channel: "stdout" or "stderr".
+            process: the process's stream. One that was put over our stand-in, or None, is not hidden.
         """
         own = self.instead.get(channel)
         if own is not None:
@@ -130,7 +131,7 @@ class OwnStreams:
         return plain
 
     def put(self, channel: str, stream: Any) -> None:
-        """The worker puts a stream there; one of ours of this channel, or Python's first: it has none."""
+        """Assign a stream; one of ours for this channel, or Python's first, means none."""
         is_ours = isinstance(stream, WorkerStream) and stream.is_of(channel)
         if stream is _NOTHING or is_ours or stream is SYS.get(f"__{channel}__", _NOTHING):
             self.instead.pop(channel, None)
@@ -139,18 +140,18 @@ class OwnStreams:
 
 
 def end_all(ended: Iterable[_Instead]) -> None:
-    """End what `OwnStreams.restore` has found to have ended."""
+    """End the streams that `OwnStreams.restore` has returned."""
     for each in ended:
         each.end()
 
 
 def _mine() -> OwnStreams | None:
-    """Of the worker whose cell the calling thread executes; None: there is none."""
+    """The streams of the worker whose cell the calling thread executes; None: there is none."""
     return None if current_writer.get() is None else own_streams.get()
 
 
 def read(channel: str) -> Any:
-    """``sys.stdout``, or stderr, of who asks.
+    """Return the caller's ``sys.stdout``, or stderr.
 
     Raises:
         AttributeError: the process has none.
@@ -164,18 +165,18 @@ def read(channel: str) -> Any:
 
 
 def assign(channel: str, stream: Any) -> None:
-    """Let this be ``sys.stdout``, or stderr, of who calls."""
+    """Set the caller's ``sys.stdout``, or stderr."""
     mine = _mine()
     if mine is not None:
         mine.put(channel, stream)
-    elif isinstance(stream, Plain):  # somebody else leaves the block of a worker: its generator was dropped
+    elif isinstance(stream, Plain):  # another thread leaves a worker's block, whose generator was dropped
         put_below(channel, stream)
     else:
         SYS[channel] = stream
 
 
 def delete(channel: str) -> None:
-    """``del sys.stdout``, or stderr: a worker has again what it had at first."""
+    """Do ``del sys.stdout``, or stderr: a worker again has what it had at first."""
     mine = _mine()
     if mine is not None:
         mine.put(channel, _NOTHING)

@@ -1,6 +1,6 @@
-"""`sys` as long as any session runs: what of it is each worker's own, and to everybody else the process's.
+"""`sys` while any session runs: some attributes are each worker's own; for all others they are the process's.
 
-C code that asks for it gets the process's. Whatever else is asked for takes 20 ns longer.
+C code that reads them gets the process's. Reading any other attribute takes 20 ns longer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from disco_magic.isolation import own_displayhook, own_streams, programs
 
 
 def _own_stream(channel: str) -> property:
-    """What a worker has put in the place of its stream, see `own_streams`."""
+    """Return the property for a stream that workers may assign, see `own_streams`."""
 
     def read(_: object) -> Any:
         return own_streams.read(channel)
@@ -34,11 +34,11 @@ def _own_stream(channel: str) -> property:
 
 
 class SysOfWorkers(ModuleOfWorkers):
-    """The class of `sys` meanwhile."""
+    """The class of `sys` while any session runs."""
 
     @property
     def argv(self) -> list[str]:
-        """The arguments of the program that a worker executes."""
+        """The arguments of the program that the caller's worker executes, else the process's."""
         return programs.arguments()
 
     @argv.setter
@@ -60,9 +60,9 @@ class SysOfWorkers(ModuleOfWorkers):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """As ever; but ``mock.patch`` takes from it what it is to put back, which is what the caller has."""
+        """The usual one; for ``mock.patch``, which restores what it reads there, with the caller's hook."""
         found = dictionary_of(self)
-        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller
         return found | {"displayhook": own_displayhook.read()} if is_tester(frame) else found
 
     stdout = _own_stream("stdout")
@@ -70,12 +70,12 @@ class SysOfWorkers(ModuleOfWorkers):
 
 
 def begin() -> None:
-    """From now on it is so. Idempotent."""
+    """Install the class. Idempotent."""
     exchange(sys, SysOfWorkers)
     own_displayhook.begin()
 
 
 def end() -> None:
-    """No more. Idempotent."""
+    """Remove it again. Idempotent."""
     own_displayhook.end()
     put_back(sys, SysOfWorkers)

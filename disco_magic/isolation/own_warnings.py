@@ -1,12 +1,13 @@
-"""Filters of warnings that a worker sets, as processes do: ``filterwarnings("ignore")`` on all ranks but one.
+"""Warning filters that a worker sets are its own: ``filterwarnings("ignore")`` on all ranks but one.
 
-The process has one list of filters, and ``with warnings.catch_warnings():`` replaces it and puts back what it
-found. In several threads at once one finds another's list and puts it back when that one has long ended:
-from then on warnings are errors for everybody, or nobody sees them any more. Libraries use it everywhere.
+The process has one list of filters, and ``with warnings.catch_warnings():`` replaces it and then restores
+what it found. With several threads at once, one finds another's list and restores it long after the other has
+left its block: from then on warnings are errors everywhere, or are never seen again. Libraries use it
+everywhere.
 
-So what a worker sets is its own, until it ends; a program's ends with the program, and that of a cell which
-is stopped with the cell. Who has set nothing has the process's, also what the notebook changes later. How
-warnings are shown, and what ``record=True`` keeps, is likewise each worker's own.
+So what a worker sets is its own until it ends; what a program sets ends with the program, and what a stopped
+cell sets with the cell. A worker that has set nothing has the process's filters, including later changes by
+the notebook. How warnings are shown, and what ``record=True`` keeps, is also each worker's own.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ _PUBLIC: Final = "showwarning"
 _BEHIND: Final = "_showwarnmsg_impl"
 _NAMES: Final = frozenset({_FILTERS, _PUBLIC, _BEHIND})
 _NONE: Final = object()
-_WHOSE: Final = "_disco_whose"  # attribute of a block
+_WHOSE: Final = "_disco_whose"  # attribute of a `catch_warnings` object
 _BEFORE: Final = "before they were logged"
-# By these names. A list of filters is never changed, but replaced: a program has begun with the cell's.
+# Keyed by these names. Lists of filters are replaced, never changed: a program begins with the cell's list.
 _OWN: Final = PerProgram()
 
 
 def _mine() -> dict[str, Any]:
-    """What the calling worker has of its own; empty of who is none."""
+    """Return the calling worker's own settings; empty outside of workers."""
     me = calling_worker()
     return {} if me is None else me.belongings.get(_OWN, {})
 
 
 def _assign(me: CallingWorker, name: str, value: Any) -> None:
-    """Let a worker have that; `_NONE`: the process's."""
+    """Set one setting of a worker; `_NONE`: to the process's."""
     if value is _NONE:
         _OWN.of(me).pop(name, None)
     else:
@@ -53,7 +54,7 @@ def _assign(me: CallingWorker, name: str, value: Any) -> None:
 
 
 class WarningsOfWorkers(ModuleOfWorkers):
-    """The class of `warnings` as long as any session runs. Python's code in C asks it, too."""
+    """The class of `warnings` while any session runs. Python's C code reads its attributes, too."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in _NAMES:
@@ -73,7 +74,7 @@ class WarningsOfWorkers(ModuleOfWorkers):
 def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
     """Let workers have filters of their own; `module` is ``warnings``."""
     if sys.version_info >= (3, 14):
-        return None  # written anew there, and can be asked to be right: python -X context_aware_warnings
+        return None  # rewritten there; thread-safe with: python -X context_aware_warnings
     undo = replace_all([*_setting(module), _showing(module), *_blocks(module)])
     exchange(module, WarningsOfWorkers)
 
@@ -85,7 +86,7 @@ def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
 
 
 def _setting(module: ModuleType) -> list[Replaced]:
-    """What puts filters in front of the others, and takes all away."""
+    """Replace the functions that add a filter, and that remove all."""
     names = vars(module)
 
     @wraps(names["_add_filter"])
@@ -113,7 +114,7 @@ def _setting(module: ModuleType) -> list[Replaced]:
 
 
 def _showing(module: ModuleType) -> Replaced:
-    """What shows a warning, as the worker has it."""
+    """Replace the function that shows a warning, so that it does so in the worker's way."""
     names = vars(module)
 
     @wraps(names["_showwarnmsg"])
@@ -125,7 +126,7 @@ def _showing(module: ModuleType) -> Replaced:
         public = mine.get(_PUBLIC, names[_PUBLIC])
         if public is names["_showwarning_orig"]:
             mine.get(_BEHIND, names[_BEHIND])(message)
-        else:  # a replacement, which is public
+        else:  # replaced by the user: has the public signature
             told = message.message, message.category, message.filename, message.lineno
             public(*told, message.file, message.line)
 
@@ -134,18 +135,18 @@ def _showing(module: ModuleType) -> Replaced:
 
 
 def _blocks(module: ModuleType) -> list[Replaced]:
-    """``with catch_warnings():`` of a worker's gives back what the worker had, be it the process's.
+    """Let ``with catch_warnings():`` on a worker restore what the worker had, also if that was the process's.
 
-    A thread that was given up ends its blocks by these, whenever that is.
+    A thread that was given up ends its blocks through these, whenever that is.
     """
     kind = vars(module)["catch_warnings"]
 
     @wraps(kind.__enter__)
-    def __enter__(block: Any) -> Any:  # noqa: N807 - under its name nothing strikes in it, see `fragile`
+    def __enter__(block: Any) -> Any:  # noqa: N807 - no interrupt strikes in a function of this name, see `fragile`
         me = calling_worker()
         before = {} if me is None else warnings_now(me)
         given = entered.below(block)
-        if me is not None and block._module is module:  # noqa: SLF001 - nothing else tells
+        if me is not None and block._module is module:  # noqa: SLF001 - there is no public attribute
             vars(block)[_WHOSE] = me, before
         return given
 
@@ -166,7 +167,7 @@ def _blocks(module: ModuleType) -> list[Replaced]:
 def fit_capturing(module: ModuleType) -> Callable[[], None]:
     """Let each worker have its warnings logged, or not; `module` is ``logging``.
 
-    It notes for the whole process that this is so, and what it was before.
+    `logging` itself notes for the whole process whether they are, and what showed them before.
     """
 
     @wraps(vars(module)["captureWarnings"])
@@ -188,12 +189,12 @@ def fit_capturing(module: ModuleType) -> Callable[[], None]:
 
 
 def warnings_now(me: CallingWorker) -> dict[str, Any]:
-    """What a worker has of its own now."""
+    """Return a copy of a worker's own settings."""
     return dict(me.belongings.get(_OWN, {}))
 
 
 def restore_warnings(me: CallingWorker, then: dict[str, Any]) -> None:
-    """Let it be so again: a stop may have struck where a ``with catch_warnings()`` begins or ends."""
+    """Restore a worker's settings: a stop may strike where a ``with catch_warnings()`` begins or ends."""
     if me.belongings.get(_OWN, {}) != then:
         me.belongings[_OWN] = then
         vars(sys.modules["warnings"])["_filters_mutated"]()

@@ -1,4 +1,4 @@
-"""`print` on workers: what one call writes comes in one piece."""
+"""`print` on workers: the output of one call comes in one piece."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from disco_magic.isolation.streams import WorkerStream
 
 
 class WholePrint:
-    """As `print`; a worker's text and its end are one write.
+    """Like `print`, but a worker's text and its end are one write.
 
-    Python's own writes value by value, and the end apart: between a line that is complete by a value and the
-    rest of the same call come lines of other workers. It is pickled as Python's own.
+    Python's own writes each value and the end separately: if a value ends a line, lines of other workers can
+    come before the rest of the same call. It is pickled as Python's own `print`.
     """
 
     def __init__(self) -> None:
@@ -23,10 +23,10 @@ class WholePrint:
         self, *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: bool = False
     ) -> None:
         """See `print`."""
-        # The process's, as Python's own has it: what a worker has put in its place is called from there.
+        # The process's stream, as in Python's own: from there, a stream that a worker has assigned is called.
         stream = SYS.get("stdout") if file is None else file
         between, last = " " if sep is None else sep, "\n" if end is None else end
-        is_text = isinstance(between, str) and isinstance(last, str)  # else the error is Python's own
+        is_text = isinstance(between, str) and isinstance(last, str)  # otherwise Python's own raises
         if not (is_text and isinstance(stream, WorkerStream) and stream.names_worker):
             print(*values, sep=sep, end=end, file=stream, flush=flush)
             return
@@ -47,5 +47,5 @@ class WholePrint:
         return self
 
 
-WholePrint.__call__.__qualname__ = "print"  # what Python calls it where arguments are wrong
+WholePrint.__call__.__qualname__ = "print"  # the name in Python's errors about wrong arguments
 whole_print: Final = WholePrint()

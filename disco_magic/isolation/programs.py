@@ -1,8 +1,8 @@
-"""What a program finds: its own arguments on each worker, the folder it lies in, its rank.
+"""What a program finds: its own arguments on each worker, its folder, its rank.
 
-Arguments are told by who asks: workers come to a program that waits in their queues at times of their own,
-beside the notebook and other programs. So are the variables by which torchrun tells each process of a program
-its rank. All others, where modules are imported from, and what was imported, are the process's.
+Arguments depend on the caller: workers reach a program that waits in their queues at different times, in
+parallel with the notebook and other programs. The same holds for the variables by which torchrun gives each
+process its rank. All other variables, the import path and the imported modules are the process's.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ RANKS: Final = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-"""Variables of torchrun's that say which process of a program one is, and where to find the first one."""
-_PORT: Final = 29500  # as torchrun has it
-_PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
+"""torchrun's variables that say which process of a program this is, and where to find the first one."""
+_PORT: Final = 29500  # torchrun's default
+_PLAIN: Final = os._Environ  # noqa: SLF001 - it has no public name
 
 
 class Program(NamedTuple):
-    """A file that is executed, as ``python train.py --lr 0.1`` or ``python -m package.train`` would.
+    """A file that is executed as by ``python train.py --lr 0.1`` or ``python -m package.train``.
 
     Attributes:
         argv: its `sys.argv`.
-        path: where it lies.
-        folder: the first one to be imported from, while it is executed.
+        path: path of the file.
+        folder: first entry of the import path while it is executed.
         sources: the folder in and beneath which its own modules lie.
-        module: the name by which it was found; "": it was named as a file.
+        module: the name by which it was found; "": it was given as a file.
     """
 
     argv: tuple[str, ...]
@@ -55,12 +55,12 @@ class Program(NamedTuple):
 
     @property
     def package(self) -> str:
-        """Where its relative imports begin; "": it is in none."""
+        """The package that its relative imports start from; "": none."""
         return self.module.rpartition(".")[0]
 
 
 class Exit(NamedTuple):
-    """What a program calls when it ends; see `atexit.register`."""
+    """A call that a program makes when it ends; see `atexit.register`."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -72,7 +72,7 @@ class Execution:
     """One worker's execution of a program.
 
     Attributes:
-        program: which.
+        program: the program.
         argv: its arguments, which it may change.
         ranks: see `ranks_of`; it may change them.
         exits: what it has registered with `atexit`.
@@ -85,10 +85,10 @@ class Execution:
 
 
 def ranks_of(worker: CallingWorker) -> dict[str, str]:
-    """What torchrun puts into the environment of a process of one host, of a worker.
+    """Return what torchrun on one host would put into the environment of a worker's process.
 
-    ``LOCAL_RANK`` says which GPU is one's own: of workers that share GPUs, or have chosen some, it is not the
-    rank.
+    ``LOCAL_RANK`` is the index of the worker's GPU: it differs from the rank where workers share GPUs, or
+    have chosen some.
     """
     gpu = worker.place.device.index if worker.place.device.kind == "cuda" else worker.id
     given = worker.id, gpu, worker.num_workers, worker.num_workers, 0, "127.0.0.1", _PORT
@@ -96,14 +96,14 @@ def ranks_of(worker: CallingWorker) -> dict[str, str]:
 
 
 _executions: Final[dict[CallingWorker, Execution]] = {}
-_added: Final[list[str]] = []  # to `sys.path`
+_added: Final[list[str]] = []  # folders added to `sys.path`
 _lock: Final = new_lock()
 
 
 class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
-    """`os.environ` while workers execute programs: with the ranks of whoever asks, which it may change.
+    """`os.environ` while workers execute programs: has the ranks of the caller, which may change them.
 
-    Its methods do not say ``super()``: another thread may be in one when the class is exchanged again.
+    Its methods do not use ``super()``: another thread may be in one when the class is changed back.
     """
 
     def __getitem__(self, key: Any) -> Any:
@@ -115,7 +115,7 @@ class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' cla
         if mine is None or key not in RANKS:
             _PLAIN.__setitem__(self, key, value)
         else:
-            self.encodevalue(value)  # raises what it would otherwise
+            self.encodevalue(value)  # raises the usual errors
             mine.ranks[key] = value
 
     def __delitem__(self, key: Any) -> None:
@@ -147,7 +147,7 @@ def _mine() -> Execution | None:
 
 
 def execution_of(worker: CallingWorker) -> Execution | None:
-    """The program that a worker executes; None: none."""
+    """Return the execution of a program by a worker; None: it executes none."""
     return _executions.get(worker)
 
 
@@ -157,14 +157,14 @@ def is_executed() -> bool:
 
 
 def arguments() -> list[str]:
-    """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
+    """Return the caller's ``sys.argv``: that of the program that its worker executes, else the process's."""
     mine = _mine()
     argv: list[str] = SYS["argv"] if mine is None else mine.argv
     return argv
 
 
 def assign_arguments(argv: list[str]) -> None:
-    """Let this be ``sys.argv`` of who calls."""
+    """Set the caller's ``sys.argv``."""
     mine = _mine()
     if mine is None:
         SYS["argv"] = argv
@@ -173,18 +173,15 @@ def assign_arguments(argv: list[str]) -> None:
 
 
 def begin(worker: CallingWorker, execution: Execution) -> None:
-    """`worker` begins a program; `end` has to follow. Neither must be interrupted."""
+    """Note that `worker` begins a program; `end` has to follow. Neither must be interrupted."""
     with _lock:
         _executions[worker] = execution
     _fit()
 
 
 def end(worker: CallingWorker, execution: Execution | None = None) -> bool:
-    """It has ended `execution`; None: whatever it executes, the thread or the worker has ended.
-
-    Returns whether it was executing that: not if its thread was given up.
-    """
-    with _lock:  # its successor may begin another one meanwhile
+    """Note that `worker` has ended `execution`; None: any, because the thread or the worker has ended."""
+    with _lock:  # the thread's successor may begin another one meanwhile
         was = execution is None or _executions.get(worker) is execution
         if was:
             _executions.pop(worker, None)
@@ -193,9 +190,9 @@ def end(worker: CallingWorker, execution: Execution | None = None) -> bool:
 
 
 def _fit() -> None:
-    """Let ``sys.path`` and ``os.environ`` have what the programs that are executed now need, no more.
+    """Give ``sys.path`` and ``os.environ`` exactly what the programs that are executed now need.
 
-    The list of paths is replaced and not changed: another thread may be going through it, for an import.
+    The list of paths is replaced, not changed: an import in another thread may be iterating over it.
     """
     with _lock:
         executed = [execution.program for execution in list(_executions.values())]

@@ -1,16 +1,17 @@
-"""Random states that a module keeps for its process: `random`'s, NumPy's, CuPy's. Each worker has its own.
+"""Random states that a module keeps per process: `random`'s, NumPy's, CuPy's. Each worker has its own.
 
-Programs seed them as processes do, ``np.random.seed(0)`` on every rank for numbers that are equal on all. Of
-one state that all workers draw from in turns nobody knows what each would get. As long as any session runs,
+Programs seed them as processes do, ``np.random.seed(0)`` on every rank for numbers that are equal on all. If
+all workers drew from one state in turns, it would be unpredictable what each gets. While any session runs,
 
-1. the functions of `random` and `numpy.random` that draw from it, seed it, keep it or put it back do so with
-   a state of the worker that calls; for everybody else they do what they did;
-2. who has NumPy's state itself, as SciPy and scikit-learn do, finds the worker's in it while drawing;
-3. CuPy looks for the state of a GPU where the worker's is: workers that share one would have that in common.
+1. the functions of `random` and `numpy.random` that draw from the state, seed it, save it or restore it use
+   the calling worker's; for all other callers they do what they did;
+2. code that holds NumPy's state object, as SciPy and scikit-learn do, finds the worker's state in it while
+   drawing;
+3. CuPy finds the state of a GPU among the worker's own: otherwise workers on one GPU would share it.
 
-A worker's states begin at random and end with it. They are its threads', too. For PyTorch: `pytorch.random`.
-A call takes about 0.5 us more, in the notebook as well; 0.1 ms where who has the state itself draws after who
-has its functions, or the other way round.
+A worker's states begin at random and end with it. They are shared with its threads. For PyTorch, see
+`pytorch.random`. A call takes about 0.5 us longer, in the notebook as well; 0.1 ms where code that holds the
+state object draws after code that calls the functions, or the other way round.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
-# Functions of `numpy.random` that are no methods of a state -> what they are there.
+# Functions of `numpy.random` that are no methods of a state -> the method's name.
 _NO_METHODS: Final = {"sample": "random_sample", "ranf": "random_sample"}
-# Before 2.4 they wait for nobody who is drawing.
+# Before NumPy 2.4 these do not wait while another thread draws.
 _HASTY: Final = ("seed", "get_state", "set_state")
 
 
 class StateFunction(StandIn):
-    """A function that acts on the random state of the worker that calls it, and for others on the process's.
+    """A function that acts on the random state of the calling worker, and on the process's for other callers.
 
     Args:
         first, place: see `StandIn`.
-        method: what it is called as a method of a state.
+        method: its name as a method of a state.
         own: the workers' states.
-        others: what it does for others; None: as `first`.
+        others: what is called for other callers; None: `first`.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class StateFunction(StandIn):
         self._method, self._own, self._others = method, own, others or first
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives of the worker's state."""
+        """Call the function on the worker's state."""
         __tracebackhide__ = True
         mine = self._own.mine()
         call = self._others if mine is None else getattr(mine, self._method)
@@ -66,23 +67,23 @@ class StateFunction(StandIn):
 
 
 class _LockOfNumpy(RLock):  # type: ignore[misc]  # at run time it may be derived from
-    """The lock of NumPy's one state: who has it finds there what it is to draw from.
+    """The lock of NumPy's one state object: a thread that acquires it finds its own state in the object.
 
-    A worker's state stays in it until somebody else takes it; what gives the lock back is C code, so that
-    nothing strikes in between. Workers are not struck in ``__enter__``, see `fragile`.
+    A worker's state stays in it until another worker takes it; the lock is released by C code, so that no
+    interrupt strikes in between. Workers are not interrupted in ``__enter__``, see `fragile`.
 
     Args:
-        everyones: NumPy's state.
-        whose: gives the state of whoever calls; None of who is no worker.
+        everyones: NumPy's state object.
+        whose: returns the state of the caller; None outside of workers.
 
     Attributes:
-        tenant: whose state is in it; None: its own, which is the process's.
+        tenant: the state that is in it; None: its own, which is the process's.
     """
 
     def __init__(self, everyones: Any, whose: Callable[[], Any]) -> None:
         self._everyones, self._whose = everyones, whose
         self._of_process: Any = None
-        self._is_changing = False  # since 2.4 NumPy takes it for that, too
+        self._is_changing = False  # since NumPy 2.4 that acquires the lock, too
         self.tenant: Any = None
 
     def __enter__(self) -> bool:  # type: ignore[override]  # that of `acquire`
@@ -111,7 +112,7 @@ class _LockOfNumpy(RLock):  # type: ignore[misc]  # at run time it may be derive
 
 
 class _OfNumpy(PerWorker[Any]):
-    """The workers' states of NumPy's older generator, with that which it draws from itself.
+    """The workers' states of NumPy's legacy generator, and their exchange with NumPy's one state object.
 
     Args:
         module: ``numpy.random.mtrand``.
@@ -129,14 +130,14 @@ class _OfNumpy(PerWorker[Any]):
         return self._module.RandomState(type(self._first)())
 
     def mine(self) -> Any:
-        """That of the calling worker, with what it has drawn by itself."""
+        """Return the calling worker's state, including what was drawn through NumPy's state object."""
         found = super().mine()
         if found is not None and found is self._lock.tenant:
             self.settle()
         return found
 
     def locked(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """`call`, as who waits for those who are drawing."""
+        """Return `call`, changed so that it waits while another thread draws."""
 
         def waiting(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
@@ -146,7 +147,7 @@ class _OfNumpy(PerWorker[Any]):
         return waiting
 
     def settle(self) -> None:
-        """Let it draw from the state of the process again."""
+        """Put the process's state back into NumPy's state object."""
         _as_nobody(self._wait)
 
     def _wait(self) -> None:
@@ -154,13 +155,13 @@ class _OfNumpy(PerWorker[Any]):
             pass
 
     def lend(self) -> None:
-        """From here on it draws from that of whoever has it draw."""
+        """From now on let NumPy's state object draw from the state of whoever calls."""
         self._first = self._module.get_bit_generator()
         self._lent = _with_lock(type(self._first), self._lock)
         _as_nobody(self._initialize, self._lent)
 
     def end(self) -> None:
-        """Undo that, unless somebody has given it another bit generator meanwhile."""
+        """Undo `lend`, unless NumPy was given another bit generator meanwhile."""
         if self._module.get_bit_generator() is self._lent:
             _as_nobody(self._initialize, self._first)
 
@@ -172,24 +173,24 @@ class _OfNumpy(PerWorker[Any]):
 
 
 def _as_nobody(act: Callable[..., None], *args: Any) -> None:
-    """Call that as no worker, which a worker's thread may do."""
+    """Call a function outside of any worker, also in a worker's thread."""
     Context().run(act, *args)
 
 
 def _with_lock(kind: Any, lock: _LockOfNumpy) -> Any:
-    """A bit generator of that kind with another lock."""
+    """Return a bit generator of that kind with another lock."""
 
     def reduce(self: Any) -> Any:
         made, args, *rest = kind.__reduce__(self)
         return (made, tuple(kind if each is own else each for each in args), *rest)
 
-    # States say in which kind they are, by its name.
+    # States name their kind.
     own = type(kind.__name__, (kind,), {"lock": lock, "__reduce__": reduce, "__module__": kind.__module__})
     return own()
 
 
 class _Gpus(dict[int, Any]):
-    """CuPy's table GPU -> state, in which workers find entries of their own."""
+    """CuPy's table GPU -> state, in which each worker finds entries of its own."""
 
     def __init__(self, everyones: Mapping[int, Any]) -> None:
         super().__init__(everyones)
@@ -218,13 +219,13 @@ class _Gpus(dict[int, Any]):
             mine.clear()
 
 
-# Once, as the functions that draw from them, see `standing`.
+# Made once, like the functions that draw from them, see `standing`.
 _OF_PYTHON: Final = PerWorker(random.Random)
 _of_numpy: Final = cache(_OfNumpy)
 
 
 def _begin_anew() -> None:
-    """After a fork, in the child, where nobody is to draw what the parent does; so does `random`."""
+    """Reseed in a forked child, which must not draw what its parent does; `random` does so, too."""
     mine = _OF_PYTHON.mine()
     if mine is not None:
         mine.seed()
@@ -268,7 +269,7 @@ def fit_numpy(module: Any) -> Callable[[], None]:
 
 def fit_cupy(module: Any) -> Callable[[], None]:
     """Let each worker have states of its own on the GPUs it uses; `module` is ``cupy.random._generator``."""
-    first = module._random_states  # noqa: SLF001 - it is found through this name, as above
+    first = module._random_states  # noqa: SLF001 - CuPy finds it through this name
     ours = module._random_states = _Gpus(first)  # noqa: SLF001
     forgotten = Replaced(module, "reset_states", ours.clear)  # it would put another table there
     forgotten.put()

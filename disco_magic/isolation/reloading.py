@@ -1,9 +1,9 @@
 """``importlib.reload`` on several workers: a module that all share is executed once, as when it is imported.
 
-Python's own returns at once if another thread reloads the module, to end circles of modules that reload each
-other: so of workers that reload it in a cell most went on with what was there before. Who reloads waits for
-its turn. What another worker has made of the same file in the same command is then taken as it is: executed
-for each of them, the classes that the first one has already used would be others.
+Python's own function returns at once if another thread is reloading the module, to break cycles of modules
+that reload each other. So when workers reloaded one in a cell, most continued with its old contents. Here the
+caller waits for its turn. If another worker has reloaded the same file in the same command, its result is
+used: executing the module for each worker would replace the classes that the first one has already used.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class _Reloaded(NamedTuple):
-    """How a module was reloaded last.
+    """The last reload of a module.
 
     Attributes:
-        command: session and number of the command in which a worker has done it.
+        command: session and number of the command in which a worker reloaded it.
         source: what was in its file.
         executions: how often it was executed in that command.
-        taken: worker's id -> how many of these it has, its own and others'.
+        taken: worker's id -> how many of these executions it has had, its own and others'.
     """
 
     command: tuple[int, int]
@@ -42,7 +42,7 @@ class _Reloaded(NamedTuple):
     taken: dict[int, int]
 
 
-# Whoever has the mutex uses it.
+# Used only by the thread that has the mutex.
 _reloaded: Final[WeakKeyDictionary[types.ModuleType, _Reloaded]] = WeakKeyDictionary()
 
 
@@ -51,7 +51,7 @@ def fit_reload(module: types.ModuleType) -> Callable[[], None]:
 
     @wraps(importlib.reload)
     def reload(module: types.ModuleType) -> types.ModuleType:
-        if _is_importing():  # it holds an import's lock, for which who has the mutex may wait
+        if _is_importing():  # it holds an import lock, for which the thread that has the mutex may wait
             return replaced.below(module)  # type: ignore[no-any-return]
         with WORKER_MUTEX.taken("modules are reloaded"):
             return _reloaded_once(replaced.below, module)
@@ -61,8 +61,8 @@ def fit_reload(module: types.ModuleType) -> Callable[[], None]:
 
 
 def _is_importing() -> bool:
-    """Whether the body of a module that is being imported calls: that is executed by one thread anyway."""
-    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - who reloads
+    """Whether the body of a module that is being imported calls: one thread executes that anyway."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - the caller of `reload`
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_load_unlocked" and code.co_filename == "<frozen importlib._bootstrap>":

@@ -1,12 +1,12 @@
-"""Modules that replace themselves as they are imported, or fail, imported by several workers at once.
+"""Modules that replace themselves while they are imported, or fail, imported by several workers at once.
 
-``transformers`` is one: its body puts another object into `sys.modules`. A thread that finds the first one
-there, still being executed, waits until that is over, and then goes on with what it has found, an empty
-shell: ``cannot import name 'GPT2Config'``. Python is so, and in a program that is one thread nobody sees it;
-all workers begin with the same imports. So such a shell answers with what is in the module that took its
-place. Where the import has failed, who has waited imports it again, and fails as well.
+``transformers`` is one: its body puts another object into `sys.modules`. A thread that finds the first object
+there, still being executed, waits until that is over and then continues with what it has found, an empty
+shell: ``cannot import name 'GPT2Config'``. Python works like that, and programs with one thread never see it;
+but all workers begin with the same imports. So such a shell passes attribute lookups on to the module that
+took its place. If the import has failed, a thread that has waited imports it again, and fails as well.
 
-As all imports come by here, what is in their files is noted, see `sources`.
+All imports pass through here, so the contents of their files are noted here, too; see `sources`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
 
-_ASKED: Final = "__getattr__"  # by Python, for what is missing in a module
+_ASKED: Final = "__getattr__"  # called by Python for an attribute that a module lacks
 
 
 def fit_imports(module: types.ModuleType) -> Callable[[], None]:
-    """Let workers import such modules; `module` is ``importlib._bootstrap``.
+    """Let several workers import such modules; `module` is ``importlib._bootstrap``.
 
-    What is changed there is not on the way when the body of a module is imported: frames of ours would be in
-    every traceback of it.
+    The functions replaced there are not on the stack while the body of a module is imported: otherwise frames
+    of ours would be in each of its tracebacks.
     """
     begun: WeakValueDictionary[str, types.ModuleType] = WeakValueDictionary()
 
     def module_from_spec(spec: ModuleSpec) -> types.ModuleType:
         made: types.ModuleType = making.below(spec)
-        with suppress(TypeError):  # what its loader makes need not be one, nor allow weak references
+        with suppress(TypeError):  # what its loader makes may be no module, or allow no weak references
             begun[spec.name] = made
             sources.note(made, sources.read(spec))
         return made
@@ -46,7 +46,7 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
     def execute(spec: ModuleSpec, reloaded: types.ModuleType) -> types.ModuleType:
         source = sources.read(spec)
         made: types.ModuleType = executing.below(spec, reloaded)
-        sources.note(made, source)  # else it is what it was
+        sources.note(made, source)  # only on success: otherwise it is what it was
         return made
 
     def wait(name: str) -> None:
@@ -60,15 +60,15 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         if present is not shell and present is not None:
             vars(shell).setdefault(_ASKED, _Answers(name))
 
-    is_of_library("")  # asks `sysconfig`, which imports a module for that: not when `note` asks
+    is_of_library("")  # imports a module, through `sysconfig`: that must not happen inside of `note`
     making = Replaced(module, "module_from_spec", module_from_spec)
-    executing = Replaced(module, "_exec", execute)  # what reloads
+    executing = Replaced(module, "_exec", execute)  # used by `importlib.reload`
     waiting = Replaced(module, "_lock_unlock_module", wait)
     return replace_all([making, executing, waiting])
 
 
 class _Answers:
-    """What a shell has for who asks it for an attribute that it has not."""
+    """`__getattr__` of a shell: looks attributes up in the module that took its place."""
 
     def __init__(self, name: str) -> None:
         self._name = name

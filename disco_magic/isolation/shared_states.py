@@ -1,7 +1,7 @@
-"""Libraries that keep a rank in global variables: who uses one of them that all workers share is told.
+"""Warnings to workers that use libraries which keep a rank in global variables, shared by all workers.
 
-They were made for processes. Whichever worker comes last has its rank there, or the first one for all, and
-what fails then says nothing of it.
+These libraries were made for processes: their variables hold the rank of the worker that came last, or of the
+first one, and the errors that follow do not mention it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 def fit_accelerate(module: ModuleType) -> Callable[[], None]:
-    """Tell who makes an ``Accelerator``; `module` is ``accelerate.state``."""
+    """Warn a worker that makes an ``Accelerator``; `module` is ``accelerate.state``."""
     return _telling(module, module.PartialState, "__init__", "transformers")
 
 
 def fit_megatron(module: ModuleType) -> Callable[[], None]:
-    """Tell who sets up Megatron's groups; `module` is ``megatron.core.parallel_state``."""
+    """Warn a worker that sets up Megatron's groups; `module` is ``megatron.core.parallel_state``."""
     return _telling(module, module, "initialize_model_parallel")
 
 
 def fit_lightning(module: ModuleType) -> Callable[[], None]:
-    """Tell who makes a ``Trainer`` of Lightning's; `module` is its own."""
+    """Warn a worker that makes a Lightning ``Trainer``; `module` is the one that defines it."""
     return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
 
 
 def fit_rpc(module: ModuleType) -> Callable[[], None]:
-    """Refuse PyTorch's RPC, of which a process has one agent; `module` is ``torch.distributed.rpc``."""
+    """Refuse PyTorch's RPC, which has one agent per process; `module` is ``torch.distributed.rpc``."""
 
     @wraps(module.init_rpc)
     def init_rpc(*args: Any, **options: Any) -> Any:
@@ -63,7 +63,7 @@ def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Call
         me = calling_worker()
         if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
             key = me.session_id, me.id
-            if key not in told:  # an object of these is made again and again
+            if key not in told:  # such objects are made again and again
                 told.add(key)
                 names = [package, *(each for each in users if each in sys.modules)]
                 warnings.warn(

@@ -1,4 +1,4 @@
-"""`linecache`, which has the lines of source that tracebacks show, for several threads at once."""
+"""`linecache`, which keeps the source lines that tracebacks show, made safe for several threads."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-# Each time another thread has dropped a file that had changed, of which there are not that many.
+# One try per file that another thread has dropped because it had changed: there are never that many.
 _TIMES: Final = 1000
 
 
 def fit_linecache(module: ModuleType) -> Callable[[], None]:
-    """Let workers drop lines of files that have changed, all at once; `module` is ``linecache``.
+    """Let several workers drop the lines of changed files at once; `module` is ``linecache``.
 
-    `doctest`, `pdb` and every traceback do. Python's function goes through what it had when it began, and
-    fails where another thread has dropped that meanwhile.
+    `doctest`, `pdb` and every traceback do so. Python's function iterates over what was there when it began,
+    and fails if another thread drops an entry meanwhile.
     """
 
     def checkcache(filename: str | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Modules beside a program whose files have changed since they were imported.
+"""Modules next to a program whose files have changed since they were imported.
 
-A process imports a module once: who edits ``model.py`` and runs ``train.py`` again would run what was there
-before, without a word. What a file has in it is noted as it is read for an import: it may be edited as soon
-as that is over, while the program still runs.
+A process imports a module once: after editing ``model.py``, running ``train.py`` again would silently run the
+old code. The contents of a file are noted when it is read for an import, because it may be edited right
+afterwards, while the program still runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.machinery import ModuleSpec
 
-# Not imported: their files are those of programs.
+# Not imported: these files are programs.
 _PROGRAMS: Final = (CELL_MODULE, "__main__")
 
 
@@ -33,8 +33,8 @@ class Source(NamedTuple):
     """A file as it was imported.
 
     Attributes:
-        stamp: when it was written last, ns, and its size in bytes.
-        digest: of what was in it.
+        stamp: time of its last change in ns, and its size in bytes.
+        digest: of its contents.
     """
 
     stamp: tuple[int, int]
@@ -45,12 +45,12 @@ _sources: Final[WeakKeyDictionary[types.ModuleType, Source]] = WeakKeyDictionary
 
 
 def read(spec: ModuleSpec) -> Source | None:
-    """What is in the file of a module that is about to be executed; None: it is a library's. Takes 50 us."""
+    """Return the state of the file of a module to be executed; None: a library's. Takes 50 us."""
     return _read(spec.origin) if spec.has_location and spec.origin is not None else None
 
 
 def note(module: types.ModuleType, source: Source | None) -> None:
-    """Note that a module is what `read` has read."""
+    """Record that a module was executed from `source`, which `read` returned."""
     if source is not None and not is_standing(module):
         with suppress(TypeError):  # an object that allows no weak references
             _sources[module] = source
@@ -58,13 +58,13 @@ def note(module: types.ModuleType, source: Source | None) -> None:
 
 def _read(file: str) -> Source | None:
     if not is_of_library(file):
-        with suppress(OSError):  # it is in no file of its own
+        with suppress(OSError):  # it has no file of its own
             return Source(_stamp(file), _digest(file))
     return None
 
 
 def note_all(folder: str) -> None:
-    """Note the modules beneath `folder` that were imported before any session, when nobody noted that."""
+    """Note the modules beneath `folder` that were imported before any session, when nothing noted them."""
     for _, file, modules in _modules(folder):
         for module in modules:
             if module not in _sources:
@@ -72,41 +72,41 @@ def note_all(folder: str) -> None:
 
 
 def changed(folder: str) -> dict[str, str]:
-    """The modules beneath `folder` that were imported before their files were changed, and these files.
+    """Return the modules beneath `folder` whose files were changed after their import, and these files.
 
-    A file that only was written again, or is as it was, has not changed.
+    A file that was only rewritten with the same contents has not changed.
     """
     found = {}
     for name, file, modules in _modules(folder):
-        with suppress(OSError):  # it is gone: nothing newer could be imported
+        with suppress(OSError):  # it was deleted: nothing newer could be imported
             stamp = _stamp(file)
             older = [each for each in modules if each in _sources and _sources[each].stamp != stamp]
             digest = _digest(file) if older else b""
             for module in older:
                 if _sources[module].digest != digest:
                     found[name] = file
-                else:  # the next look is a short one again
+                else:  # so that the next check is quick again
                     _sources[module] = _sources[module]._replace(stamp=stamp)
     return found
 
 
 def imported() -> dict[str, str]:
-    """All modules that are imported and no library's, and their files."""
+    """Return all imported modules that are no library's, and their files."""
     return {name: file for name, file, _ in _modules("")}
 
 
 def forget(folder: str) -> None:
-    """Let the next import of each module beneath `folder` read its file; who has the old one keeps it."""
+    """Have the next import of each module beneath `folder` read its file; holders of old ones keep them."""
     for name, _, _ in list(_modules(folder)):
         sys.modules.pop(name, None)
         forget_module(name)
 
 
 def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
-    """Name and file of each that is imported, and all of that name that workers have."""
+    """Yield name and file of each imported module, and the modules of that name: its own, or the workers'."""
     inside = os.path.join(folder, "")
     for name, module in list(sys.modules.items()):
-        # Not by `isinstance`, `getattr` or `vars`: a lazy module would be executed by that.
+        # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
         if name in _PROGRAMS or not issubclass(type(module), types.ModuleType):
             continue
         file = dictionary_of(module).get("__file__")
@@ -125,5 +125,5 @@ def _stamp(file: str) -> tuple[int, int]:
 
 
 def _digest(file: str) -> bytes:
-    # As the import that follows reads it: a stop does not strike there, and leave the file open.
+    # Read as the import that follows does: no interrupt strikes there and leaves the file open.
     return blake2b(SourceFileLoader("", file).get_data(file)).digest()

@@ -1,7 +1,7 @@
-"""In the place of modules that workers import for themselves: what `sys.modules` has, and whose that is.
+"""What `sys.modules` has in place of modules that workers import for themselves, and whose modules those are.
 
 See `own_modules`. Pickle, dataclasses, `importlib.import_module`, code of other libraries and the notebook
-look there, and get what is in the module of the worker that asks, or in the process's.
+look there, and get what is in the calling worker's module, or in the process's.
 """
 
 from __future__ import annotations
@@ -21,60 +21,60 @@ from disco_magic.locks import new_rlock
 if TYPE_CHECKING:
     from disco_magic.callers.current import CallingWorker
 
-# The import system sets them, of what it has found; here they are what they are.
+# Set by the import system on what it finds; assignments to a `Standing` are ignored.
 _OF_IMPORTS: Final = frozenset(
     {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
 LOCK: Final = new_rlock()
-"""Of `sys.modules` and `IMPORTS`, where more than one step is needed."""
+"""Guards `sys.modules` and `IMPORTS` where more than one step is needed."""
 
 
 class Imports(ABC):
     """The own modules of a worker, or of the process.
 
     Attributes:
-        modules: by name, those that are executed or are just being that.
+        modules: by name, those that have been executed or are being executed.
     """
 
     def __init__(self) -> None:
         self.modules: dict[str, types.ModuleType] = {}
 
     def forget(self, name: str) -> None:
-        """Let the next import of that module execute it."""
+        """Have the next import of that module execute it."""
         self.modules.pop(name, None)
 
     @abstractmethod
     def owns(self, name: str) -> bool:
-        """Whether that module is one of these."""
+        """Whether that module is imported here, and not shared."""
 
     @abstractmethod
     def load(self, name: str) -> types.ModuleType:
-        """That module, which is executed if it was not before."""
+        """Return that module, which is executed if it was not before."""
 
     @abstractmethod
     def reload(self, name: str) -> types.ModuleType:
-        """The same, but it is executed again if it was, as `importlib.reload` does it."""
+        """Return that module; if it was executed before, execute it again, as `importlib.reload` does."""
 
 
 IMPORTS: Final[dict[CallingWorker, Imports]] = {}
-"""Of all workers that import anything for themselves."""
+"""Worker -> its modules, for all workers that import anything for themselves."""
 _of_process: Final[list[Imports]] = []
 
 
 def serve_process(imports: Imports) -> None:
-    """Let those be the process's."""
+    """Make `imports` the process's."""
     _of_process[:] = [imports]
 
 
 class StandingSpec(ModuleSpec):
-    """That of a `Standing`: whoever imports it has their module executed.
+    """The spec of a `Standing`: importing it executes the calling worker's module.
 
-    The import system asks whether a module that is in `sys.modules` is just being imported by another thread,
-    and then waits for it by `_lock_unlock_module`: the one moment of an import at which anybody is asked.
-    What is raised here would be lost; see `own_imports`.
+    For a module in `sys.modules`, the import system asks whether another thread is importing it, and if so
+    waits in `_lock_unlock_module`: the only point of an import at which it can be intercepted. An exception
+    raised here would be lost; see `own_imports`.
 
     Args:
-        found: how the modules are found in whose place it is.
+        found: spec of the modules that it replaces.
     """
 
     def __init__(self, found: ModuleSpec) -> None:
@@ -90,11 +90,11 @@ class StandingSpec(ModuleSpec):
 
     @_initializing.setter
     def _initializing(self, _: bool) -> None:
-        """The import system says so of what it loads."""
+        """Ignore what the import system says of the modules that it loads."""
 
 
 class _StandingLoader(Loader):
-    """Puts a `Standing` there, and has the caller's module executed; for the rest the modules' own loader."""
+    """Creates a `Standing`, and executes the caller's module; otherwise acts as the modules' own loader."""
 
     def __init__(self, found: ModuleSpec) -> None:
         self._found = found
@@ -106,7 +106,7 @@ class _StandingLoader(Loader):
         return stand(self._found)
 
     def exec_module(self, _: types.ModuleType) -> None:
-        """See there. Python's own `importlib.reload`, which autoreload has from before ours, comes here."""
+        """See `importlib.abc.Loader`. Called by Python's `importlib.reload`, too, which autoreload keeps."""
         imports, name = imports_for(self._found.name), self._found.name
         if self._is_import:
             imports.load(name)
@@ -118,24 +118,24 @@ class _StandingLoader(Loader):
 
 
 class Standing(types.ModuleType):
-    """What is in `sys.modules`; all but what follows is the caller's module's.
+    """The object in `sys.modules`; every attribute not defined here is the caller's module's.
 
-    What it is does not depend on its dictionary: who reloads modules clears that.
+    Its identity does not depend on its dictionary: code that reloads modules clears that.
 
     Args:
-        spec: how that was found.
+        spec: the spec of the modules.
     """
 
     __slots__ = ("__disco_spec__",)
     __disco_spec__: StandingSpec
 
-    # That of modules asks, before it says that something is missing, whether the module is being imported.
+    # A module's own method asks whether the module is being imported before it says that a name is missing.
     __getattribute__ = object.__getattribute__
 
     def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
         object.__setattr__(self, "__disco_spec__", StandingSpec(spec))
-        dictionary_of(self).update(_facts(self.__disco_spec__))  # where Python itself looks, for its errors
+        dictionary_of(self).update(_facts(self.__disco_spec__))  # read by Python itself, for its errors
 
     @property
     def __name__(self) -> str:  # type: ignore[override]
@@ -147,9 +147,10 @@ class Standing(types.ModuleType):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """That of the caller's module if it has been executed: who goes through all modules executes none.
+        """The caller's module's, if that was executed: code that iterates over all modules executes none.
 
-        Else a new one, with which nothing is lost, and in which code that is executed there finds nothing.
+        Otherwise a new dictionary: changes to it affect nothing, and code that is executed in it finds
+        nothing.
         """
         executed = imports_for(self.__name__).modules.get(self.__name__)
         if executed is None:
@@ -167,7 +168,7 @@ class Standing(types.ModuleType):
         module = _module_of(self)
         child = sys.modules.get(f"{self.__name__}.{name}")
         if child is not None and not is_standing(child) and name not in vars(module):
-            # What can be there only once is bound in the package of who has loaded it.
+            # A module that exists only once is bound in the package of the worker that loaded it.
             setattr(module, name, child)
         return getattr(module, name)
 
@@ -188,13 +189,13 @@ class Standing(types.ModuleType):
 
 
 def _facts(spec: StandingSpec) -> dict[str, Any]:
-    """What is known of a module before it is executed."""
+    """Return the attributes of a module that are known before it is executed."""
     known = {"__name__": spec.name, "__package__": spec.parent, "__loader__": spec.loader, "__spec__": spec}
     return {**known, "__doc__": None, **({"__file__": spec.origin} if spec.has_location else {})}
 
 
 def _refuse_if_not_here(standing: Standing, name: str) -> None:
-    """Whoever mends all modules of the process, as autoreload does, executes none that only workers have."""
+    """Raise if only workers have it: code that patches all modules, like autoreload, must not execute it."""
     own = standing.__name__
     is_workers = IMPORTS and imports_of(own) is None and own not in _of_process[0].modules
     if is_workers and sys.modules.get(own) is standing:
@@ -204,7 +205,7 @@ def _refuse_if_not_here(standing: Standing, name: str) -> None:
 
 
 def _module_of(standing: Standing) -> types.ModuleType:
-    """The module of the worker that calls, or the process's; after the last session that which there is."""
+    """Return the calling worker's module, or the process's; after the last session, the one that there is."""
     name = standing.__name__
     if IMPORTS:
         return imports_for(name).load(name)
@@ -213,24 +214,24 @@ def _module_of(standing: Standing) -> types.ModuleType:
 
 
 def imports_of(name: str) -> Imports | None:
-    """Those of the worker that calls, if the module is its own."""
+    """The modules of the calling worker, if that module is its own; else None."""
     me = calling_worker()
     mine = None if me is None else IMPORTS.get(me)
     return mine if mine is not None and mine.owns(name) else None
 
 
 def imports_for(name: str) -> Imports:
-    """As `imports_of`, or the process's."""
+    """The modules of the calling worker, if that module is its own; else the process's."""
     return imports_of(name) or _of_process[0]
 
 
 def imports_of_process() -> Imports:
-    """Those of the notebook, and of whoever is no worker."""
+    """The modules of the notebook, and of all code that is no worker's."""
     return _of_process[0]
 
 
 def stand(spec: ModuleSpec) -> Standing:
-    """What stands in `sys.modules` for that module, from now on."""
+    """Put a `Standing` for that module into `sys.modules`, and return it; the present one if there is one."""
     with LOCK:
         present = sys.modules.get(spec.name)
         if is_standing(present):
@@ -242,7 +243,7 @@ def stand(spec: ModuleSpec) -> Standing:
 
 
 def stand_no_more(name: str) -> None:
-    """Take it out of `sys.modules` if nobody has that module: who imports it next is to hear why."""
+    """Remove it from `sys.modules` if nobody has that module, so that the next import gives the reason."""
     with LOCK:
         everybody = [*_of_process, *IMPORTS.values()]
         if isinstance(sys.modules.get(name), Standing) and not any(
@@ -252,17 +253,17 @@ def stand_no_more(name: str) -> None:
 
 
 def is_standing(thing: object) -> TypeGuard[Standing]:
-    """Whether what is in `sys.modules` is a `Standing`; a lazy module is not executed by this."""
+    """Whether an entry of `sys.modules` is a `Standing`; does not execute a lazy module."""
     return issubclass(type(thing), Standing)
 
 
 def is_executed_by_others(name: str, mine: Imports) -> bool:
-    """Whether another worker, or the process, has that module of its own."""
+    """Whether another worker, or the process, has a module of that name of its own."""
     return any(name in each.modules for each in [*_of_process, *list(IMPORTS.values())] if each is not mine)
 
 
 def leave_all() -> None:
-    """Let `sys.modules` have the process's modules again; who has a `Standing` goes on with these."""
+    """Put the process's modules back into `sys.modules`; code that holds a `Standing` then uses these."""
     with LOCK:
         process = _of_process[0].modules
         left = set()
@@ -280,6 +281,6 @@ def leave_all() -> None:
 
 
 def forget_module(name: str) -> None:
-    """Let the next import of that module read its file; who has the old one keeps it."""
+    """Have the next import of that module read its file; code that holds the old module keeps it."""
     for each in [*_of_process, *list(IMPORTS.values())]:
         each.forget(name)

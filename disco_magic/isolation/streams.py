@@ -1,11 +1,12 @@
-"""The objects that stand in for sys.stdout and sys.stderr while cells run, and who is writing to them.
+"""Stand-ins for sys.stdout and sys.stderr while cells run, which find out who is writing to them.
 
-What callers may rely on: a thread whose context names a writer writes to that; every other thread writes to
-the stream that was there before, and cannot tell the difference.
+Callers may rely on this: a thread whose context names a writer writes to that writer; every other thread
+writes to the stream that was there before, and cannot tell the difference.
 
-A stand-in outlives its time as ``sys.stdout``. Before 3.13.3 CPython's `print` does not hold the stream that
-it writes to: if another thread replaces ``sys.stdout`` meanwhile, and nobody else has that stream, the
-process ends with a segmentation fault. So the last `_KEPT` are kept, and used again over the same streams.
+A stand-in outlives its time as ``sys.stdout``. Before 3.13.3, CPython's `print` holds no reference to the
+stream that it writes to: if another thread replaces ``sys.stdout`` meanwhile, and nothing else refers to that
+stream, the process ends with a segmentation fault. So the last `_KEPT` are kept, and reused over the same
+streams.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from disco_magic.isolation.own_streams import OwnStreams
 
 CHANNELS: Final = ("stdout", "stderr")
-# As many replacements would have to come during one `print`; each keeps the stream below it.
+# That many replacements during one `print` would be needed to crash; each keeps the stream below it alive.
 _KEPT: Final = 16
 
 
@@ -32,24 +33,24 @@ class Writer(Protocol):
     """Takes what a worker writes during one cell."""
 
     def writer(self, channel: str, base: Any) -> Callable[[str], int | None]:
-        """``sys.stdout.write`` (or stderr's) for this worker; `base`: the stream that was there before."""
+        """Return ``sys.stdout.write`` (or stderr's) for this worker; `base`: the stream that was there."""
 
     def flush(self, channel: str, base: Any) -> None:
-        """``sys.stdout.flush()`` (or stderr's) in the worker."""
+        """Do what ``sys.stdout.flush()`` (or stderr's) is to do in the worker."""
 
 
 current_writer: ContextVar[Writer | None] = ContextVar("disco_magic_writer", default=None)
-"""That of the worker whose cell the calling thread executes."""
+"""The writer of the worker whose cell the calling thread executes."""
 own_streams: ContextVar[OwnStreams | None] = ContextVar("disco_magic_streams", default=None)
-"""What that worker has put in the place of its streams."""
+"""The streams that this worker has assigned in place of its own."""
 
 
 class WorkerStream:
     """A stream that sends what workers write to their writers and everything else to `base`.
 
     `write` is a data descriptor with a setter because IPython assigns ``sys.stdout.write`` for the time of
-    every cell and assigns the old value afterwards: a plain method would be shadowed for workers too. Any
-    other attribute is the base's own, in both directions: ipykernel asks for `set_parent`, and a stand-in
+    every cell and restores the old value afterwards: a plain method would be shadowed for workers too. Any
+    other attribute is read from the base and set on the base: ipykernel asks for `set_parent`, and a stand-in
     without it would send the next cell's output to the previous cell.
     """
 
@@ -64,21 +65,21 @@ class WorkerStream:
         object.__setattr__(self, "_override", None)
 
     def is_over(self, base: Any, channel: str) -> bool:
-        """Whether this stands in for that stream."""
+        """Whether this stands in for that stream on that channel."""
         return self._base is base and self._channel == channel
 
     def is_of(self, channel: str) -> bool:
-        """Whether it is ``sys.stdout``, or stderr, that it stands in for."""
+        """Whether the stream that it stands in for is ``sys.stdout``, or stderr, as `channel` says."""
         return self._channel == channel
 
     def seen_as(self, kind: type[WorkerStream], last: WorkerStream | None) -> WorkerStream:
-        """Another one of that kind over the same stream; `last` if it is one."""
+        """Return a stream of that kind over the same base; `last` if it is one."""
         if last is None or not last.is_over(self._base, self._channel):
             return kind(self._base, self._channel)
         return last
 
     def _own(self) -> Any:
-        """What takes it on a worker that has put another stream in the place of this one; else None."""
+        """What a worker that has assigned another stream writes to instead of this one; else None."""
         streams = own_streams.get()
         return None if streams is None or not streams.instead else streams.instead.get(self._channel)
 
@@ -106,7 +107,7 @@ class WorkerStream:
             self.write(line)
 
     def flush(self) -> None:
-        """Flush the base. From a worker: tell its writer.
+        """Flush the base; on a worker, call `flush` of its writer instead.
 
         In a notebook that does not reach the base: ``print(..., flush=True)`` in four workers would send a
         message per line instead of one per 0.2 s.
@@ -148,17 +149,17 @@ def unwrapped(stream: Any) -> Any:
     return object.__getattribute__(stream, "_base") if isinstance(stream, WorkerStream) else stream
 
 
-# No lock guards these: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
-# callbacks: a Ctrl-C that strikes in one is lost.
+# No lock guards these: a finalizer may run a cell anywhere in here, whose worker comes here, too. And weak
+# references have no callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
 _stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
 
 
 def install_streams(owner: object) -> None:
-    """Put a `WorkerStream` before whatever sys.stdout and sys.stderr are now, where there is none yet.
+    """Put a `WorkerStream` over the present sys.stdout and sys.stderr, where there is none yet.
 
     Args:
-        owner: who needs them, until `remove_streams` or until it is gone.
+        owner: needs them until `remove_streams`, or until it is garbage-collected.
     """
     _drop(owner)
     _owners.append(ref(owner))
@@ -166,9 +167,10 @@ def install_streams(owner: object) -> None:
 
 
 def remove_streams(owner: object) -> None:
-    """Take the `WorkerStream` objects away again if no other owner is left.
+    """Remove the `WorkerStream` objects if no other owner is left.
 
-    One that lies under a foreign stream stays. That is harmless: without workers in a cell it hands on all.
+    One below somebody else's stream stays. That is harmless: while no worker executes a cell, it passes
+    everything on.
     """
     _drop(owner)
     if _owners:
@@ -177,15 +179,15 @@ def remove_streams(owner: object) -> None:
         stream = SYS.get(channel)
         if isinstance(stream, WorkerStream):
             SYS[channel] = unwrapped(stream)
-    if _owners:  # somebody has come meanwhile, and found them in place
+    if _owners:  # another owner has come meanwhile and found them in place
         _put()
 
 
 def put_back(channel: str, before: Any) -> None:
     """Make `before`, a stream or a stand-in, ``sys.stdout`` (or stderr) again.
 
-    A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing. One
-    that has been closed is not put back: whoever has closed it has put the present one there.
+    A stand-in over it stays, or is put there, until `remove_streams`: workers may be writing. A closed stream
+    is not put back: the code that closed it has also assigned the present one.
     """
     if _is_closed(unwrapped(before)):
         return
@@ -195,7 +197,7 @@ def put_back(channel: str, before: Any) -> None:
 
 
 def put_below(channel: str, stream: WorkerStream) -> None:
-    """Make the stream below `stream` the process's, under a stand-in as long as anybody needs one."""
+    """Make the stream below `stream` the process's, under a stand-in while there are owners."""
     SYS[channel] = unwrapped(stream)
     if _owners:
         _put()
@@ -204,7 +206,7 @@ def put_below(channel: str, stream: WorkerStream) -> None:
 def _is_closed(stream: Any) -> bool:
     try:
         return getattr(stream, "closed", False) is True
-    except ValueError:  # it was detached from what is below it
+    except ValueError:  # it was detached from its buffer
         return True
 
 
@@ -216,7 +218,7 @@ def _put() -> None:
 
 
 def _stand_in(base: Any, channel: str) -> WorkerStream:
-    """One that was over `base` before, or a new one."""
+    """Return the stand-in that was over `base` before, or a new one."""
     for each in list(_stand_ins):
         if each.is_over(base, channel):
             found = each
@@ -225,14 +227,14 @@ def _stand_in(base: Any, channel: str) -> WorkerStream:
         found = WorkerStream(base, channel)
     with suppress(ValueError):
         _stand_ins.remove(found)
-    _stand_ins.append(found)  # as the last one that was used
-    del found.write  # what somebody assigned while it was in its place before
+    _stand_ins.append(found)  # as the most recently used one
+    del found.write  # drop what was assigned to it when it was last in use
     return found
 
 
 def _drop(owner: object) -> None:
-    """Forget `owner`, and those that are gone."""
+    """Forget `owner`, and the owners that are gone."""
     for each in list(_owners):
         if each() in (None, owner):
-            with suppress(ValueError):  # another thread has done it
+            with suppress(ValueError):  # another thread has removed it
                 _owners.remove(each)

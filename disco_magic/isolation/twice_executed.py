@@ -1,4 +1,4 @@
-"""What helps where a module fails since it is executed once for each worker, and not once for all."""
+"""Hints for modules that fail because they are executed once for each worker, not once for all."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _TWICE: Final = re.compile(
     r"|same name|multiple times|more than once|only once",
     re.IGNORECASE,
 )
-# They say what the module itself lacks, whoever else has executed it.
+# These say what the module itself lacks, no matter who else has executed it.
 _NEVER: Final = (AttributeError, ImportError, NameError, SyntaxError)
 _PACKAGES: Final = {"site-packages", "dist-packages"}
 
 
 def tell_what_helps(error: BaseException, name: str) -> None:
-    """Note it, if that can be why a module has failed that another worker has of its own."""
+    """Add a note to the error if a module may have failed because another worker has it of its own, too."""
     if can_be_of_twice(error):
         error.add_note(_HELP.format(name))
 
 
 def can_be_of_twice(error: BaseException) -> bool:
-    """Whether it can come of what a process takes once: it says so, or an installed package has raised it."""
+    """Whether a second execution can be the cause: the text says so, or an installed package raised it."""
     if isinstance(error, _NEVER) or not isinstance(error, Exception):
         return False
-    if isinstance(error, OSError):  # not by its file's name
+    if isinstance(error, OSError):  # without its file's name
         return type(error.strerror) is str and _TWICE.search(error.strerror) is not None
     return _TWICE.search(words(error)) is not None or _is_installed(_file_of(error))
 
 
 def _file_of(error: BaseException) -> str:
-    """Of the frame that has raised it."""
+    """Return the file of the frame that raised the error."""
     steps = list(traceback.walk_tb(error.__traceback__))
     return steps[-1][0].f_code.co_filename if steps else ""
 
 
 def _is_installed(file: str) -> bool:
-    """Whether that is a package's: of Python's own modules none keeps a register that would not say so."""
+    """Whether an installed package has that file. Python's own modules with registers say so in the error."""
     is_package = not _PACKAGES.isdisjoint(file.split(os.sep))
     return is_package and is_of_library(file) and not file.startswith(OURS)

@@ -1,7 +1,7 @@
-"""What one worker of a process can do at a time, as it changes things for all meanwhile.
+"""A mutex for operations that change things for the whole process, so that one worker at a time does them.
 
-It belongs to workers: threads that a worker has started have it with their worker, as in a process of its
-own. Other threads are by themselves. Whoever has waited longest has it next.
+It belongs to workers: threads that a worker has started share it, as in a process of its own. Any other
+thread counts by itself. The one that has waited longest is next.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-# What is waited for takes milliseconds at least; an interrupt strikes after a pause.
+# These operations take milliseconds at least; an interrupt strikes after a pause.
 _PAUSE_S: Final = 2e-3
-# Who is no worker's may wait for another session for so long, and then go on.
+# For so long, a thread that is no worker's may hold the mutex and wait for a session, if for another one.
 _PATIENCE_S: Final = 1.0
 _SESSION: Final = os.path.join(OURS, "session", "")
 
@@ -35,9 +35,9 @@ class Entry(NamedTuple):
     """A thread that has the mutex, or waits for it.
 
     Attributes:
-        thread: it.
-        worker: whose it is; None: nobody's.
-        command: what that worker executes, if it is its own thread; else None.
+        thread: the thread.
+        worker: its worker; None: none.
+        command: number of the command that the worker executes, if this is its own thread; else None.
     """
 
     thread: threading.Thread
@@ -46,12 +46,12 @@ class Entry(NamedTuple):
 
     @property
     def who(self) -> object:
-        """Who has it by this, or waits: the worker; a thread that is no worker's."""
+        """The owner: the worker, or a thread that is no worker's."""
         return self.thread if self.worker is None else self.worker
 
     @property
     def is_gone(self) -> bool:
-        """The thread has ended, was given up, or is at another command: an interrupt kept it from leaving."""
+        """Whether the thread has ended or left its command: it was given up, or interrupted while leaving."""
         worker = self.worker
         if worker is not None and self.command is not None and worker.command != self.command:
             return True
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class WorkerMutex:
-    """One worker at a time; who has it can take it again."""
+    """A mutex for workers. Reentrant."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -68,7 +68,7 @@ class WorkerMutex:
 
     @contextmanager
     def taken(self, what: str) -> Iterator[Entry]:
-        """Within this the calling worker has it. Waits for it; an interrupt ends the wait.
+        """Hold the mutex within the block. Waits for it; an interrupt ends the wait.
 
         Args:
             what: is done, in words: ``"models are loaded"``.
@@ -77,7 +77,8 @@ class WorkerMutex:
             Entry: that of the calling thread.
 
         Raises:
-            UsageMistake: who has it waits for the calling worker: in a collective, or in the notebook.
+            UsageMistake: the holder of the mutex waits for the calling worker: in a collective, or in the
+            notebook.
         """
         me = calling_worker()
         command = None if me is None or is_beside() else me.command
@@ -94,9 +95,10 @@ class WorkerMutex:
             self._leave(entry)
 
     def await_others(self) -> None:
-        """Wait until no other worker has it, or waits for it: all that come together go on together.
+        """Wait until no other worker has or awaits the mutex: workers that come together go on together.
 
-        Not for one that waits for the calling worker, nor if that has it. An interrupt ends the wait.
+        Does not wait for a worker that waits for the calling one, nor if the calling one has it itself.
+        An interrupt ends the wait.
         """
         me = calling_worker()
         while True:
@@ -128,7 +130,7 @@ class WorkerMutex:
             self._waiting = [each for each in self._waiting if each is not entry]
 
     def _see_waiting(self, what: str) -> None:
-        """Refuse to wait for the notebook where that waits for a session, which may be that of who asks."""
+        """Refuse to wait for a thread of no worker that waits for a session, which may be the caller's."""
         for each in list(self._inside):
             if each.worker is None and _waits_for_workers(each.thread):
                 raise UsageMistake(
@@ -137,7 +139,7 @@ class WorkerMutex:
                 )
 
     def _see_stuck(self, entry: Entry, what: str) -> None:
-        """Refuse to wait where the worker's own thread keeps that of the one waiting which has it."""
+        """Refuse to wait if the worker that has the mutex waits in a collective for the calling one."""
         me = entry.worker
         if me is None or entry.command is None:
             return
@@ -170,4 +172,4 @@ def _is_awaited(other: CallingWorker | None, me: CallingWorker | None) -> bool:
 
 
 WORKER_MUTEX: Final = WorkerMutex()
-"""Of all that is done so: two of them, taken in another order, would wait for each other."""
+"""One for all such operations: two, taken in different orders, would wait for each other."""

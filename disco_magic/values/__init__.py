@@ -1,1 +1,1 @@
-"""What is in a value: described, compared, looked at, wherever it lives, and without running its code."""
+"""What is in a value: described, compared and shown, wherever it lives, and without running its code."""

@@ -14,17 +14,17 @@ from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Where an object is: in the text of equal ones that differs for no other reason.
+# Addresses and GPU numbers: equal objects may differ in these without any other difference.
 _PLACES: Final = re.compile(r"0x[0-9a-fA-F]{4,}|(?<=\b(?:cuda|rocm):)\d+")
 _TEXT: Final = "text/plain"
 
 
 def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
-    """Equal for results that may be shown as one; 16 bytes.
+    """Return 16 bytes that are equal for results that may be shown as one.
 
     What pickle writes of an object need not be all that it shows: an attribute of its class, or a register
-    that its `__repr__` reads, may be each worker's own. Arrays say all themselves; objects of a library's are
-    trusted to differ in text if they do, for their HTML has random names in it.
+    that its `__repr__` reads, may be the worker's own. Arrays show nothing else; objects of libraries are
+    assumed to differ in text if they differ, because their HTML has random names in it.
 
     Args:
         value: the last value of a cell.

@@ -1,4 +1,4 @@
-"""How much memory of a GPU values keep: each allocation once, however many arrays use it. Asks no GPU."""
+"""How much GPU memory values keep: each allocation once, however many arrays use it. Needs no GPU call."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def nbytes_kept(values: Iterable[Any], device: Device) -> int:
     """Bytes of `device` that are not free as long as these values live; 0 for the CPU.
 
-    A view keeps all of the array that it is of. cupy allocates in units of 512 bytes.
+    A view keeps the whole array that it is a view of. cupy allocates in units of 512 bytes.
 
-    2 us for each array.
+    Takes 2 us for each array.
     """
     if device.kind == "cpu":
         return 0
@@ -29,7 +29,7 @@ def nbytes_kept(values: Iterable[Any], device: Device) -> int:
 
 
 def _allocation(array: Any) -> tuple[object, int]:
-    """What it is known by, and its bytes."""
+    """A key of the array's allocation, and its bytes."""
     kind = type(array)
     with suppress(Exception):  # a sparse tensor of PyTorch has no storage
         if is_gpu_array(kind):

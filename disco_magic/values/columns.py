@@ -1,6 +1,6 @@
-"""Columns and indices of data frames as arrays and lists of plain values, which say everything about them.
+"""Columns and indices of data frames as arrays and lists of plain values that describe them completely.
 
-By the libraries' own classes and dtypes only; objects in a column are not asked for anything.
+Only for the libraries' own classes and dtypes; no code of objects in a column runs.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from disco_magic.values.content import is_plain, kinds_of
 from disco_magic.values.frames import Column, is_frame
 from disco_magic.values.kinds import home_of, name_of
 
-# What says everything about a column: arrays without objects, and lists of numbers and texts.
+# What describes a column completely: arrays without objects, and lists of numbers and texts.
 Facts = list[Any]
 
 
 def facts_of(column: Column) -> Facts | None:
-    """Those of a column; None if it holds objects, or is of a dtype that is not looked into."""
+    """The facts of a column; None if it holds objects, or is of a dtype that is not looked into."""
     try:
         series = column.series()
         return _of_pandas(series) if home_of(type(series)) == "pandas" else _of_polars(series)
-    except Exception:  # noqa: BLE001 - what a library of another version refuses is not looked into
+    except Exception:  # noqa: BLE001 - what another version of a library refuses is not looked into
         return None
 
 
 def alone(facts: Facts | None) -> Any | None:
-    """The array that is all there is to a column; None of any other column."""
+    """The array that describes a column completely by itself; None for any other column."""
     return facts[0] if facts and len(facts) == 1 and type(facts[0]) is np.ndarray else None
 
 
 def array_of(column: Column) -> Any | None:
-    """The elements of a column of numbers, of pandas also of NumPy's times, as its library has them.
+    """The elements of a column of numbers, in pandas also of NumPy's times, as its library returns them.
 
-    None of any other, also of one of polars in which some are missing: nothing of these is read.
+    None for any other, including one of polars with missing values: nothing of these is read.
     """
     try:
         series = column.series()
@@ -48,7 +48,7 @@ def array_of(column: Column) -> Any | None:
 
 
 def facts_of_labels(value: Any) -> Facts | None:
-    """Those of the index of a DataFrame or Series, and of its columns' names or its own; None as above."""
+    """The facts of a DataFrame's index and column names, or of a Series' index and name; None as above."""
     if home_of(type(value)) == "polars":
         return [value.columns] if is_frame(type(value)) else [value.name]
     try:
@@ -68,7 +68,7 @@ def _of_index(index: Any) -> Facts | None:
 
 
 def _of_pandas(values: Any) -> Facts | None:
-    """Those of a Series, or of an index without levels."""
+    """The facts of a Series, or of an index with one level."""
     home = home_of(type(values.dtype))
     if home == "numpy":
         array = values.to_numpy()
@@ -77,7 +77,7 @@ def _of_pandas(values: Any) -> Facts | None:
 
 
 def _of_extension(values: Any) -> Facts | None:
-    """Likewise, of one of the dtypes that pandas adds to those of NumPy."""
+    """The same for the dtypes that pandas adds to NumPy's."""
     dtype = values.dtype
     bases = list(map(name_of, type(dtype).__mro__))
     if bases[0] == "CategoricalDtype":

@@ -1,4 +1,4 @@
-"""Whether what is in values may be equal, by a sample of their arrays: for tables, without code of theirs."""
+"""Whether what is in values may be equal, from samples of arrays: for tables, without running user code."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
 if TYPE_CHECKING:
     from disco_magic.values.samples import Array
 
-# So many in a value, in any depth, are looked at; of one with more nothing is said.
+# At most so many parts, in any depth, are looked at; if there are more, nothing is known.
 _PARTS: Final = 1000
-# So many where little is looked at, as each second.
+# The same for small samples, which are taken every second.
 _FEW_PARTS: Final = 256
 _WHOLE: Final = 1 << 16
 _DEPTH: Final = 8
@@ -39,9 +39,9 @@ class Compared(NamedTuple):
     """What is known of all that is in a value.
 
     Attributes:
-        fingerprint: equal for values whose parts are equal, as far as they are looked at.
-        is_part: whether that is a part only.
-        nans, infs: how many of the elements that were looked at are NaN, or infinite; None: nobody knows.
+        fingerprint: equal for values whose parts are equal, as far as they were looked at.
+        is_part: whether they were looked at only in part.
+        nans, infs: how many of the elements that were looked at are NaN, or infinite; None: unknown.
     """
 
     fingerprint: bytes = b""
@@ -54,14 +54,14 @@ NOT_COMPARED: Final = Compared()
 
 
 def look_into_parts(value: Any, sample: int) -> Compared:
-    """What is known of all that is in a value.
+    """Return what is known of all that is in a value.
 
-    Nothing without a sample, and where not all of it can be looked at: arrays on a GPU, objects of libraries,
-    more than 1,000 parts (with a sample of less than 65,536, more than 256).
+    Nothing is known without a sample, or if not all of it can be looked at: arrays on a GPU, objects of
+    libraries, more than 1,000 parts (with a sample of less than 65,536, more than 256).
 
     Args:
-        value: a container, module of PyTorch or an object of the user's classes.
-        sample: so many elements in all.
+        value: a container, a PyTorch module or an object of the user's classes.
+        sample: how many elements are looked at in all.
     """
     if not sample:
         return NOT_COMPARED
@@ -84,8 +84,8 @@ def look_into_parts(value: Any, sample: int) -> Compared:
 def _gather(
     path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
 ) -> None:
-    """Fill `parts`, path -> type and value, of arrays those of NumPy: also what containers are."""
-    too_long = id(type(value)) in _COUNTED and len(value) > most  # told before all of it is copied
+    """Fill `parts`, path -> type and value, also for containers themselves; arrays become NumPy's."""
+    too_long = id(type(value)) in _COUNTED and len(value) > most  # checked before all of it is copied
     content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > most:
         raise _Unknown
@@ -105,7 +105,7 @@ def _gather(
 
 
 def _labels(value: Any) -> tuple[Any, ...]:
-    """Those of a data frame's rows and columns."""
+    """A tuple with the fingerprint of a data frame's row and column labels; () for anything else."""
     kind = type(value)
     if not is_frame(kind) and not is_series(kind):
         return ()
@@ -145,9 +145,9 @@ def _bad(seen: Array) -> tuple[int, int]:
 
 
 def array_in(value: Any) -> Any:
-    """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
+    """The array whose elements can be read in place: the value, one that it holds, or None."""
     value = local_part(value)
-    # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
+    # Of the type, not with isinstance: that asks the value's own __class__, which may be a property.
     kind = type(value)
     if issubclass(kind, np.ndarray | np.generic):
         return value

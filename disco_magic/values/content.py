@@ -1,4 +1,4 @@
-"""What is in a value, told as places and items."""
+"""What is in a value, as places and items."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Content:
     """What is in a value.
 
     Attributes:
-        items: all of it.
-        places: of each a key, number or name; None where nothing could be written for it: a set, a dict whose
-            keys are objects.
-        written: how a place is written behind the value's name: ``['a']``, ``[0]`` or ``.a``.
-        shape: the number of items; of a data frame, rows and columns; None for an object with fields.
+        items: all items.
+        places: key, number or name of each; None if they cannot be written: for a set, or a dict whose keys
+            are objects.
+        written: writes a place after the value's name: ``['a']``, ``[0]`` or ``.a``.
+        shape: the number of items; for a data frame, rows and columns; None for an object with fields.
         in_order: whether the order of the items is part of the value.
     """
 
@@ -40,11 +40,11 @@ class Content:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all of it are numbers or text."""
+        """Whether all items are numbers or text."""
         return all(map(is_plain, kinds_of(self.items)))
 
     def parts(self, *, plain: bool) -> Iterator[tuple[str, Any]]:
-        """How each of the `plain` ones is written, or of the others, and what it is."""
+        """Yield path and item for each item that is plain, or for each other one."""
         if self.places is not None:
             for place, item in zip(self.places, self.items, strict=True):
                 if is_plain(type(item)) is plain:
@@ -52,12 +52,12 @@ class Content:
 
 
 class Above(NamedTuple):
-    """In place of a part that is one of those which it is in: what refers to itself has no end."""
+    """Stands in for a part that contains itself, because a cycle would have no end."""
 
     path: str
 
     def held(self) -> Held:
-        """It is compared by where it refers to."""
+        """Return what it is compared by: the path that it refers to."""
         return Held("itself", text=self.path, digest=fingerprint(self.path))
 
 
@@ -69,25 +69,25 @@ def kinds_of(items: Iterable[Any]) -> list[type]:
 
 
 def subscript(place: object) -> str:
-    """``['a']``."""
+    """Write a place as ``['a']``."""
     written = number_text(place)
-    if type(place) is int and len(written) > _LONG:  # as many digits as tell it, most likely, from others
+    if type(place) is int and len(written) > _LONG:  # enough digits to distinguish it, most likely
         written = f"{written[:20]}…{written[-20:]}"
     return f"[{written}]"
 
 
 def attribute(place: object) -> str:
-    """``.a``; of a name that is no text to be shown, its escapes."""
+    """Write a place as ``.a``; with escapes if the name is not printable."""
     name = str(place)
     return f".{name if name.isprintable() else name.encode('unicode_escape').decode()}"
 
 
 def tells_all(kind: type) -> bool:
-    """Whether the repr of a value of that type is all that there is to it, and runs nobody's code."""
+    """Whether the repr of a value of that type says all there is to it, and runs no user code."""
     own = home_of(kind) == "numpy" and issubclass(kind, np.generic)
     return id(kind) in PLAIN_IDS or (own and not issubclass(kind, np.void | np.object_))
 
 
 def is_plain(kind: type) -> bool:
-    """Whether values of this type are numbers or text, that have no parts."""
+    """Whether values of this type are numbers or text, which have no parts."""
     return id(kind) in PLAIN_IDS or issubclass(kind, np.generic)

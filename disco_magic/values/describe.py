@@ -1,6 +1,6 @@
-"""A value as a `RegisterInfo`: cheap, on a sample, and without running code of the value's own.
+"""Describes a value as a `RegisterInfo`: cheap, on a sample, and without running the value's own code.
 
-Tables are drawn while workers run, from another thread. So nothing here calls a user's ``__repr__``,
+Tables are drawn from another thread while workers run. So nothing here calls a user's ``__repr__``,
 ``__len__`` or property; attributes are only read from types of well-known array libraries.
 """
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from disco_magic.values.wanted import Wanted
 
 _SHORT: Final = 6
-# Elements that are looked at together, and of one array at most.
+# Elements that are looked at together, and at most of one array.
 _HELD: Final = 1 << 22
 WHOLE_NBYTES: Final = 128 << 20
 WHOLE_ELEMENTS: Final = 32 << 20
-"""Registers that have no more in all are looked at as a whole."""
+"""Registers that have no more than these in all are looked at as a whole."""
 
-# What an item of a list costs, in elements of an array.
+# The cost of an item of a list, in elements of an array.
 _ITEM: Final = 16
 _NOTHING: Final = Summary()
 
 
 def affordable_sample(infos: Sequence[RegisterInfo]) -> int:
-    """So many elements of an array a look may read at most, for who wants all: `infos` are what there is."""
+    """How many elements of an array may be read if all are wanted; `infos` describe the registers."""
     if any(info.device not in (None, "cpu") for info in infos):
         return SAMPLE
     elements = sum(math.prod(info.shape) for info in infos if info.shape is not None)
@@ -53,21 +53,21 @@ def affordable_sample(infos: Sequence[RegisterInfo]) -> int:
 
 
 def describe(value: Any, sample: int = SAMPLE) -> RegisterInfo:
-    """What a register holds; see `describe_all`."""
+    """Describe what a register holds; see `describe_all`."""
     return describe_all((value,), sample)[0]
 
 
 def describe_all(
     values: Iterable[Any], sample: int = SAMPLE, sights: Iterable[Sight | None] | None = None
 ) -> list[RegisterInfo]:
-    """What registers hold, in their order.
+    """Describe what registers hold, in their order.
 
     Args:
         values: of any types.
-        sample: elements of an array, or characters of a text, to look at at most; 0: say type, shape, dtype,
-            device and bytes only, and look into nothing.
-        sights: for each value how it is seen if it is on a GPU; None: through `current_sight`. Of what cannot
-            be seen, because it is computed still, only the above is said.
+        sample: elements of an array, or characters of a text, to look at at most; 0: give type, shape, dtype,
+            device and bytes only, without looking at the contents.
+        sights: for each value, how it is seen if it is on a GPU; None: through `current_sight`. For a value
+            that cannot be seen, because it is still being computed, only these facts are given.
 
     Cost: 15 us per value, and 6 to 20 ns per element that is looked at; memory for four million of them.
     Values on GPUs 30 us, and a few waits of 50 us per worker.
@@ -94,12 +94,12 @@ class _Looked:
     """An array, and what is looked at of it.
 
     Attributes:
-        number: of its value.
+        number: position of its value.
         kind: the value's type.
         array: of NumPy; of cupy if it is on a GPU.
         all: its elements on the host, if they are few.
-        seen: those that are looked at, on the host; None: none are, or they are still to come.
-        wanted: those that are still to come, through `sight`.
+        seen: those that are looked at, on the host; None: there are none, or they are still to be fetched.
+        wanted: those that are still to be fetched, through `sight`.
     """
 
     __slots__ = ("all", "array", "kind", "number", "seen", "sight", "size", "wanted")
@@ -116,12 +116,12 @@ class _Looked:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether there is anything to make statistics of."""
+        """Whether there are numbers of which to make statistics."""
         return self.seen is not None and is_number(self.seen.dtype)
 
 
 def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looked | None:
-    """A value's elements; None if there are none that could be looked at."""
+    """The elements of a value that are looked at; None if there are none."""
     kind = type(value)
     if is_gpu_array(kind):
         if sight is None or not sample:
@@ -130,13 +130,13 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         looked.wanted = whole(value) if looked.size <= _SHORT else sampled(value, sample)
         return looked
     if not sample and not issubclass(kind, np.ndarray | np.generic):
-        return None  # its header is all that is asked for; PyTorch lets go of the lock in every call
+        return None  # only the header is wanted; PyTorch releases the lock in every call
     found = array_in(value)
     if found is None:
         return None
     array = np.asarray(found)
     looked = _Looked(number, kind, array)
-    # What a subclass adds, a mask for instance, is not in the plain array: such values are not compared.
+    # A plain array lacks what a subclass adds, a mask for instance: such values are not compared.
     plain = kind in (np.ndarray, np.memmap) or not issubclass(kind, np.ndarray)
     if sample and plain and not array.dtype.hasobject:
         looked.seen = sample_of(array, sample)[0]
@@ -151,7 +151,7 @@ def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked], sample: int) 
     for each in arrays:
         summary = next(told) if each.has_numbers else None
         if each.wanted is not None and each.seen is None:
-            continue  # its header is all there is to be said
+            continue  # only its header is known
         info = _describe_array(each, summary)
         header = infos[each.number]
         if header is not None:  # of another library, which has its own words for these
@@ -167,7 +167,7 @@ def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked], sample: int) 
 
 
 def _fetch(arrays: Sequence[_Looked], sample: int) -> None:
-    """Bring what is to be seen from GPUs, of each worker together."""
+    """Fetch what is to be seen from GPUs, together for each worker."""
     for _, group in groupby(arrays, lambda each: id(each.sight)):
         together = list(group)
         sight = together[0].sight
@@ -201,9 +201,9 @@ def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
 
 
 def elements_text(array: Array) -> str:
-    """All elements of a short array."""
+    """All elements of a short array, as text."""
     if is_number(array.dtype) and array.dtype.kind in "biufc":
-        # In a thirtieth of the time of `array2string`; a number by itself as NumPy has it.
+        # Takes a thirtieth of the time of `array2string`; a single number is written as NumPy does.
         return short(_nested(array.tolist())) if array.ndim else str(array[()])
     return short(np.array2string(array, threshold=8, edgeitems=2))
 

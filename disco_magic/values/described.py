@@ -1,4 +1,4 @@
-"""Values that are no arrays whose elements are looked at, as a `RegisterInfo`; without code of theirs."""
+"""Values other than sampled arrays as a `RegisterInfo`, without running their code."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from disco_magic.values.tensors import kind_of_split, local_part
 
 _TEXT: Final = 60
 _CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
-# So many in a container, and in those in it together, are compared.
+# A container with at most so many items, including those of containers in it, is compared.
 _ITEMS: Final = 64
-# And of a list of numbers or texts at most such a share of the sample, and so many; of NumPy's numbers fewer.
+# A longer list of numbers or texts is compared up to this share of the sample, and up to so many items.
 _SHARE: Final = 64
 _SERIES: Final = 1 << 12
 _OF_NUMPY: Final = 1 << 10
 
 
 def describe_other(value: Any, sample: int) -> RegisterInfo:
-    """What `value` is; `sample` as in `describe.describe_all`."""
+    """Describe `value`; `sample` as in `describe.describe_all`."""
     kind = type(value)
     if id(kind) in PLAIN_IDS:
         return _describe_plain(value, sample)
@@ -54,7 +54,7 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
 
 
 def _with(info: RegisterInfo, inside: Compared) -> RegisterInfo:
-    """What a value is, with what is known of all that is in it."""
+    """Add what is known of all that is in a value to its description."""
     return replace(
         info,
         fingerprint=inside.fingerprint,
@@ -65,11 +65,11 @@ def _with(info: RegisterInfo, inside: Compared) -> RegisterInfo:
 
 
 def _describe_module(module: Any, sample: int) -> RegisterInfo:
-    """A module of PyTorch by its parameters and buffers."""
+    """Describe a PyTorch module by its parameters and buffers."""
     content = content_of(module)
     items = [] if content is None else content.items
-    arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
-    # Those of a class of the user's would be asked by code of theirs.
+    arrays = [*{id(each): each for each in items}.values()]  # tied ones count once
+    # Not of tensors of a user's class, whose code would run.
     places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
     info = RegisterInfo(
         name_of(type(module)),
@@ -81,7 +81,7 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
 
 
 def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
-    """An optimizer of PyTorch by its state."""
+    """Describe a PyTorch optimizer by its state."""
     arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
     info = RegisterInfo(
         name_of(type(optimizer)),
@@ -93,7 +93,7 @@ def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
 
 
 def _describe_container(value: Any, sample: int) -> RegisterInfo:
-    """A container; compared and shown whole if it is small and holds nothing that has code of its own."""
+    """Describe a container; it is compared and shown whole if it is small and its items run no code."""
     kind = type(value)
     count, text = len(value), ""
     held = plain_copy(value, min(sample, _ITEMS))
@@ -115,7 +115,7 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
 
 
 def _compared(series: Any, print_: bytes) -> Compared:
-    """Of a container of numbers and texts, with how many of the numbers in it, in any depth, are none."""
+    """Add to a fingerprint of numbers and texts how many of the numbers, at any depth, are NaN or inf."""
     nans = infs = 0
     rest = [series]
     while rest:
@@ -124,7 +124,7 @@ def _compared(series: Any, print_: bytes) -> Compared:
         for item in items:
             kind = type(item)
             if kind is float or (issubclass(kind, np.floating) and home_of(kind) == "numpy"):
-                nans += bool(item != item)  # noqa: PLR0124 - so is NaN known
+                nans += bool(item != item)  # noqa: PLR0124 - true of NaN only
                 infs += item in (math.inf, -math.inf)
             elif id(kind) in _CONTAINERS:
                 rest.append(item)
@@ -132,15 +132,15 @@ def _compared(series: Any, print_: bytes) -> Compared:
 
 
 def _fingerprint_of_series(value: Any, sample: int) -> bytes:
-    """That of a longer list or tuple of numbers and texts, as losses are; empty of any other."""
+    """The fingerprint of a longer list or tuple of numbers and texts, such as losses; b"" for any other."""
     if type(value) not in (list, tuple) or not 0 < len(value) <= min(sample // _SHARE, _SERIES):
         return b""
-    items = list(value)  # another thread may be filling it; such a copy is one step
+    items = list(value)  # one step: another thread may be filling it
     kinds = kinds_of(items)
     others = [kind for kind in kinds if id(kind) not in PLAIN_IDS]
     if others and len(items) > _OF_NUMPY:
         return b""
-    # Of a class derived from NumPy's, pickle would ask code of its own.
+    # Of a class derived from NumPy's, pickle would run the code.
     if not all(home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_) for kind in others):
         return b""
     of_text = any(kind is str or kind is bytes for kind in kinds)
@@ -174,7 +174,7 @@ def _describe_foreign(value: Any) -> RegisterInfo:
         return RegisterInfo("column", (value.frame.shape[0],), value.dtype, "cpu")
     shape = dtype = None
     kind, whole, value = name_of(type(value)), value, local_part(value)
-    with suppress(Exception):  # whatever a library raises of a lazy, nested or deleted array
+    with suppress(Exception):  # whatever a library raises for a lazy, nested or deleted array
         if value is not whole:
             kind = kind_of_split(whole)
     with suppress(Exception):  # as above
@@ -186,6 +186,6 @@ def _describe_foreign(value: Any) -> RegisterInfo:
 
 
 def short(text: str) -> str:
-    """In one line of at most 60 characters."""
-    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # a surrogate ends a message
+    """Return the text in one line of at most 60 characters."""
+    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # surrogates break messages
     return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"

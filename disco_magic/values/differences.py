@@ -1,4 +1,4 @@
-"""How far two values are apart: exact, over all elements, a part at a time."""
+"""How far apart two values are: exact, over all elements, a part at a time."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
     from disco_magic.values.pictures import Indices
     from disco_magic.values.windows import Cut, Window
 
-# Containers in containers, and values in all of them.
+# How deep containers may be nested, and how many values one may have.
 _DEPTH: Final = 8
 _VALUES: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """How far two values are apart.
+    """How far apart two values are.
 
     Attributes:
-        picture: the distances in the window; of a tile of several elements the largest. None if they cannot
-            be subtracted.
+        picture: the distances in the window; for a tile of several elements, the largest. None if the values
+            cannot be subtracted.
         max_abs: the largest ``|a - b|`` of all elements; infinity where one alone is NaN or infinite. None
             as above.
         max_rel: the largest ``|a - b| / max(|a|, |b|)``. None as above.
-        where: index of the first element that is `max_abs` apart; of what cannot be subtracted, of the first
+        where: index of the first element that is `max_abs` apart; if they cannot be subtracted, of the first
             that differs. None if none does.
         spot: its row and column in the picture's plane; None if it lies in another.
-        values: what is there, in a and in b, as text.
+        values: the elements there, in a and in b, as text.
         differing: how many elements differ as numbers: NaN equals NaN, 0.0 equals -0.0. None if that is not
             known.
-        size: how many there are; 1 if they are no arrays.
+        size: how many elements there are; 1 if the values are no arrays.
         reason: why they cannot be subtracted, and whether they are equal; "" if they can.
-        note: what is to be known of a result, else "".
+        note: what to know about the result, else "".
     """
 
     picture: Picture | None = None
@@ -71,16 +71,16 @@ def difference_of(
     *,
     chunk: int = CHUNK,
 ) -> Difference:
-    """How far two values are apart, over all their elements; exact as `distances.distance`.
+    """Return how far apart two values are, over all their elements; exact as `distances.distance`.
 
     Args:
         a: an array of NumPy, CuPy, PyTorch or JAX, or any value.
         b: another.
         window: the part of which a picture is made.
-        limit: rows and columns of the picture at most; further ones are put together as tiles.
+        limit: maximum number of rows, and of columns, of the picture; if there are more, tiles are formed.
         progress: called as ``progress(done, total)``, in elements, after each part; returning False stops,
-            and what it raises comes out. Elements in the picture count twice.
-        chunk: elements of a part.
+            and exceptions that it raises propagate. Elements in the picture count twice.
+        chunk: elements per part.
 
     Raises:
         NoPicture: the window does not fit into the arrays.
@@ -115,7 +115,7 @@ def difference_of(
 
 
 def _spot(where: tuple[int, ...], cut: Cut) -> tuple[int, int] | None:
-    """Row and column of an element in the plane of a cut, None if it lies in another."""
+    """Row and column of an element in the plane of a cut; None if it lies in another plane."""
     if tuple(place for axis, place in enumerate(where) if axis not in cut.axes) != cut.fixed:
         return None
     row, column = (0, 0, *(where[axis] for axis in cut.axes))[-2:]
@@ -125,7 +125,7 @@ def _spot(where: tuple[int, ...], cut: Cut) -> tuple[int, int] | None:
 def _comparable(one: Array, other: Array) -> bool:
     if is_number(one.dtype) and is_number(other.dtype):
         return True
-    # What holds objects would ask them.
+    # Arrays that hold objects would run their code.
     return one.dtype == other.dtype and not one.dtype.hasobject
 
 
@@ -142,7 +142,7 @@ class _Found:
     def add(self, corner: tuple[int, ...], one: Array, other: Array) -> None:
         """Add a part of both arrays that begins at `corner`."""
         self._numbers = is_number(one.dtype)
-        # How far elements are apart, or whether at all.
+        # How far apart elements are, or whether they differ.
         apart = distance(one, other) if self._numbers else ~equal(one, other)
         differing = int(np.count_nonzero(apart))
         if not differing:
@@ -159,7 +159,7 @@ class _Found:
             self._max_rel = max(self._max_rel, _relative(apart[differs], one[differs], other[differs]))
 
     def told(self, one: Elements, other: Elements, size: int) -> Difference:
-        """The result, but for the picture."""
+        """Return the result, without the picture."""
         values = None
         where, differing = self._where, self.differing
         if where is not None:
@@ -175,11 +175,11 @@ class _Found:
 
 
 def _relative(apart: Array, one: Array, other: Array) -> float:
-    """The largest of elements that differ."""
+    """The largest relative distance, of elements that differ."""
     with np.errstate(all="ignore"):
         larger = np.maximum(_size_of(one), _size_of(other))
         relative = apart.astype(larger.dtype) / larger
-    # An infinite one is as far from a finite one as can be, and so is NaN from a number.
+    # Infinity is infinitely far from a finite number, and so is NaN from any number.
     return float(np.where(np.isnan(relative), np.inf, relative).max())
 
 
@@ -189,7 +189,7 @@ def _size_of(numbers: Array) -> Array:
 
 
 def _picture(one: Elements, other: Elements, cut: Cut, limit: int, walk: Walk) -> Picture:
-    """The largest distance in each tile of a cut."""
+    """The picture with the largest distance in each tile of a cut."""
     rows, columns = _tiles(cut.rows, limit), _tiles(cut.columns, limit)
     values = np.zeros((len(rows), len(columns)))
     is_complex = False
@@ -211,13 +211,13 @@ def _picture(one: Elements, other: Elements, cut: Cut, limit: int, walk: Walk) -
 
 
 def _tiles(span: range, limit: int) -> Indices:
-    """Where at most `limit` parts of `span` begin, about equally long."""
+    """Where at most `limit` parts of `span` begin, of about equal lengths."""
     count = min(len(span), limit)
     return span.start + np.arange(count) * len(span) // count
 
 
 def _pieces(cut: Cut, rows: Indices, chunk: int) -> Iterator[tuple[range, range]]:
-    """Rectangles of at most `chunk` elements, all of the cut; none reaches over two rows of tiles."""
+    """Yield rectangles of at most `chunk` elements that cover the cut; none spans two rows of tiles."""
     width = min(len(cut.columns), chunk)
     height = max(1, chunk // width)
     for first, last in zip(rows, [*rows[1:], cut.rows.stop], strict=True):
@@ -234,7 +234,7 @@ class _OpaqueError(Exception):
 
 
 def _of_values(a: Any, b: Any) -> Difference:
-    """Of values of which at least one is no array: whether they are equal, if that is known."""
+    """Compare values of which at least one is no array: whether they are equal, if that is known."""
     names = " and ".join(dict.fromkeys((class_name(a), class_name(b))))
     cannot = f"values of type {names} cannot be subtracted"
     where = why_apart(a, b, "the first one's") if type(a) is type(b) else ""
@@ -248,10 +248,10 @@ def _of_values(a: Any, b: Any) -> Difference:
 
 
 def _still(value: Any, depth: int = 0) -> Any:
-    """A plain value, or a copy of a container of such as it is now; arrays are not copied.
+    """Return a plain value, or a copy of a container of such in its present state; arrays are not copied.
 
     Raises:
-        _OpaqueError: something in it is none of these, or it is too large.
+        _OpaqueError: something in it is neither, or it is too large.
     """
     kind = type(value)
     if kind in PLAIN or ((kind is np.ndarray or issubclass(kind, np.generic)) and not value.dtype.hasobject):

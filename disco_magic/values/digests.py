@@ -1,4 +1,4 @@
-"""Sixteen bytes for the elements of an array: equal for equal bits, whatever the strides."""
+"""Digests of the elements of an array, 16 bytes: equal for equal bits, whatever the strides."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# An interrupt is seen between two blocks.
+# Interrupts take effect between two blocks.
 _BLOCK: Final = 16 << 20
 _ELEMENTS: Final = 1 << 16
-# 80 bits that mean something in a field of 96 or 128; the rest is whatever was there.
+# 80 significant bits in a field of 96 or 128; the others are arbitrary.
 _PADDED: Final = np.finfo(np.longdouble).nmant == 63
 _SIGNIFICANT: Final = 10
 
 
 def digest_of(array: Any) -> bytes:
-    """16 bytes for the elements in C order, equal for equal bits, whatever the strides; one pass.
+    """Digest the elements in C order into 16 bytes, equal for equal bits, whatever the strides; one pass.
 
     Args:
-        array: of NumPy; or of cupy, which is copied to the host in parts, on the calling thread's stream: a
-            thread that is no worker has to know that its elements are computed.
+        array: of NumPy; or of cupy, copied to the host in parts, on the calling thread's stream: a thread
+            that is
+            no worker's has to know that its elements are computed.
     """
     made = hashlib.blake2b(digest_size=16)
     for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
@@ -39,13 +40,13 @@ def digest_of(array: Any) -> bytes:
 
 
 def _on_host(array: Any) -> Iterator[Array]:
-    """All elements of an array of cupy, in parts of at most a block, in the order of C."""
+    """Yield all elements of a cupy array, in parts of at most one block, in C order."""
     for index in parts_of(array.shape, max(1, _BLOCK // array.itemsize)):
         yield array[index].get()
 
 
 def _fields(array: Array) -> Iterator[Array]:
-    """The array; one of records with gaps between their fields, which hold whatever was there, by field."""
+    """Yield the array; field by field if its records have gaps, whose bytes are arbitrary."""
     names, dtype = array.dtype.names, array.dtype
     if names is None or (not has_gaps(dtype)):
         yield array
@@ -55,7 +56,7 @@ def _fields(array: Array) -> Iterator[Array]:
 
 
 def has_gaps(dtype: np.dtype[Any]) -> bool:
-    """Whether bytes of an element mean nothing, so that equal elements may have different ones."""
+    """Whether some bytes of an element have no meaning, so that equal elements may have different bytes."""
     if dtype.subdtype is not None:
         return has_gaps(dtype.subdtype[0])
     if dtype.names is None:
@@ -65,7 +66,7 @@ def has_gaps(dtype: np.dtype[Any]) -> bool:
 
 
 def _blocks(array: Array) -> Iterator[Array]:
-    """The array's bytes in C order, in contiguous blocks."""
+    """Yield the array's bytes in C order, in contiguous blocks."""
     if array.nbytes == 0:
         return
     if array.flags.c_contiguous and not has_gaps(array.dtype):

@@ -1,4 +1,4 @@
-"""How far numbers are apart, element by element: without wrapping around, and also where some are NaN."""
+"""How far apart numbers are, element by element: without wrapping around, and also if some are NaN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 def equal(one: Array, other: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether elements are equal; what is not equal to itself (NaN, NaT) is equal to its like."""
+    """Whether elements are equal; what is not equal to itself (NaN, NaT) counts as equal to its like."""
     with np.errstate(invalid="ignore"):
         nowhere = (one != one) & (other != other)  # noqa: PLR0124 - NaN, of every dtype that has one
         return np.asarray((one == other) | nowhere, bool)
@@ -19,8 +19,9 @@ def equal(one: Array, other: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 def distance(one: Array, other: Array) -> Array:
     """``|one - other|`` of arrays of numbers of one shape; 0 exactly where they are `equal`.
 
-    Integers of one dtype are subtracted exactly, all others as float64 or wider; of complex differences it is
-    the magnitude. Infinity where only one of both is infinite, or only one is NaN.
+    Integers of one dtype are subtracted exactly, all others as float64 or wider; for complex numbers the
+    result is the magnitude of the difference. Infinity where only one of both is infinite, or only one is
+    NaN.
 
     Returns:
         Unsigned integers for integers of one dtype, bools for bools, else floats without NaN.
@@ -29,7 +30,7 @@ def distance(one: Array, other: Array) -> Array:
     if one.dtype == other.dtype and kinds == "bb":
         return np.asarray(one ^ other)
     if one.dtype == other.dtype and kinds in ("ii", "uu"):
-        # What wraps around as a signed number is right as an unsigned one.
+        # Differences that wrap around as signed numbers are right as unsigned ones.
         apart = np.maximum(one, other) - np.minimum(one, other)
         return np.asarray(apart).view(apart.dtype.str.replace("i", "u"))
     wide = np.longdouble if {one.dtype.char, other.dtype.char} & {"g", "G"} else np.float64

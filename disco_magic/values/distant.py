@@ -1,6 +1,6 @@
-"""Elements of arrays in the memory of a device: only what is looked at comes from there.
+"""Elements of arrays in the memory of a device: only what is looked at is copied from there.
 
-Both kinds implement `disco_magic.values.elements.Elements`.
+Both classes implement `disco_magic.values.elements.Elements`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Index = tuple[Any, ...]
 
 
 class DeviceElements:
-    """Those of an array that may be in the memory of a device: only what is looked at comes from there.
+    """Elements of an array that may be on a device: only what is looked at is copied from there.
 
     Args:
         array: has a shape and can be indexed with slices and lists.
         name: of the element type.
-        fetch: copies an array like it to the host.
-        near: makes its device the current one.
+        fetch: copies such an array to the host.
+        near: context manager that makes its device the current one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DeviceElements:
             return self._fetch(lines_of(self._array[index], chosen))
 
     def sample(self, count: int) -> Array:
-        """See `Elements`; single elements at odd distances, not to look at a few columns only."""
+        """See `Elements`; single elements at odd distances, so that not only a few columns are sampled."""
         steps = [1] * len(self.shape)
 
         def left(axis: int) -> int:
@@ -72,10 +72,10 @@ class DeviceElements:
 
 
 class SeenElements:
-    """Those of an array on a GPU where another thread's worker computes: what is looked at comes by a sight.
+    """Elements of an array on a GPU where another thread's worker computes, read through a sight.
 
-    Reading raises NoPicture while they are computed. Once they were there they are read also while others are
-    computed, as on the host: what is read may be half old and half new.
+    Reading raises NoPicture while the elements are being computed. Once they were available, they are read
+    even while others are being computed, as on the host: the result may be half old and half new.
 
     Args:
         array: of cupy.
@@ -118,7 +118,7 @@ class SeenElements:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Whatever a library raises of elements means that they cannot be shown."""
+    """Turn whatever a library raises into NoPicture: the elements cannot be shown."""
     try:
         yield
     except NoPicture:
@@ -128,7 +128,7 @@ def _readable() -> Iterator[None]:
 
 
 def elements_of_cupy(array: Any) -> SeenElements | DeviceElements:
-    """Those of an array of cupy: another worker's by its sight, the caller's own on its stream."""
+    """Elements of a cupy array: another worker's through its sight, the caller's own on its stream."""
     sight = current_sight()
     if sight is not None:
         return SeenElements(array, sight)
@@ -136,9 +136,9 @@ def elements_of_cupy(array: Any) -> SeenElements | DeviceElements:
 
 
 def elements_of_torch(tensor: Any) -> DeviceElements:
-    """Those of a tensor of PyTorch, on any device."""
+    """Elements of a PyTorch tensor, on any device."""
     name = str(tensor.dtype).removeprefix("torch.")
-    # NumPy has no such types; float32 holds all of their numbers.
+    # NumPy lacks these types; float32 holds all of their numbers.
     lacking = name.startswith(("bfloat16", "float8"))
 
     def fetch(part: Any) -> Array:
@@ -146,25 +146,25 @@ def elements_of_torch(tensor: Any) -> DeviceElements:
             part = part.float()
         return np.asarray(to_be_seen(part).numpy(force=True))
 
-    with _readable():  # a nested one has no shape
+    with _readable():  # a nested tensor has no shape
         return DeviceElements(tensor.detach(), name, fetch)
 
 
 def elements_of_jax(array: Any) -> DeviceElements:
-    """Those of an array of JAX, on any device.
+    """Elements of a JAX array, on any device.
 
     Raises:
-        NoPicture: they are still computed, and to look would wait for that; or they were given away.
+        NoPicture: they are still being computed, and reading would wait for that; or they were donated.
     """
     if not is_there(array):
         raise NoPicture("its elements are still computed, or were given away")
     with _readable():
-        near = bits_of(array)  # a view, where they are on the host
+        near = bits_of(array)  # a view, if they are on the host
     return DeviceElements(array if near is None else near, str(array.dtype), np.asarray)
 
 
 def lines_of(part: Any, chosen: list[list[int] | None]) -> Any:
-    """Some lines of a part; the longest axis first, so that little is copied on the way."""
+    """Select lines of a part; along the longest axis first, so that little is copied on the way."""
     longest = sorted(range(len(chosen)), key=lambda axis: part.shape[axis], reverse=True)
     for axis in longest:
         if chosen[axis] is not None:

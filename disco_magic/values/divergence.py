@@ -1,12 +1,12 @@
-"""What a worker holds, as far as it can be compared with what others hold: the worker's side of a check.
+"""What a worker holds, in a form that can be compared with others': the worker's side of a check.
 
 Types, shapes and dtypes cost microseconds per register. Values cost one pass over the data: BLAKE2b at about
-1 GB/s per core, GIL released, without a copy of what is contiguous (anything else is copied in small blocks,
-what is on a GPU to the host).
+1 GB/s per core, GIL released, without a copy of contiguous data (other data is copied in small blocks, data
+on a GPU to the host).
 
 Runs where the registers live, in the worker's ordered lane: `shape` and `dtype` of foreign objects may be the
-user's own code, and what that raises counts as "has none". Nothing is hashed, compared or pickled that could
-run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
+user's own code; if that raises, the object counts as having none. Nothing is hashed, compared or pickled that
+could run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ Array = np.ndarray[Any, Any]
 
 _DEPTH: Final = 8
 PARTS: Final = 1000
-"""Parts of a value that are looked at; where they are compared by value, which takes longer, so many:"""
+"""How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
 PARTS_BY_VALUE: Final = 10_000
 _SHORT: Final = 6
 _CPU: Final = Device("cpu")
-# Keys of one such type have an order that does not depend on who has them.
+# Keys of one such type have an order that is the same on all workers.
 _SORTED: Final[list[list[type]]] = [[int], [str]]
 
 
 def survey(
     name: str, value: Any, *, values: bool, own: Device = _CPU, replicas: bool = False
 ) -> tuple[tuple[str, Held], ...]:
-    """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
+    """A register and its parts, at any depth: what is in containers, named tuples, dataclasses, data frames.
 
-    Of more than 1,000 parts, 10,000 with `values`, or deeper than 8 containers, the rest is not looked at,
-    and said to be so. `own` is the worker's device. With `replicas` DTensors of which several workers have
-    the same part are looked at by value in any case.
+    After 1,000 parts, 10,000 with `values`, or in more than 8 containers, the rest is not looked at, and the
+    result says so. `own` is the worker's device. With `replicas`, DTensors of which several workers have the
+    same part are compared by value in any case.
     """
     parts = []
     most = PARTS_BY_VALUE if values else PARTS
     seen = Seen()
-    known: dict[tuple[int, bool], Held] = {}  # many parts may be one object, by identity: `seen` keeps them
+    known: dict[tuple[int, bool], Held] = {}  # by identity: `seen` keeps the parts alive
     for path, part, depth in _walk(name, value, seen, most):
-        if type(part) is Above:  # nobody keeps it: another object may have its identity next
+        if type(part) is Above:  # nothing keeps it alive: another object may get its identity next
             parts.append((path, part.held()))
             continue
         key = id(part), depth == _DEPTH
@@ -92,7 +92,7 @@ def survey(
 
 
 def parts_of(name: str, value: Any, most: int = PARTS) -> Iterator[tuple[str, Any]]:
-    """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``, `most` at most."""
+    """Yield what `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``."""
     return ((path, part) for path, part, _ in _walk(name, value, Seen(), most))
 
 
@@ -101,7 +101,7 @@ def _walk(name: str, value: Any, seen: Seen, most: int) -> Iterator[tuple[str, A
 
 
 def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:
-    """`above`: by identity what `value` is in, as it is written."""
+    """Yield path, value and depth, first of `value`; `above`: id -> path of all that it is in."""
     yield path, value, len(above)
     content = seen.content(value) if len(above) < _DEPTH and seen.has_parts(value) else None
     if content is not None:
@@ -116,10 +116,10 @@ def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterat
 def look(
     value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU, seen: Seen | None = None
 ) -> Held:
-    """What one value is, and with `values` its digest; of a container without the parts that `survey` adds.
+    """Describe one value, with its digest if `values`; a container without the parts that `survey` adds.
 
-    `deepest`: parts of a container will not be looked at. `own` is the worker's device. `seen`: what is in
-    values that have been looked at, by identity.
+    `deepest`: parts of a container will not be looked at. `own`: the worker's device. `seen`: contents of
+    values that were looked at before.
     """
     kind = type(value)
     if issubclass(kind, np.ndarray):
@@ -143,7 +143,7 @@ def look(
 
 
 def _look_into_tensor(tensor: Any, found: Held) -> Held:
-    """A tensor, or JAX's array, with its digest, if it is on the host and its elements can be read."""
+    """Add the digest of a tensor or JAX array, if it is on the host and its elements can be read."""
     bits = bits_of(tensor)
     if bits is None:
         return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")
@@ -159,7 +159,7 @@ def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
     if dtype is None or not _is_shape(shape):
         return Held(name, opaque=why, unseen="" if is_atom(value) else f"what is in {name}")
     where = None if device is None else _text(device)
-    # Each worker's own GPU is the same place for all, another worker's is not.
+    # A worker's own GPU counts as the same place on all workers; another worker's GPU does not.
     return Held(name, tuple(shape), _text(dtype), own.kind if where == str(own) else where, opaque=why)
 
 
@@ -223,7 +223,7 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
     constant = constant_text(value)
     elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
-    labels = "labels" if is_frame(kind) or is_series(kind) else ""  # what differs in its digest
+    labels = "labels" if is_frame(kind) or is_series(kind) else ""  # what its digest is of
     return Held(
         type_name(kind),
         content.shape,
@@ -236,7 +236,7 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
 
 
 def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
-    """Digest of the plain values in a container with their places, or why there is none."""
+    """Return the digest of the plain values in a container with their places, and why there is none."""
     kind = type(value)
     if is_frame(kind) or is_series(kind):
         facts = facts_of_labels(value)
@@ -250,14 +250,14 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
     if content.places is None:
         return b"", "its keys are objects"
     if all_plain and not content.in_order and kinds_of(content.places) in _SORTED:
-        # All at once: one after the other a million of them would take seconds.
+        # All at once: one after the other, a million of them would take seconds.
         order = sorted(range(len(content.items)), key=content.places.__getitem__)
         whole: list[Any] = [content.places[i] for i in order] + [content.items[i] for i in order]
     else:
         whole = list(content.parts(plain=True))
         if not content.in_order:
             whole.sort(key=itemgetter(0))
-        elif not all_plain:  # where the others stand between these
+        elif not all_plain:  # the positions of the others are compared, too
             whole.append(list(content.places))
     return fingerprint(whole), ""
 
@@ -270,7 +270,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _is_shape(shape: Any) -> bool:
-    # By type: isinstance would ask for a __class__ that may be a property.
+    # By type: isinstance would ask for __class__, which may be a property.
     return issubclass(type(shape), tuple) and all(type(length) is int for length in shape)
 
 

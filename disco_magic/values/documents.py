@@ -1,6 +1,6 @@
-"""What is written about a function, a class or a value on a worker: signature, docstring, source, place.
+"""Documentation of a function, a class or a value on a worker: signature, docstring, source, place.
 
-For `Session.examine_names`: plain text, made without running code of the values, but for `__signature__`.
+For `Session.examine_names`: plain text, made without running code of the values, except for `__signature__`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 Section = tuple[str, str]
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMED: Final = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
-# Metaclasses of these show a class as Python does.
+# Metaclasses of these packages show a class as Python does.
 _METACLASSES_OF: Final = ("builtins", "abc", "enum", "typing", "numpy")
 _ALIASES: Final = (types.GenericAlias, types.UnionType, type(abc.Callable[[], None]))
 _PARTS: Final = ("__origin__", "__args__", "__metadata__")
-# What everybody knows, and what a docstring of the type says nothing new about.
+# Well-known types, whose docstrings would say nothing new.
 _WELL_KNOWN: Final = (*PLAIN, list, tuple, dict, set, frozenset)
 _ATTRIBUTE: Final = r"^( *)(?:\w+, )*{}(?:, \w+)*(?: \(.*\))?: (.*(?:\n\1 +\S.*)*)"
 
@@ -38,13 +38,13 @@ def document(
     path: Sequence[str],
     with_source: bool,  # noqa: FBT001 - `examine_names` hands over by position
 ) -> list[Section]:
-    """``(title, text)`` of everything there is to say of what a path means; the titles are IPython's.
+    """``(title, text)`` of all that can be said about what a path means; the titles are IPython's.
 
     Args:
         bound: what the worker's cells have bound.
-        behind: what else they see.
-        path: a name and the attributes behind it.
-        with_source: show the source, where it is known, instead of the docstring in it.
+        behind: their builtins.
+        path: a name and the attributes after it.
+        with_source: show the source, where it is known, instead of the docstring, which it contains.
     """
     found = member(bound, behind, path)
     if found is None:
@@ -70,7 +70,7 @@ def _signatures(found: Member, path: Sequence[str]) -> list[Section]:
 
 
 def called_of(value: Any) -> Any:
-    """What is executed if `value` is called: of an object its class's method; None if that is not known."""
+    """Return what a call of `value` executes: for an object, its class's method; None if that is unknown."""
     if Member(value).is_definition:
         return value
     call = inspect.getattr_static(type(value), "__call__", None)
@@ -78,10 +78,10 @@ def called_of(value: Any) -> Any:
 
 
 def signature_of(value: Any) -> str:
-    """``(x, *, out=None)`` of a function or a class; nothing if it has none, or nothing is known.
+    """``(x, *, out=None)`` of a function or a class; "" if it has none, or nothing is known.
 
-    Defaults and annotations are worded without running code of theirs. `__signature__` is asked, as Python
-    itself does: where an object of the user's makes that up, its code runs.
+    Defaults and annotations are shown without running their code. `__signature__` is read, as Python itself
+    does: where an object of the user's computes that, its code runs.
     """
     if value is None or type(value) is property or is_plain_module(type(value)):
         return ""
@@ -97,7 +97,7 @@ def signature_of(value: Any) -> str:
 
 
 class _Word:
-    """Stands for what would show itself in another way: by code of the user's, or on pages, or in quotes."""
+    """Text in place of a value whose repr would run user code, fill pages, or add quotes."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -118,7 +118,7 @@ def _annotated(annotation: Any) -> Any:
 
 
 def _is_known(annotation: Any) -> bool:
-    """Whether an annotation shows itself without code of the user's."""
+    """Whether the repr of an annotation runs no user code."""
     kind = type(annotation)
     if issubclass(kind, type):
         return home_of(kind) in _METACLASSES_OF
@@ -131,7 +131,7 @@ def _is_known(annotation: Any) -> bool:
 
 def _part(annotation: Any, name: str) -> tuple[Any, ...]:
     try:
-        found = object.__getattribute__(annotation, name)  # their own one goes on to what they are made of
+        found = object.__getattribute__(annotation, name)  # their own method goes on to what they are made of
     except AttributeError:
         return ()
     return found if type(found) is tuple else (found,)
@@ -171,7 +171,7 @@ def _doc_of(value: Any) -> str:
 
 
 def _doc_in_class(owner: type, name: str) -> str:
-    """What a class says about one of its attributes: its property there, or ``name: words`` of its own."""
+    """What a class says about an attribute of its own: a property's docstring, or ``name: words`` in its."""
     declared = inspect.getattr_static(owner, name, None)
     if type(declared) is property:
         return _doc_of(declared)
@@ -191,19 +191,19 @@ def _init_docstring(value: Any) -> str:
 def _source(value: Any) -> str:
     try:
         return inspect.getsource(_code_of(value)).rstrip()
-    except Exception:  # noqa: BLE001 - there is none, in many ways
+    except Exception:  # noqa: BLE001 - there may be none, for many reasons
         return ""
 
 
 def _code_of(value: Any) -> Any:
-    """What carries the source: of a value its class, of a property its getter."""
+    """The object that has the source: for a value its class, for a property its getter."""
     if type(value) is property:
         return value.fget
     return value if Member(value).is_definition else type(value)
 
 
 def _place(value: Any) -> str:
-    """The file, or the line of a cell; nothing for what C code has made."""
+    """The file, or the line of a cell; "" for what C code has made."""
     origin: Any = value.fget if type(value) is property else value
     try:
         if is_plain_module(type(origin)) or isinstance(origin, type):

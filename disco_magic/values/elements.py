@@ -1,7 +1,7 @@
-"""How the elements of an array are reached, wherever it lives: a part at a time, as an array of NumPy.
+"""Access to the elements of an array, wherever it lives: a part at a time, as an array of NumPy.
 
-Looked at from outside of the worker, while it may be writing: what is read may be half old and half new. No
-code of the value's own runs, and the whole of it is never copied.
+From outside of the worker, which may be writing: what is read may be half old and half new. No code of the
+value runs, and it is never copied as a whole.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Index = tuple[Any, ...]
 
-# Elements that are looked at together: 8 MiB as float64.
+# Elements that are processed together: 8 MiB as float64.
 CHUNK: Final = 1 << 20
 
 
 class Elements(Protocol):
-    """An array.
+    """An array whose elements can be read.
 
     Attributes:
-        shape: of the whole.
+        shape: of the whole array.
         name: of the element type, ``float32``.
     """
 
@@ -44,22 +44,22 @@ class Elements(Protocol):
     name: str
 
     def __getitem__(self, index: Index) -> Array:
-        """A part, to be read at once: a view where that is possible. Whole numbers drop their axis."""
+        """Return a part, to be used at once: a view where possible. Whole numbers drop their axis."""
 
     def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
-        """Of a part some lines: for each of its axes which, None for all."""
+        """Return some lines of a part: for each of its axes which, None for all."""
 
     def sample(self, count: int) -> Array:
-        """At most `count` elements, spread over all of it, as an array of one axis."""
+        """Return at most `count` elements, spread over all of it, as an array of one axis."""
 
 
 def elements_of(value: Any) -> Elements:
-    """The elements of an array of NumPy, CuPy, PyTorch or JAX, or a number of NumPy's.
+    """Return the elements of an array of NumPy, CuPy, PyTorch or JAX, or of a number of NumPy's.
 
-    Of a DTensor of PyTorch's those that the worker has.
+    For a PyTorch DTensor, those that the worker has.
 
     Raises:
-        NoPicture: it is none of these, or JAX still computes it.
+        NoPicture: it is none of these, or JAX is still computing it.
     """
     value = local_part(value)
     kind = type(value)
@@ -77,7 +77,7 @@ def elements_of(value: Any) -> Elements:
 
 
 class HostElements:
-    """Those of an array of NumPy."""
+    """Elements of an array of NumPy."""
 
     def __init__(self, array: Array) -> None:
         self.shape = array.shape
@@ -91,7 +91,7 @@ class HostElements:
         """See `Elements`."""
         part = self._array[index]
         if len(chosen) == 2 and chosen[0] is not None and chosen[1] is not None:
-            return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole line, however long
+            return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole lines, however long
         return np.asarray(lines_of(part, chosen))
 
     def sample(self, count: int) -> Array:
@@ -106,12 +106,12 @@ def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array
 
 
 class Walk:
-    """Goes through arrays in parts, and says how far it has come.
+    """Goes through arrays in parts, and reports its progress.
 
     Args:
-        total: elements that will be gone through.
-        chunk: elements of a part at most.
-        progress: called as ``progress(done, total)`` after each part; False stops.
+        total: number of elements to go through.
+        chunk: maximum number of elements per part.
+        progress: called as ``progress(done, total)`` after each part; returning False stops.
     """
 
     def __init__(self, total: int, chunk: int, progress: Progress | None) -> None:
@@ -120,7 +120,7 @@ class Walk:
         self._progress = progress
 
     def parts(self, shape: Shape) -> Iterator[tuple[slice, ...]]:
-        """Indices of parts, all of an array of `shape`, in the order of C.
+        """Yield indices of parts that cover an array of `shape`, in C order.
 
         Raises:
             Stopped: `progress` returned False before the end.
@@ -130,7 +130,7 @@ class Walk:
             self.passed(math.prod(part.stop - part.start for part in index))
 
     def passed(self, count: int) -> None:
-        """So many more elements were gone through.
+        """Note that `count` more elements were gone through.
 
         Raises:
             Stopped: `progress` returned False before the end.
@@ -143,10 +143,10 @@ class Walk:
 
 
 def parts_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
-    """Indices of parts of at most `chunk` elements, all of an array of `shape`, in the order of C."""
+    """Yield indices of parts of at most `chunk` elements that cover an array of `shape`, in C order."""
     if 0 in shape:
         return
-    split = 0  # the first axis of which one index is no more than a chunk
+    split = 0  # the first axis of which one index fits into a chunk
     while split < len(shape) - 1 and math.prod(shape[split + 1 :]) > chunk:
         split += 1
     if split == len(shape):
@@ -161,7 +161,7 @@ def parts_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
 
 
 def _places(lengths: Shape) -> Iterator[tuple[int, ...]]:
-    """As `itertools.product` of ranges, which would make a tuple of each of them first."""
+    """As `itertools.product` of ranges, which would first make a tuple of each."""
     if not lengths:
         yield ()
         return
@@ -171,7 +171,7 @@ def _places(lengths: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def check_count(what: str, given: object) -> int:
-    """`given`, a number of elements, lines or bins.
+    """Return `given`, a number of elements, lines or bins.
 
     Raises:
         UsageMistake: it is no whole number of at least 1.

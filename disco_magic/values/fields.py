@@ -1,7 +1,7 @@
-"""What is in an object: named tuples, dataclasses, modules and optimizers of PyTorch, random generators.
+"""What is in an object: named tuples, dataclasses, PyTorch modules and optimizers, random generators.
 
-And in objects of the user's own classes, that is of a cell or of a file that is no library's, and of Python's
-classes that have nothing but attributes.
+Also in objects of the user's own classes, which come from a cell or from a file that is no library's, and of
+Python's classes that have nothing but attributes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
-# They bring methods alone.
+# Bases that add only methods.
 _PLAIN_BASES: Final = (object, abc.ABC, typing.Generic, typing.Protocol)
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
@@ -31,7 +31,7 @@ _NONE: Final = object()
 _MODULES: Final = "torch.nn.modules.module"
 _EXTRA: Final = "get_extra_state"
 _OPTIMIZERS: Final = "torch.optim.optimizer"
-# What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
+# The state of random generators, by module and name of their class: how it is written, and how it is read.
 _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
     ("numpy.random._generator", "Generator"): ("bit_generator.state", lambda made: made.bit_generator.state),
     ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state(legacy=False)),
@@ -46,9 +46,9 @@ _NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 
 
 def content_of_object(value: Any) -> Content | None:
-    """What is in `value`, which is no container; None as `content_of`."""
+    """What is in `value`, which is no container; None as for `content_of`."""
     kind = type(value)
-    if (module_of(kind), name_of(kind)) in _STATES:  # that of PyTorch has a metaclass of its own
+    if (module_of(kind), name_of(kind)) in _STATES:  # PyTorch's has a metaclass of its own
         return _of_generator(value)
     if id(type(kind)) not in _METACLASSES:
         return None
@@ -62,7 +62,7 @@ def content_of_object(value: Any) -> Content | None:
 
 
 def _is_what_it_says(kind: type) -> bool:
-    """Whether a class is the one of its name in its module; anybody can write so."""
+    """Whether a class really is the one of its name in its module; any class can claim to be."""
     return vars(sys.modules.get(module_of(kind), types)).get(name_of(kind)) is kind
 
 
@@ -72,7 +72,7 @@ def _of_generator(value: Any) -> Content | None:
     if not _is_what_it_says(kind):
         return None
     source = getattr(value, "bit_generator", None)
-    if source is not None and home_of(type(source)) != "numpy":  # of the user's own making
+    if source is not None and home_of(type(source)) != "numpy":  # made by the user
         return None
     if home_of(kind) == "torch" and value.device.type != "cpu":
         return None
@@ -85,7 +85,7 @@ def _of_named_tuple(value: Any) -> Content | None:
     if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
         return None
     if _attributes(value):
-        return None  # a class derived from it may have attributes besides
+        return None  # a derived class may have further attributes
     return Content(items, fields, attribute, None)
 
 
@@ -98,13 +98,13 @@ def _of_dataclass(value: Any) -> Content | None:
     if not all(type(name) is str for name in own):
         return None
     held = {name: own[name] if name in own else _inherited(value, name) for name in fields}
-    # Its fields, and what else `__post_init__` or others have given it.
+    # Its fields, and what `__post_init__` or others have added.
     found = {name: item for name, item in {**held, **own}.items() if item is not _NONE}
     return Content(list(found.values()), list(found), attribute, None, in_order=False)
 
 
 def _is_the_users(kind: type) -> bool:
-    """Whether a class and all its bases are the user's, so that what it has are plain attributes."""
+    """Whether a class and all its bases are the user's, so that its objects have plain attributes."""
     bases = (base for base in _MRO.__get__(kind) if not any(base is plain for plain in _PLAIN_BASES))
     return all(_home_is_the_users(module_of(base)) for base in bases)
 
@@ -131,29 +131,29 @@ def _of_fields(value: Any) -> Content | None:
     found = _of_attributes(held)
     names = [] if found is None else list(found.places or ())
     if all(name in names or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
-        return None  # an array in its own way
+        return None  # it is like an array
     return found
 
 
 def _of_attributes(held: dict[str, Any]) -> Content | None:
-    own = {**held}  # one step: a thread of the user's may fill it
+    own = {**held}  # one step: a thread of the user's may be filling it
     if not all(type(name) is str for name in own):
         return None
     return Content(list(own.values()), list(own), attribute, None, in_order=False)
 
 
 def is_module(kind: type) -> bool:
-    """Whether it is derived from ``torch.nn.Module``."""
+    """Whether a class is derived from ``torch.nn.Module``."""
     return _is_derived_from(kind, "Module", _MODULES)
 
 
 def is_optimizer(kind: type) -> bool:
-    """Whether it is derived from ``torch.optim.Optimizer``."""
+    """Whether a class is derived from ``torch.optim.Optimizer``."""
     return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
 
 
 def module_in(module: Any, written: str) -> Any:
-    """The module in one that is written ``.layers.9`` behind it; None if there is none."""
+    """The submodule of `module` with a path like ``.layers.9``; None if there is none."""
     for name in written.split(".")[1:]:
         modules = (_attributes(module) or {}).get("_modules")
         module = modules.get(name) if type(modules) is dict else None
@@ -163,11 +163,11 @@ def module_in(module: Any, written: str) -> Any:
 
 
 class ExtraState:
-    """What a module's own code says when its ``state_dict()`` is made; it is not asked."""
+    """Represents what a module's own code adds to its ``state_dict()``; that code is not called."""
 
 
 def _base(kind: type) -> type:
-    """PyTorch's own class that a module's is derived from."""
+    """The base of a module's class that is PyTorch's own."""
     bases: tuple[type, ...] = _MRO.__get__(kind)
     return next((base for base in bases if (module_of(base), name_of(base)) == (_MODULES, "Module")), kind)
 
@@ -177,7 +177,7 @@ def _is_derived_from(kind: type, name: str, module: str) -> bool:
 
 
 def _of_optimizer(value: Any) -> Content | None:
-    """As its ``state_dict()`` has it: parameters by their numbers, and not in the groups."""
+    """An optimizer as its ``state_dict()`` has it: with numbers for parameters, in the groups as well."""
     own = _attributes(value) or {}
     state: Any = own.get("state")
     groups: Any = own.get("param_groups")
@@ -201,7 +201,7 @@ def _of_optimizer(value: Any) -> Content | None:
 
 
 def _of_module(value: Any) -> Content | None:
-    """A module's parameters and buffers, by the names that they have in its ``state_dict()``."""
+    """A module's parameters and buffers, by their names in its ``state_dict()``."""
     found: dict[str, Any] = {}
     if not _gather(value, "", found, ()):
         return None
@@ -209,12 +209,12 @@ def _of_module(value: Any) -> Content | None:
 
 
 def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:
-    """Put what `module` holds into `found`; False if that is not kept where PyTorch keeps it."""
+    """Put what `module` holds into `found`; return False if it is not where PyTorch keeps it."""
     own = _attributes(module) or {}
     held = [own.get(name) for name in ("_parameters", "_buffers", "_modules")]
     if not all(type(each) is dict for each in held):
         return False
-    # One step each: a thread of the user's may fill them.
+    # One step each: a thread of the user's may be filling them.
     parameters, buffers, modules = ({**each} for each in held if each is not None)
     passing = own.get("_non_persistent_buffers_set")
     for name, tensor in [*parameters.items(), *buffers.items()]:
@@ -230,13 +230,13 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """The dictionary of an object's own attributes itself; None if it has none."""
+    """The dictionary of an object's own attributes, not a copy; None if it has none."""
     place = _static(type(value), "__dict__")
     return place.__get__(value) if type(place) is types.GetSetDescriptorType else None
 
 
 def _inherited(value: Any, name: str) -> Any:
-    """What an object has in a slot or from its class; `_NONE` if nothing, or if that is the user's to say."""
+    """What an object has in a slot or from its class; `_NONE` if nothing, or if user code would run."""
     held = _static(type(value), name, _NONE)
     if type(held) is types.MemberDescriptorType:
         try:
@@ -247,6 +247,6 @@ def _inherited(value: Any, name: str) -> Any:
 
 
 def _static(kind: type, name: str, default: Any = None) -> Any:
-    """An attribute of a class, as it stands in its dictionary or in those of its bases."""
+    """An attribute of a class, as it is in its dictionary or in those of its bases."""
     dictionaries = map(_DICT.__get__, _MRO.__get__(kind))
     return next((own[name] for own in dictionaries if name in own), default)

@@ -1,4 +1,4 @@
-"""Where values are in a worker's registers, by their identity."""
+"""Where values are in a worker's registers, found by identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def paths_of(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]) -> dict[int, str]:
-    """By identity, where what is `wanted` is in the registers `names`, in the first that has it."""
+    """Map ids in `wanted` to paths in the registers `names`; the first register that has the value counts."""
     found: dict[int, str] = {}
     for name in names:
         for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
@@ -25,7 +25,7 @@ def paths_of(wanted: Container[int], names: Iterable[str], held: Mapping[str, An
 def all_paths(
     wanted: Mapping[int, Callable[[], Any]], names: Iterable[str], held: Mapping[str, Any]
 ) -> dict[int, tuple[str, ...]]:
-    """As `paths_of`, of what these give; of modules, which are no parts, where all is that they hold."""
+    """Like `paths_of`, for what these functions return; a module, which is no part, by all that it holds."""
     found: dict[int, tuple[str, ...]] = {key: (path,) for key, path in paths_of(wanted, names, held).items()}
     inside = {key: _parameters(each()) for key, each in wanted.items() if key not in found}
     paths = paths_of(set().union(*inside.values()), names, held) if any(inside.values()) else {}
@@ -36,6 +36,6 @@ def all_paths(
 
 
 def _parameters(module: Any) -> set[int]:
-    """The identities of a module's parameters and buffers; none of anything else."""
+    """The ids of a module's parameters and buffers; empty for anything else."""
     content = content_of(module) if is_module(type(module)) else None
     return set() if content is None else set(map(id, content.items))

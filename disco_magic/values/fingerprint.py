@@ -1,4 +1,4 @@
-"""Which values are equal: 16 bytes per value, compared between workers instead of the values themselves."""
+"""Fingerprints: 16 bytes per value, which workers compare instead of the values themselves."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from disco_magic.values.digests import digest_of, has_gaps
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor, name_of
 from disco_magic.values.tensors import bits_of
 
-# Values that their type and their repr say everything about.
+# Values that are completely described by their type and their repr.
 PLAIN = (
     *(bool, int, float, complex, str, bytes, type(None), Device),
     *(range, dt.date, dt.timedelta),
     *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
 )
-# Those that can refer to nothing; many of them are taken at once. Floats are not: NaNs of any bits are alike.
+# Types that refer to nothing else; many values are handled at once. No floats: NaNs of any bits are alike.
 _FLAT = {bool, int, str, bytes, type(None)}
-# Of a set they come in an order that does not depend on how it was made.
+# Those of a set are sorted: the order must not depend on how it was made.
 _ORDERED = {int, str, bytes}
 _DEPTH = 16
-# Bytes that hashlib takes without letting go of the lock.
+# hashlib keeps the interpreter's lock up to so many bytes.
 _KEPT = 2047
 
 
 def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
-    """Equal for equal values, over every element; 16 bytes.
+    """Return 16 bytes that are equal for equal values, computed over every element.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
     those of cupy, and of PyTorch and JAX on the CPU; lists, tuples, dicts and sets element by element (dicts
-    in the order of their keys); everything else by its pickled form, in which such tensors are by their
-    elements as well, or by what repr says where it cannot be pickled. These two run the value's own code:
-    call this where the value lives, never for a table. Different fingerprints of equal values are possible
-    (objects that pickle differently), equal ones of different values are not, unless lists in them contain
-    each other in a circle.
+    in the order of their keys); everything else by its pickled form, in which such tensors are represented by
+    their elements as well, or by its repr if it cannot be pickled. These two run the value's own code: call
+    this where the value lives, never for a table. Equal values can have different fingerprints (objects that
+    pickle differently); different values never have equal ones, unless lists in them contain each other in a
+    cycle.
 
-    `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that one
-    that contains itself comes to an end.
+    `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that a
+    value that contains itself comes to an end.
     """
     kind = type(value)
     if kind in PLAIN:
@@ -57,7 +57,7 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     if kind in (list, tuple, dict, set, frozenset) and depth < _DEPTH:
         known = {} if known is None else known
         if id(value) not in known:
-            # Until it is known, for one that contains itself: how far out it is.
+            # Until it is known, for a container that contains itself: how far out that is.
             known[id(value)] = digest(str(depth).encode(), b"itself")
             known[id(value)] = _of_container(value, depth, known)
         return known[id(value)]
@@ -71,20 +71,20 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
 
 
 def _of_tensor(value: Any) -> bytes:
-    """The fingerprint of a tensor or of JAX's array whose elements can be read, b"" of anything else."""
+    """The fingerprint of a tensor or JAX array whose elements can be read, b"" for anything else."""
     kind = type(value)
     bits = bits_of(value) if is_of_framework(kind) else None
     if bits is None:
         return b""
     if not is_tensor(kind):
-        return of_array(bits, f"jax {value.weak_type}")  # which its repr tells
-    history = f"{value.requires_grad} {name_of(type(value.grad_fn))}"  # which its repr tells
+        return of_array(bits, f"jax {value.weak_type}")  # part of its repr
+    history = f"{value.requires_grad} {name_of(type(value.grad_fn))}"  # part of its repr
     return of_array(bits, f"torch.{name_of(kind)} {value.dtype} {history}")
 
 
 def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
     kind = type(value)
-    # A copy: another thread may be at work on it.
+    # A copy: another thread may be changing it.
     items = tuple(chain.from_iterable(tuple(value.items())) if kind is dict else value)
     flat = _of_flat(kind, items)
     if flat is not None:
@@ -96,7 +96,7 @@ def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
 
 
 def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
-    """What says everything about a container of values that refer to nothing; None of any other."""
+    """Bytes that completely describe a container of values that refer to nothing; None for any other."""
     kinds = set(map(type, items))
     if container in (set, frozenset):
         if len(kinds) != 1 or not kinds <= _ORDERED:
@@ -104,7 +104,7 @@ def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
         items = tuple(sorted(items))
     with suppress(ValueError):  # two gigabytes in one piece, or an int of more digits than Python writes
         if kinds <= _FLAT:
-            return marshal.dumps(items, 2)  # later versions also say which strings are shared or interned
+            return marshal.dumps(items, 2)  # later versions also write which strings are shared or interned
         if kinds <= _FLAT | {float}:
             return repr(items).encode()
     return None
@@ -116,10 +116,10 @@ def of_array(array: Any, kind: str) -> bytes:
 
 
 def of_sample(sample: np.ndarray[Any, Any], what: str) -> bytes:
-    """16 bytes for elements that a table shows, of any dtype without objects; others than `of_array`.
+    """16 bytes for elements that a table shows, of any dtype without objects; not the same as by `of_array`.
 
     By SHA-1, in half the time of BLAKE2b: nobody gains from values that look alike in a table. In pieces for
-    which the interpreter's lock is kept: a worker that is busy in Python would give it back after 5 ms.
+    which the interpreter's lock is kept: a worker that is busy in Python would return it only after 5 ms.
     """
     made = hashlib.sha1(f"{_dtype_text(sample.dtype)} {what}".encode(), usedforsecurity=False)
     content = digest_of(sample) if has_gaps(sample.dtype) else sample.tobytes()
@@ -130,16 +130,16 @@ def of_sample(sample: np.ndarray[Any, Any], what: str) -> bytes:
 
 @lru_cache(256)
 def _dtype_text(dtype: np.dtype[Any]) -> str:
-    # Records and ml_dtypes' numbers all call themselves raw bytes in `str`; `descr` and the name do not.
+    # For `str`, records and ml_dtypes' numbers are all raw bytes; not for `repr`, nor by name.
     return repr(dtype) if dtype.names is not None else f"{dtype.name} {dtype.str}"
 
 
 class _Pickler(pickle.Pickler):
     """Writes tensors by their elements, and what any worker's cells have defined by its name.
 
-    Functions of cells that no name leads to, lambdas for one, it writes by their code and what that has been
-    given. PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's
-    classes and functions only, and no lambdas.
+    Functions of cells that cannot be reached by name, such as lambdas, are written by their code, defaults
+    and closure. Without this, PyTorch would also write where it keeps tensors, and zip files with dates;
+    pickle would accept the caller's classes and functions only, and no lambdas.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -156,17 +156,18 @@ class _Pickler(pickle.Pickler):
 
 
 def _named(qualname: str) -> None:
-    """Stands in what is digested before the name of a class or function; nobody loads that."""
+    """Marks the name of a class or function in what is digested; never called."""
 
 
 def _coded(code: bytes) -> None:
-    """The same before the code of a function."""
+    """Marks the code of a function in what is digested; never called."""
 
 
 def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
-    """How a function is written by its code and what that has been given.
+    """Reduce a function to its code, and to what that was given: defaults, closure and attributes.
 
-    The latter as its state, which comes when the function is known already: it may refer to the function.
+    The latter are its state, which is written when the function is in the memo: they may refer to the
+    function.
     """
     closure = [_content(cell) for cell in function.__closure__ or ()]
     given = (function.__defaults__, function.__kwdefaults__, closure, vars(function))
@@ -176,7 +177,7 @@ def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
 def _content(cell: types.CellType) -> Any:
     try:
         return (cell.cell_contents,)
-    except ValueError:  # nothing was bound to that name yet
+    except ValueError:  # the variable is not bound yet
         return None
 
 
@@ -185,13 +186,13 @@ def _of_object(value: Any) -> bytes:
         stream = io.BytesIO()
         _Pickler(stream, protocol=2).dump(value)
         return digest(stream.getvalue())
-    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the repr still distinguishes values
         return digest(repr(value).encode("utf-8", "surrogatepass"))
 
 
 def number_text(value: object) -> str:
     """A plain value as text; a huge int in hexadecimal."""
-    # Above 4,300 digits Python refuses to write an int in decimal; that takes quadratic time.
+    # Python refuses to write more than 4,300 digits of an int in decimal, which takes quadratic time.
     return hex(value) if type(value) is int and value.bit_length() > 10_000 else repr(value)
 
 

@@ -1,6 +1,6 @@
-"""Data frames of pandas and polars: what can be said of them without looking into their columns, and these.
+"""Data frames of pandas and polars, their columns, and what is known without reading these.
 
-Of the libraries' own classes only: one derived from them may have properties of the user's.
+Only for the libraries' own classes: derived ones may have properties of the user's.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from disco_magic.values.kinds import home_of, type_name
 _LIBRARIES: Final = ("pandas", "polars")
 _LINE: Final = 60
 COLUMN: Final = "column"
-"""What the type of a column is called."""
+"""The name of a column's type."""
 
 
 class Column:
     """A column of a data frame, or a Series without its labels.
 
     Attributes:
-        dtype: as text, or None where that cannot be said.
-        frame, place: where it is: in a frame at that place; the Series itself.
+        dtype: as text; None if it is unknown.
+        frame, place: the frame, and the column's position in it; or the Series itself.
     """
 
     __slots__ = ("dtype", "frame", "place")
@@ -32,7 +32,7 @@ class Column:
         self.place = place
 
     def series(self) -> Any:
-        """The column as its library has it."""
+        """Return the column as its library's Series."""
         if not is_frame(type(self.frame)):
             return self.frame
         own = home_of(type(self.frame)) == "pandas"
@@ -40,12 +40,12 @@ class Column:
 
 
 def is_frame(kind: type) -> bool:
-    """Whether this is the DataFrame of pandas or of polars itself, and no class derived from it."""
+    """Whether this is the DataFrame class of pandas or polars itself, and none derived from it."""
     return _is_own(kind, "DataFrame")
 
 
 def is_series(kind: type) -> bool:
-    """Likewise their Series."""
+    """Whether this is the Series class of pandas or polars itself, and none derived from it."""
     return _is_own(kind, "Series")
 
 
@@ -55,7 +55,7 @@ def _is_own(kind: type, name: str) -> bool:
 
 
 def columns_of(frame: Any) -> list[tuple[Any, Column]]:
-    """Label and dtype of each column; about 50 us."""
+    """Label and `Column` for each column; about 50 us."""
     return [
         (label, Column(_dtype(dtype), frame, place))
         for place, (label, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True))
@@ -63,12 +63,12 @@ def columns_of(frame: Any) -> list[tuple[Any, Column]]:
 
 
 def column_of(series: Any) -> Column:
-    """A Series as the one column that it is."""
+    """A Series as a column."""
     return Column(_dtype(series.dtype), series)
 
 
 def columns_text(frame: Any) -> str:
-    """``a int64, b object``: the first columns, which fill a table's line."""
+    """``a int64, b object``: the first columns, as many as fill a line of a table."""
     text = ""
     for label, column in columns_of(frame):
         if len(text) > _LINE:
@@ -79,14 +79,14 @@ def columns_text(frame: Any) -> str:
 
 
 def nbytes_of_frame(frame: Any) -> int:
-    """Bytes of its columns, of objects those of the references to them; about 50 us."""
+    """Bytes of a frame's columns, those of references for objects; about 50 us."""
     if home_of(type(frame)) == "polars":
         return int(frame.estimated_size())
     return int(sum(frame.memory_usage(index=False)))
 
 
 def _dtype(dtype: Any) -> str | None:
-    """The name of a column's dtype, unless it is one of the user's."""
+    """The name of a column's dtype; if it is one of the user's, of its type."""
     kind = type(dtype)  # those of polars are classes as well as instances
     known = home_of(dtype if issubclass(kind, type) else kind) in ("numpy", *_LIBRARIES)
     return str(dtype) if known else type_name(kind)

@@ -1,4 +1,4 @@
-"""How far apart arrays are whose values differ: found out on a sample, and only when they do."""
+"""How far apart arrays are whose values differ: found on a sample, and only when they do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.values.divergence import Array
 
 MOST: Final = 1 << 22
-"""Arrays of so many elements, a tenth of a second's work, are compared as a whole; larger ones in part."""
+"""Arrays of up to so many elements, a tenth of a second's work, are compared whole; larger ones in part."""
 
 
 def most_of(shape: tuple[int, ...]) -> int:
@@ -33,9 +33,9 @@ def most_of(shape: tuple[int, ...]) -> int:
 
 
 def elements_compared(value: Any) -> Array | None:
-    """All elements of an array, tensor or column, of large ones some, on the host; None of anything else.
+    """The elements of an array, tensor or column, on the host; None for anything else.
 
-    Of all that are of one size and kind the same ones.
+    Large arrays are sampled; arrays of the same size and kind are sampled at the same places.
     """
     value = local_part(value)
     kind = type(value)
@@ -55,7 +55,7 @@ def elements_compared(value: Any) -> Array | None:
 
 
 def is_of(sample: Array, shape: tuple[int, ...]) -> bool:
-    """Whether `sample` can be of an array of that shape; it was taken later."""
+    """Whether `sample` can be of an array of that shape: it was taken later than the shape."""
     size = math.prod(shape)
     return sample.size == size if size <= MOST else sample.size <= SAMPLE
 
@@ -64,9 +64,9 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
     """``3 of 16 elements differ from the first worker's, by up to 1.2e-07, the first at [2, 1]``.
 
     Args:
-        samples: of every worker, all of one shape `(k,)` and dtype; all elements in the order of C, or fewer.
+        samples: one of each worker, all of one shape `(k,)` and dtype; all elements in C order, or fewer.
         shape: of the whole arrays.
-        whose: the first one is, in words.
+        whose: owner of the first one, in words.
     """
     first, count, size = samples[0], samples[0].size, math.prod(shape)
     apart, nowhere = np.zeros(count, bool), np.zeros(count, bool)
@@ -94,6 +94,6 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
 
 
 def _place(number: int, shape: tuple[int, ...], differing: int) -> str:
-    """Where an element is that differs, the first one of so many."""
+    """Say where the element is that differs, the first one of so many."""
     index = ", ".join(str(int(each)) for each in np.unravel_index(number, shape))
     return f", {'the first ' * (differing > 1)}at [{index}]"

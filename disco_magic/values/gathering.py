@@ -1,8 +1,8 @@
-"""Elements of arrays on a GPU, many at a time, brought to the host by whoever looks at them.
+"""Fetches elements of arrays on a GPU, many at a time, for threads that look at them from the host.
 
-One kernel of ours copies them straight into pinned memory of the host, from as many arrays as there are: one
-launch and one wait for a whole table. It takes no memory of the GPU, which may be full, and no stream of a
-worker's. Nobody waits for longer than `PATIENCE_S`, whatever else the GPU is doing.
+One kernel of ours copies them straight into pinned memory of the host, from any number of arrays: one launch
+and one wait for a whole table. It needs no GPU memory, which may be full, and no worker's stream. No caller
+waits for longer than `PATIENCE_S`, whatever else the GPU is doing.
 
     pinned memory   [ table: where from, where to | lists of places | elements . . . . . ]
                         |                                             ^
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from disco_magic.values.wanted import Array, Axis, Wanted, Words
 
 PATIENCE_S: Final = 0.25
-# The pinned memory of one GPU, table included. Never more: to pin some may wait for what the GPU is doing.
+# The pinned memory per GPU, including the table. Never more: pinning may wait for what the GPU is doing.
 _ROOM: Final = 8 << 20
 _UNITS: Final = (8, 4, 2, 1)
 _BLOCK: Final = 256
-# Elements per thread, as far as there are enough blocks; blocks per array.
+# Elements per thread, if there are enough blocks; maximum number of blocks per array.
 _PER_THREAD: Final = 4
 _MOST_BLOCKS: Final = 64
 
-# Of every array the table has: address, address of the elements on the host, bytes of an element, bytes that
-# can be moved at a time, elements, axes; then of each axis its length, the distance of neighbours in bytes,
-# and where in the table the numbers of its elements are listed, 0: they are 0, 1, 2, ...
+# For every array the table has: address, address of the elements on the host, bytes of an element, bytes
+# that can be moved at a time, elements, axes; then for each axis its length, the distance of neighbours in
+# bytes, and where in the table the indices of its elements are listed; 0: they are 0, 1, 2, ...
 _SOURCE: Final = r"""
 typedef long long word;
 
@@ -77,14 +77,14 @@ extern "C" __global__ void gather(const word* table, word blocks)
 
 
 class Gatherer:
-    """Fetches elements of arrays on one GPU. Any thread may use it, one after the other.
+    """Fetches elements of arrays on one GPU. Any thread may use it, one at a time.
 
-    The calling thread keeps its device and stream. The arrays' elements are read on a stream of the
-    gatherer's own: what computes them has to be done.
+    The calling thread keeps its device and stream. The elements are read on the gatherer's own stream: what
+    computes them has to be done.
 
     Args:
         cupy: the module.
-        index: which GPU.
+        index: number of the GPU.
     """
 
     def __init__(self, cupy: Any, index: int) -> None:
@@ -94,12 +94,12 @@ class Gatherer:
         self._bench: _Bench | None = None
 
     def gather(self, wanted: Sequence[Wanted]) -> list[Array] | None:
-        """Arrays of one axis with the elements; None if the GPU does not come to it in time.
+        """Return arrays of one axis with the elements; None if the GPU does not get to it in time.
 
-        Then it is not asked again until it has come to what it was asked.
+        After that it is not asked again until it has done what it was asked.
 
         Raises:
-            Exception: whatever cupy raises of a GPU that is lost, or has no compiler.
+            Exception: whatever cupy raises if the GPU is lost, or if there is no compiler.
 
         Cost: 50 us, and 15 us per array; the first time up to a second, to compile the kernel.
         """
@@ -126,9 +126,9 @@ class Gatherer:
 
     @contextmanager
     def _standing(self, stream: Any | None) -> Iterator[None]:
-        """The calling thread on this GPU, with `stream`; then back to where it was."""
+        """Make this GPU, and `stream`, current for the calling thread; then restore what was current."""
         with self._device:
-            # Not `with stream`: at its end cupy forgets a stream that the thread has by `use`.
+            # Not `with stream`: at its end cupy forgets a stream that the thread has set by `use`.
             mine = self._cupy.cuda.get_current_stream()
             try:
                 if stream is not None:
@@ -139,11 +139,11 @@ class Gatherer:
 
 
 class _Bench:
-    """Pinned memory, and what the GPU writes to it at the moment.
+    """Pinned memory, and the fetch that the GPU is writing into it.
 
     Attributes:
-        stream: for nothing else.
-        done: whether it has written.
+        stream: used for nothing else.
+        done: whether the GPU has written.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -157,7 +157,7 @@ class _Bench:
         self._starts: list[int] = []
 
     def is_free(self) -> bool:
-        """Whether the GPU has done what it was asked last; forgets what nobody has waited for."""
+        """Whether the GPU has done the last fetch; forgets one that nobody has waited for."""
         if self in _flying:
             if not self.done.done:
                 return False
@@ -165,7 +165,7 @@ class _Bench:
         return True
 
     def launch(self, batch: Sequence[tuple[Wanted, Array]]) -> None:
-        """Let the GPU fetch the elements of a batch; `collect` them once it is `done`. Needs to be free."""
+        """Let the GPU fetch the elements of a batch; `collect` them once it is `done`. Must be free."""
         self._write_table([wanted for wanted, _ in batch])
         most = max(wanted.size for wanted, _ in batch)
         blocks = min(_MOST_BLOCKS, -(-most // (_BLOCK * _PER_THREAD)))
@@ -177,7 +177,7 @@ class _Bench:
             self.done.record(self.stream)
 
     def collect(self) -> None:
-        """Copy what has come to where it belongs."""
+        """Copy the fetched elements to their destinations."""
         for (_, target), start in zip(self._batch, self._starts, strict=True):
             target.view(np.uint8)[:] = self._bytes[start : start + target.nbytes]
         self._land()
@@ -209,12 +209,12 @@ class _Bench:
         self._words[: len(words)] = words
 
 
-# What a GPU writes to, and the arrays that it reads, stay where they are until it is done, also if whoever
-# asked for it is gone.
+# Keeps what a GPU writes to, and the arrays that it reads, until it is done, even if the thread that asked
+# is gone.
 _flying: Final[list[_Bench]] = []
 
 
 def _unit(source: int, step: int, axes: Sequence[Axis]) -> int:
-    """Bytes that can be moved at a time: elements need not be where the device would put them."""
+    """Bytes that can be moved at a time: elements need not be aligned as the device would align them."""
     apart = (source, step, *(axis.stride for axis in axes if axis.length > 1))
     return next(unit for unit in _UNITS if not any(number % unit for number in apart))

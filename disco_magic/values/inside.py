@@ -1,9 +1,9 @@
-"""What is in a value: the parts of containers, data frames, and of objects, see `fields`.
+"""What is in a value: the parts of containers and data frames; for objects, see `fields`.
 
-Only what can be had without running the user's code: no ``__iter__``, ``__hash__``, ``__eq__`` or property of
-their classes is called, and none of their metaclasses either. So containers of exactly the types below are
-looked into, and instances of classes whose attributes are found in their dictionaries: data classes, and
-classes of the user's own, that is of a cell or of a file that is no library's.
+Only what can be read without running user code: no ``__iter__``, ``__hash__``, ``__eq__`` or property of the
+user's classes is called, and none of their metaclasses either. So only containers of exactly the types below
+are looked into, and objects whose attributes are in their dictionaries: those of dataclasses, and of the
+user's own classes, which come from a cell or from a file that is no library's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ORDERED: Final = id(OrderedDict)
 _LISTS: Final = frozenset(map(id, (list, tuple, deque)))
 _SETS: Final = frozenset(map(id, (set, frozenset)))
 _COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
-# They are what they are called.
+# Values that are described by their names.
 _ATOMS: Final = (
     type,
     types.FunctionType,
@@ -45,22 +45,22 @@ _ATOMS: Final = (
     np.ufunc,
     CallersWorker,
 )
-# So many characters count as one item.
+# This many characters count as one item.
 _TEXT: Final = 100
 _BITS: Final = 10_000
 
 
 def is_atom(value: Any) -> bool:
-    """Whether it is a class, function, module or the like."""
+    """Whether a value is a class, function, module or the like."""
     return issubclass(type(value), _ATOMS)
 
 
 def plain_copy(value: Any, room: int) -> Any:
-    """A copy of a list, tuple, dict or set of numbers and texts, and of such containers; None of any other.
+    """Copy a list, tuple, dict or set of numbers and texts, and of such containers; None for any other.
 
     Args:
         value: another thread may be filling it.
-        room: so many items at most, those in containers in it counted too; a long text counts by its length.
+        room: maximum number of items, including those of containers in it; a long text counts by its length.
     """
     try:
         return _copied(value, [room])
@@ -85,10 +85,10 @@ def _copied(value: Any, room: list[int]) -> Any:
 
 
 class Seen:
-    """What is in one value and in all that is in it, found once: the same object may stand in many places."""
+    """The contents of a value and of all that is in it, each found once: an object may be in many places."""
 
     def __init__(self) -> None:
-        # By identity: each is kept by the content of what it is in, and the first by the caller.
+        # By identity: each is kept by the content of what it is in, and the outermost by the caller.
         self._contents: dict[int, Content | None] = {}
         self._plain: dict[int, bool] = {}
 
@@ -100,7 +100,7 @@ class Seen:
         return self._contents[key]
 
     def has_parts(self, value: Any) -> bool:
-        """Whether there is anything in `value` but numbers and text."""
+        """Whether there is anything in `value` except numbers and text."""
         key = id(value)
         if key not in self._plain:
             content = self.content(value)
@@ -109,21 +109,21 @@ class Seen:
 
 
 def content_of(value: Any) -> Content | None:
-    """What is in `value`, as it is now; None if that cannot be had without running code of the user's."""
+    """What is in `value`, at present; None if that cannot be found without running user code."""
     try:
         return _content(value)
-    except RuntimeError:  # a thread of the user's fills it at this moment
+    except RuntimeError:  # a thread of the user's is filling it
         return None
 
 
 def _content(value: Any) -> Content | None:
     kind = type(value)
-    if kind is np.ndarray or is_of_framework(kind):  # most of what there is; told in a tenth of the time
+    if kind is np.ndarray or is_of_framework(kind):  # the most common kinds; this takes a tenth of the time
         return None
     if id(kind) in _DICTS or id(kind) == _ORDERED:
         return _of_dict(value)
     if id(kind) in _LISTS:
-        return _of_list(list(value))  # a thread of the user's may be filling it; such a copy is one step
+        return _of_list(list(value))  # one step: a thread of the user's may be filling it
     if id(kind) in _SETS:
         return Content(list(value), None, subscript, (len(value),), in_order=False)
     if is_frame(kind) or is_series(kind):
@@ -132,7 +132,7 @@ def _content(value: Any) -> Content | None:
 
 
 def _is_constant(kind: type) -> bool:
-    """Whether it is that of slices, or an enumeration, which may be the user's."""
+    """Whether it is the class of slices, or an enumeration, which may be the user's."""
     return kind is slice or issubclass(kind, Enum)
 
 
@@ -146,7 +146,7 @@ def _of_constant(value: Any) -> Content | None:
 
 
 def constant_text(value: Any) -> str:
-    """A slice, or a member of an enumeration, as Python writes it; empty of anything else."""
+    """A slice, or a member of an enumeration, as Python writes it; "" for anything else."""
     kind = type(value)
     content = _of_constant(value) if _is_constant(kind) else None
     if content is None or not all(map(tells_all, kinds_of(content.items))):
@@ -171,7 +171,7 @@ def _of_dict(value: Any) -> Content:
 
 
 def _of_ordered_dict(value: Any) -> Content:
-    # It would be copied by its own methods, which hash its keys.
+    # Its own methods, which copying would call, hash its keys.
     pairs = list(dict.items(value))
     written = all(map(tells_all, kinds_of(key for key, _ in pairs)))
     if written:

@@ -1,4 +1,4 @@
-"""What classes are called, as Python keeps it: a metaclass of the user's may raise where it is asked."""
+"""Names of classes as Python itself keeps them: a metaclass of the user's may raise when it is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.callers.namespaces import CELL_MODULE
 
-# Whose arrays and tables tell their shape, dtype and size without code of the user's.
+# Libraries whose arrays and tables report their shape, dtype and size without running user code.
 ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 
 _ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
@@ -26,60 +26,60 @@ def name_of(kind: type) -> str:
 
 
 def qualname_of(kind: type) -> str:
-    """Its name with those of the classes and functions around it."""
+    """A class's name, qualified by those of the classes and functions around it."""
     return str(_QUALNAME.__get__(kind))
 
 
 def module_of(kind: type) -> str:
-    """The module that it comes from; ``None`` if it says so, ``?`` if it says something else."""
-    module = _MODULE.__get__(kind)  # of the class's own dictionary: any object may stand there
+    """The module that a class comes from; ``None`` if it says so, ``?`` if it says something else."""
+    module = _MODULE.__get__(kind)  # from the class's own dictionary, which may have any object there
     return str(module) if module is None or type(module) is str else "?"
 
 
 def home_of(kind: type) -> str:
-    """The package that it comes from."""
+    """The package that a class comes from."""
     return module_of(kind).partition(".")[0]
 
 
 def is_all_elements(kind: type) -> bool:
-    """Whether the elements of such an array of NumPy are all there is to it: a masked one has a mask, too."""
+    """Whether such a NumPy array consists of its elements alone; a masked one has a mask, too."""
     return any(kind is each for each in _ARRAYS)
 
 
 def is_gpu_array(kind: type) -> bool:
-    """Whether this is cupy's array itself, and no class derived from it."""
+    """Whether this is cupy's array class itself, and none derived from it."""
     return name_of(kind) == "ndarray" and home_of(kind) == "cupy"
 
 
 def is_tensor(kind: type) -> bool:
-    """Whether this is PyTorch's tensor or parameter itself, and no class derived from them."""
+    """Whether this is PyTorch's tensor or parameter class itself, and none derived from them."""
     return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
 
 
 def is_split_tensor(kind: type) -> bool:
-    """Whether this is PyTorch's DTensor: one's own part of a tensor on a mesh, or one's own copy."""
+    """Whether this is PyTorch's DTensor: the worker's own part of a tensor on a mesh, or its own copy."""
     return home_of(kind) == "torch" and name_of(kind) == "DTensor"
 
 
 def is_jax_array(kind: type) -> bool:
-    """Whether this is JAX's array; no tracer of one, and no array of random keys."""
+    """Whether this is JAX's array class; not that of tracers or of random keys."""
     return home_of(kind) == "jaxlib" and name_of(kind) == "ArrayImpl"
 
 
 def is_of_framework(kind: type) -> bool:
-    """Whether this is PyTorch's tensor or JAX's array."""
+    """Whether this is PyTorch's tensor class or JAX's array class."""
     return is_tensor(kind) or is_jax_array(kind)
 
 
 def type_name(kind: type) -> str:
-    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name."""
+    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define without their module."""
     name, module = qualname_of(kind), module_of(kind)
     plain = kind is np.ndarray or module in ("builtins", CELL_MODULE)
     return name if plain else f"{module}.{name}"
 
 
 def what_it_is(value: Any) -> str:
-    """The name of a function, class or module, else the class of the value with its module."""
+    """The name of a function, class or module; of any other value, its class with the module."""
     kind = type(value)
     if issubclass(kind, type):
         return qualname_of(value)
@@ -87,5 +87,5 @@ def what_it_is(value: Any) -> str:
         return str(value.__qualname__)
     if is_plain_module(kind):
         return str(value.__name__)
-    module = module_of(kind)  # of a class that cells define it says nothing
+    module = module_of(kind)  # says nothing if cells define the class
     return qualname_of(kind) if module == CELL_MODULE else f"{module}.{qualname_of(kind)}"

@@ -1,4 +1,4 @@
-"""Where the elements of other libraries' arrays are; asks no GPU."""
+"""Where the elements of other libraries' arrays are; needs no GPU call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ON_DEVICES: Final = ("torch", *_DLPACK)
 
 
 def device_of(value: Any) -> str:
-    """Where an array of another library is, ``"cuda:0"``; ``"cpu"`` if it does not say."""
-    # PyTorch writes devices as we do. CuPy and JAX do not, and say by DLPack's numbers which they mean.
+    """The device of another library's array, ``"cuda:0"``; ``"cpu"`` if it does not say."""
+    # PyTorch writes devices as we do. CuPy and JAX do not, but identify them by DLPack's numbers.
     if home_of(type(value)) in _DLPACK:
-        with suppress(Exception):  # of one that is spread over devices, is being traced, or was deleted
+        with suppress(Exception):  # the array is spread over devices, is being traced, or was deleted
             return str(Device.from_dlpack(value.__dlpack_device__()))
     with suppress(Exception):  # as above
         return str(getattr(value, "device", "cpu"))
@@ -27,13 +27,13 @@ def device_of(value: Any) -> str:
 
 
 def common_device(items: Sequence[Any]) -> str | None:
-    """The one GPU that arrays of cupy among these are on; None if there are none, or on several."""
+    """The GPU of the cupy arrays among these; None if there are none, or if they are on several."""
     arrays = {each.device.id: each for each in items if is_gpu_array(type(each))}
     return device_of(*arrays.values()) if len(arrays) == 1 else None
 
 
 def lies_on(value: Any, device: Device) -> bool:
-    """Whether it is an array whose elements are on that GPU; 2 us, and nothing for the CPU: False."""
+    """Whether a value is an array whose elements are on that GPU; always False for the CPU. Takes 2 us."""
     if device.kind == "cpu":
         return False
     kind = type(value)

@@ -1,6 +1,6 @@
-"""Why two values differ that look the same: digits that are not shown, what ``...`` leaves out, other types.
+"""Why two values that look the same differ: digits that are not shown, what ``...`` leaves out, other types.
 
-Runs beside the workers, on their own values: no code of these is executed.
+Runs in parallel with the workers, on their own values: no code of these is executed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
     from disco_magic.values.elements import Elements
 
 
-# Numbers of one container that are sent to another worker to be compared.
+# At most so many numbers of one container are sent to another worker for comparison.
 _MOST: Final = 1 << 16
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
-    """How `other` differs from `first`, by the first of their parts that does.
+    """Say how `other` differs from `first`, by the first of their parts that does.
 
     Args:
         first: a value of a worker.
         other: another worker's.
-        whose: `first` is, ``worker 0's``.
+        whose: owner of `first`, ``worker 0's``.
 
     Returns:
-        ``1 of 2 elements differs from worker 0's, by up to 1e-12``, behind ``['w']:`` if that is a part.
-        "" if nothing was found: what is in a set, in objects of a library, or between the elements compared.
+        ``1 of 2 elements differs from worker 0's, by up to 1e-12``, after ``['w']:`` if that is a part. "" if
+        nothing was found: it is in a set, in objects of a library, or between the elements compared.
 
-    Cost: 20 ns per element of arrays up to the first that differs; of more than `gaps.MOST` a sample.
+    Cost: 20 ns per element of arrays up to the first that differs; those with more than `gaps.MOST` are
+    sampled.
     """
     others = dict(parts_of("", other))
     for path, part in parts_of("", first):
@@ -59,10 +60,10 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
 
 
 def is_data(value: Any) -> bool:
-    """Whether a value that differs between workers should be told apart also if nobody can say in what.
+    """Whether a difference between workers should be shown for such a value even if its cause is unknown.
 
-    Models, tables, sets and objects of classes that cells define are; figures and functions are not: these
-    are each worker's own whatever they show.
+    So it is for models, tables, sets and objects of classes that cells define; not for figures and functions,
+    which are each worker's own whatever they show.
     """
     kind = type(value)
     own = module_of(kind) == CELL_MODULE or is_module(kind) or is_optimizer(kind)
@@ -70,7 +71,7 @@ def is_data(value: Any) -> bool:
 
 
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
-    """How two parts differ, and where in them; None if it was not found."""
+    """Where in two parts they differ, and how; None if nothing was found."""
     both = partial(_both, whose)
     kinds = type_name(type(first)), type_name(type(other))
     if kinds[0] != kinds[1]:
@@ -85,7 +86,7 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
 def _of_arrays(
     first: Elements | None, other: Elements | None, whose: str, both: Callable[[str, str], str]
 ) -> str:
-    """In what two arrays differ; "" if it was not found, or one is None."""
+    """How two arrays differ; "" if nothing was found, or one is None."""
     if first is None or other is None:
         return ""
     if (first.name, first.shape) != (other.name, other.shape):
@@ -94,21 +95,21 @@ def _of_arrays(
         samples = [each.sample(most_of(each.shape)) for each in (first, other)]
     except NoPicture:  # a sparse tensor, or one without data
         return ""
-    # By what says nothing of gaps between elements, whose bytes are anybody's.
+    # By digests, which leave out gaps in elements, whose bytes are arbitrary.
     if samples[0].dtype.hasobject or digest_of(samples[0]) == digest_of(samples[1]):
         return ""
     return gap(samples, first.shape, whose)
 
 
 def _elements(value: Any) -> Elements | None:
-    """Those of `value`, or of the array that it holds; None if it has none."""
+    """The elements of `value`, or of the array that it holds; None if it has none."""
     with suppress(NoPicture):
         return elements_of(alone(facts_of(value)) if type(value) is Column else value)
     return None
 
 
 def _of_containers(first: Content, other: Content, both: Callable[[str, str], str]) -> tuple[str, str] | None:
-    """By their lengths, and the numbers and texts in them."""
+    """Compare containers by their lengths, and by the numbers and texts in them."""
     if first.shape != other.shape:
         return "", both(f"{len(first.items):,} items", f"{len(other.items):,} items")
     for place, item, mate in _pairs(first, other):
@@ -119,7 +120,7 @@ def _of_containers(first: Content, other: Content, both: Callable[[str, str], st
 
 
 def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
-    """Place, what is there, and what is there in the other one, where both have it."""
+    """Yield place, item and the other container's item, for all places that both have."""
     if first.places is None or other.places is None:
         return
     if first.in_order and other.in_order and first.places == other.places:
@@ -135,7 +136,7 @@ def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def numbers_in(value: Any) -> dict[str, Any]:
-    """The numbers and texts of a container or an object, each by how it is written; of 65,536 at most."""
+    """Path -> number or text, for those in a container or an object; empty if it has over 65,536 items."""
     content = content_of(value)
     if content is None or len(content.items) > _MOST:
         return {}
@@ -143,7 +144,7 @@ def numbers_in(value: Any) -> dict[str, Any]:
 
 
 def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
-    """As `why_apart`, of what `numbers_in` gave of two values."""
+    """Like `why_apart`, for what `numbers_in` returned for two values."""
     both = partial(_both, whose)
     apart = (
         f"{place}: {said}"
@@ -158,13 +159,13 @@ def _both(whose: str, one: str, another: str) -> str:
 
 
 def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
-    """Of two numbers or texts, Python's or NumPy's: a class derived from these may have its own repr."""
+    """Compare two numbers or texts, Python's or NumPy's; derived classes may have their own repr."""
     kinds = type(first), type(other)
     if first is other or not all(map(tells_all, kinds)):
         return ""
     if kinds[0] is not kinds[1]:
         return both(*map(type_name, kinds))
-    if first == other and first != 0:  # but for signs of zeros, at once
+    if first == other and first != 0:  # equal at once; zeros may differ in sign
         return ""
     texts = number_text(first), number_text(other)
     shown = tuple(map(short, texts))

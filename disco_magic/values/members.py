@@ -1,7 +1,7 @@
-"""What a dotted path means on one worker, followed without running code of the values.
+"""What a dotted path means on one worker, resolved without running code of the values.
 
-For `Session.examine_names`: a person who types ``model.weight`` and asks what that is has called nothing yet.
-So properties are not evaluated, nobody's ``__getattr__`` is asked, and nothing is imported.
+For `Session.examine_names`: to ask what ``model.weight`` is must not call anything. So properties are not
+evaluated, no ``__getattr__`` of the user's is called, and nothing is imported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOTHING: Final = object()
 _OURS: Final = __name__.partition(".")[0]
-# What C code makes of itself: reading through them runs none of the user's.
+# Descriptors that C code makes: reading through them runs no code of the user's.
 _FIELDS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
 _METHODS: Final = (
     types.FunctionType,
@@ -31,10 +31,10 @@ _METHODS: Final = (
     types.WrapperDescriptorType,
     types.ClassMethodDescriptorType,
 )
-# In these a module of PyTorch keeps what its own ``__getattr__`` gives out.
+# Where a PyTorch module keeps what its own ``__getattr__`` returns.
 _KEPT: Final = ("_parameters", "_buffers", "_modules")
 _DEFINITIONS: Final = (*_METHODS, types.MethodType, types.ModuleType, functools.partial, property)
-# Types made by a class statement: what they do when they are asked may be code of the user's.
+# Flag of types made by a class statement: calling their instances may run code of the user's.
 _HEAP_TYPE: Final = 1 << 9
 
 
@@ -42,8 +42,8 @@ class Member(NamedTuple):
     """What a path leads to.
 
     Attributes:
-        value: the object; of a property the property itself.
-        owner: the class of the object before the last dot; None if there is no dot.
+        value: the object; for a property, the property itself.
+        owner: class of the object before the last dot; None if there is no dot.
     """
 
     value: Any
@@ -55,16 +55,16 @@ class Member(NamedTuple):
         kind = type(self.value)
         if issubclass(kind, type) or kind in _DEFINITIONS or is_plain_module(kind):
             return True
-        return callable(self.value) and not kind.__flags__ & _HEAP_TYPE  # of C: built-in functions, ufuncs
+        return callable(self.value) and not kind.__flags__ & _HEAP_TYPE  # C: built-in functions, ufuncs
 
 
 class NameInfo(NamedTuple):
     """What a path means on one worker; plain data.
 
     Attributes:
-        info: the value's picture.
+        info: description of the value.
         is_register: whether the path is the name of a register.
-        is_definition: as `Member.is_definition`.
+        is_definition: see `Member.is_definition`.
     """
 
     info: RegisterInfo
@@ -74,12 +74,12 @@ class NameInfo(NamedTuple):
 
 @contextmanager
 def visible(namespace: Mapping[Any, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """What a worker's cells have bound, and what they see behind it; both are empty afterwards.
+    """Yield what a worker's cells have bound, and their builtins; both are emptied afterwards.
 
-    What looks at them may hold on to them in a cycle, as Jedi does: all values of the worker would stay until
-    the garbage collector comes.
+    Code that looks at them may keep them in a cycle, as Jedi does: all values of the worker would stay until
+    the garbage collector runs.
     """
-    # A cell may put anything into globals(), also keys that are no text.
+    # A cell may put anything into globals(), including keys that are not strings.
     bound = {name: value for name, value in dict(namespace).items() if type(name) is str}
     builtins = bound.pop("__builtins__", None)
     behind = dict(builtins) if type(builtins) is dict else {}
@@ -91,7 +91,7 @@ def visible(namespace: Mapping[Any, Any]) -> Iterator[tuple[dict[str, Any], dict
 
 
 def names_of(bound: Mapping[str, Any], behind: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG001 - see examine_names
-    """The names that cells of a worker have bound, those with one underscore included."""
+    """The names that a worker's cells have bound, including those with one underscore."""
     return tuple(name for name in bound if not name.startswith("__"))
 
 
@@ -100,12 +100,12 @@ def registers_among(
     behind: Mapping[str, Any],  # noqa: ARG001 - see examine_names
     names: Iterable[str],
 ) -> list[tuple[str, RegisterInfo]]:
-    """``(name, picture)`` of those of `names` that are registers: type, shape, dtype and bytes only."""
+    """``(name, description)`` of those of `names` that are registers: type, shape, dtype and bytes only."""
     return [(name, describe(bound[name], 0)) for name in names if name in bound and not name.startswith("_")]
 
 
 def look_up(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[str]) -> NameInfo | None:
-    """What ``path[0].path[1]...`` means there; None if it means nothing."""
+    """Return what ``path[0].path[1]...`` means there; None if it means nothing."""
     found = member(bound, behind, path)
     if found is None:
         return None
@@ -114,7 +114,7 @@ def look_up(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[
 
 
 def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[str]) -> Member | None:
-    """Follow a path from a name that a cell sees; None where it does not lead on."""
+    """Follow a path from a name that cells see; None if it leads nowhere."""
     value, owner = bound.get(path[0], behind.get(path[0], NOTHING)), None
     for name in path[1:]:
         if value is NOTHING or type(value) is property:
@@ -125,7 +125,7 @@ def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[s
 
 
 def attribute(value: Any, name: str) -> Any:
-    """``value.name`` without running code of the user's: a property is itself; `NOTHING` if there is none."""
+    """Return ``value.name`` without running user code, a property as itself; `NOTHING` if there is none."""
     try:
         found = inspect.getattr_static(value, name)
     except AttributeError:
@@ -151,19 +151,19 @@ def kind_of(value: Any) -> str:
 
 
 def _seen_from(value: Any, owner: type, name: str, found: Any) -> Any:
-    """What was found in an object or its class, as the object gives it out."""
+    """Return what was found in an object or its class as the object would return it."""
     kind = type(found)
     if kind in _FIELDS or kind is type(Member.value):  # of a named tuple
         return _field(found, value)
     if kind is property and home_of(owner) == _OURS:
-        return found.__get__(value, owner)  # of `worker`: numbers
+        return found.__get__(value, owner)  # those of `worker` return numbers
     if kind in _METHODS and found is inspect.getattr_static(owner, name, NOTHING):
         return found.__get__(value, owner)
     return found
 
 
 def _field(field: Any, value: Any) -> Any:
-    """What C code keeps in an object: an array's ``T`` or ``dtype``, a slot that may be empty."""
+    """Read what C code keeps in an object: an array's ``T`` or ``dtype``, or a slot, which may be empty."""
     try:
         return field.__get__(value)
     except Exception:  # noqa: BLE001 - a tensor that has no such field for its layout, a slot without a value

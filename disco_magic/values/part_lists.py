@@ -1,4 +1,4 @@
-"""All that is in a value, part by part, for a table: the weights of a model, what a dict or object holds."""
+"""All that is in a value, part by part, for a table: weights of a model, contents of a dict or object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from disco_magic.values.content import Content
 
 MOST: Final = 1000
-"""Parts of a value that are listed."""
+"""How many parts of a value are listed at most."""
 
 _DEPTH: Final = 8
 
@@ -25,7 +25,7 @@ class PartList(NamedTuple):
     """What is in a value.
 
     Attributes:
-        parts: how each part is written behind the value's name, and its type, shape and bytes.
+        parts: path of each part, as written after the value's name -> its type, shape and bytes.
         is_all: whether there are no more.
     """
 
@@ -34,10 +34,10 @@ class PartList(NamedTuple):
 
 
 def list_parts(value: Any) -> PartList:
-    """What is in a value, in its order, 1,000 parts at most; nothing of what has no parts.
+    """List what is in a value, in its order, 1,000 parts at most; nothing for a value without parts.
 
-    Arrays, numbers and texts, objects that are not looked into, a list of numbers or a set as one, and what
-    lies in more than 8 containers.
+    Parts are arrays, numbers and texts, objects that are not looked into, and what lies in more than 8
+    containers; a list of numbers, or a set, is one part.
     """
     found = list(islice(_leaves("", value, ()), MOST + 1))
     shown = found[:MOST]
@@ -46,7 +46,7 @@ def list_parts(value: Any) -> PartList:
 
 
 def _leaves(path: str, value: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """`above`: by identity what `value` is in."""
+    """Yield path and value of each part; `above`: ids of the containers that `value` is in."""
     content = content_of(value) if len(above) < _DEPTH else None
     if content is None or content.places is None or not content.items or _is_series(value, content):
         if path:
@@ -57,10 +57,10 @@ def _leaves(path: str, value: Any, above: tuple[int, ...]) -> Iterator[tuple[str
         label = f"{path}{content.written(place)}"
         if is_plain(type(item)):
             yield label, item
-        elif id(item) not in inside:  # what contains itself has no end
+        elif id(item) not in inside:  # a value that contains itself has no end
             yield from _leaves(label, item, inside)
 
 
 def _is_series(value: Any, content: Content) -> bool:
-    """Whether it is a list of numbers and texts: it is shown as one."""
+    """Whether it is a list or tuple of numbers and texts, which is shown as one part."""
     return content.is_plain and (type(value) is list or type(value) is tuple)

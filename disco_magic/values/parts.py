@@ -1,4 +1,4 @@
-"""Parts of values by how they are written behind a name: ``.0.weight`` of a model, ``['w'][2]`` of a dict.
+"""Parts of values by their paths, written after a name: ``.0.weight`` of a model, ``['w'][2]`` of a dict.
 
 For looks from outside of the workers: no code of the values runs.
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 NOTHING: Final = object()
 _GRADIENT: Final = ".grad"
 MOST: Final = 200
-"""Arrays of a value that are listed."""
+"""How many arrays of a value are listed at most."""
 
-# Of these Python itself writes most between single ones.
+# In double quotes, where Python itself mostly writes single ones.
 _QUOTED: Final = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     """An array in a value.
 
     Attributes:
-        written: behind the value's name.
+        written: its path, as written after the value's name.
         kind: as `RegisterInfo.kind`.
     """
 
@@ -48,27 +48,27 @@ class Part(NamedTuple):
 
 
 def split(label: str) -> tuple[str, str]:
-    """A register's label, and what is written behind it: ``("#5", ".0.weight")``."""
+    """Split a label into the register's label and the path after it: ``("#5", ".0.weight")``."""
     name = register_of(label)
     return name, label[len(name) :]
 
 
 def as_listed(written: str) -> str:
-    """What is written behind a name, or with it, with quotes as tables have them: ``['w']`` of ``["w"]``."""
+    """Return a path, or a name with one, with quotes as in tables: ``['w']`` for ``["w"]``."""
     return _QUOTED.sub(lambda found: f"[{ast.literal_eval(found[1])!r}]", written)
 
 
 def part_at(value: Any, written: str) -> Any:
-    """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too.
+    """Return the part at that path, `NOTHING` if there is none; in PyTorch modules ``[0]`` means ``.0``, too.
 
-    And modules in these are parts, ``.layers[9]``, which tables list by what is in them.
+    Submodules are parts, too, ``.layers[9]``; tables list what is in them instead.
     """
     listed = as_listed(written)
     return parts_at(value, [listed]).get(listed, NOTHING)
 
 
 def parts_at(value: Any, written: Collection[str]) -> dict[str, Any]:
-    """Those which there are of parts that tables write so; it is asked once what is in `value`."""
+    """Return those of the parts, written as in tables, that exist; looks into `value` once."""
     if not is_module(type(value)):
         return _parts_in(value, sorted(written))
     listed = {each: _INDEX.sub(r".\1", each) for each in written}
@@ -80,7 +80,7 @@ def parts_at(value: Any, written: Collection[str]) -> dict[str, Any]:
 
 
 def _parts_in(value: Any, written: list[str]) -> dict[str, Any]:
-    """`written` is sorted, so that those that begin alike stand together."""
+    """As `parts_at`. `written` is sorted, so that paths with the same beginning are adjacent."""
     found = {"": value} if "" in written else {}
     content = content_of(value) if written[len(found) :] else None
     if content is not None:
@@ -94,31 +94,31 @@ def _parts_in(value: Any, written: list[str]) -> dict[str, Any]:
 
 
 def _behind(label: str, written: list[str]) -> list[str]:
-    """What stands behind `label` in those that begin with it."""
+    """The rest of those paths that begin with `label`."""
     first = bisect_left(written, label)
     beginning = takewhile(lambda each: each.startswith(label), islice(written, first, None))
     return [each.removeprefix(label) for each in beginning]
 
 
 def _gradient(value: Any) -> Any:
-    """That of a tensor, None if it has none; PyTorch warns who asks a computed one for it."""
+    """The gradient of a tensor, None if it has none; not of a computed one, for which PyTorch would warn."""
     return value.grad if is_tensor(type(value)) and getattr(value, "is_leaf", False) else None
 
 
 def describe_parts(value: Any, written: Collection[str], sample: int) -> list[RegisterInfo | None]:
-    """What `describe` says of each of these parts; None where there is none."""
+    """Describe each of these parts, as `describe` does; None where there is none."""
     found = parts_at(value, written)
     told = dict(zip(found, describe_all(found.values(), sample), strict=True))
     return [told.get(each) for each in written]
 
 
 def arrays_in(value: Any) -> list[Part]:
-    """The first arrays in a container, a module of PyTorch or the like, in its order."""
+    """The first arrays in a container, a PyTorch module or the like, in its order."""
     return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
 
 
 def together(lists: Iterable[list[Part] | None]) -> list[Part]:
-    """What `arrays_in` gave on several workers, each part once, as the first that has it."""
+    """Merge what `arrays_in` gave on several workers: each part once, as the first worker with it has it."""
     kinds: dict[str, str] = {}
     for part in [part for parts in lists if parts for part in parts]:
         kinds.setdefault(part.written, part.kind)
@@ -133,17 +133,17 @@ def _arrays(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def on_part(written: str, function: Callable[..., Any], value: Any, *arguments: Any) -> Any:
-    """``function(part, *arguments)``; None if `value` has no such part."""
+    """Return ``function(part, *arguments)``; None if `value` has no such part."""
     part = part_at(value, written)
     return None if part is NOTHING else function(part, *arguments)
 
 
 def on_parts(written: str, function: Callable[..., Any], first: Any, second: Any, *arguments: Any) -> Any:
-    """``function(part, part, *arguments)`` of two values; None if one of them has no such part."""
+    """Return ``function(part, part, *arguments)`` for two values; None if one of them has no such part."""
     parts = part_at(first, written), part_at(second, written)
     return None if any(part is NOTHING for part in parts) else function(*parts, *arguments)
 
 
 def has_part(value: Any, written: str) -> bool:
-    """Whether `value` has a part that is written so."""
+    """Whether `value` has a part at that path."""
     return part_at(value, written) is not NOTHING

@@ -1,7 +1,7 @@
-"""What a person looks at of a value, in one place: pictures, elements, statistics, differences.
+"""What a person looks at of a value, in one module: pictures, elements, statistics, differences.
 
-For `Session.examine`: these functions may be called from any thread while a worker is writing, run no code of
-the values, and copy a part at a time.
+For `Session.examine`: these functions may be called from any thread while a worker is writing. They run no
+code of the values, and copy a part at a time.
 """
 
 from __future__ import annotations

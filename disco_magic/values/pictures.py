@@ -1,4 +1,4 @@
-"""A two-dimensional part of an array as few numbers, as exact text, and its elements as a histogram."""
+"""A two-dimensional part of an array as a small grid of numbers or as text, and histograms of elements."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CELL: Final = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """Numbers of a two-dimensional part of an array.
+    """A two-dimensional part of an array as numbers.
 
     Attributes:
-        values: float64 `(r, c)`; NaN and infinite ones are kept. Of complex numbers the magnitude.
-        rows, columns: int64 `(r,)` and `(c,)`, ascending: which index of the array a line shows.
+        values: float64 `(r, c)`; NaN and infinite ones are kept. Complex numbers by their magnitude.
+        rows, columns: int64 `(r,)` and `(c,)`, ascending: the array's index that each line shows.
         shape: of the whole array.
         extents: how many rows and columns there are along the two axes.
         what: the element type, ``"float32"``; ``"|complex64|"`` where magnitudes are shown.
@@ -47,11 +47,11 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Elements of a two-dimensional part of an array as exact text.
+    """A two-dimensional part of an array as exact text.
 
     Attributes:
         cells: rows of text.
-        rows, columns: which indices of the array they show.
+        rows, columns: the array's indices that they show.
         shape: of the whole array.
         extents: how many rows and columns there are along the two axes.
     """
@@ -65,13 +65,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often which value occurs.
+    """The distribution of an array's values.
 
     Attributes:
-        edges: `(k + 1,)`, ascending, in equal distances; () without finite elements.
+        edges: `(k + 1,)`, ascending, equidistant; () without finite elements.
         counts: `(k,)`, of the finite elements; one on an edge is in the bin above it, the largest
             in the last.
-        nans, infs: how many there are besides.
+        nans, infs: how many elements are NaN, and infinite.
         sampled: whether only a part of the elements was counted.
         size: elements of the whole array.
     """
@@ -85,12 +85,12 @@ class Histogram:
 
 
 def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
-    """A part of an array as few numbers: of many lines some, evenly spread, with the first and the last.
+    """Return a part of an array as few numbers; of many lines some, evenly spread, with first and last.
 
     Args:
         value: an array of numbers, of NumPy, CuPy, PyTorch or JAX.
         window: the part; ``Window()`` is the default of any shape.
-        limit: rows and columns at most.
+        limit: maximum number of rows, and of columns.
 
     Raises:
         NoPicture: it is no array of numbers, it has no elements, or the window does not fit into it.
@@ -110,7 +110,7 @@ def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
 
 
 def _spread(span: range, limit: int) -> tuple[Indices, list[int] | None]:
-    """At most `limit` numbers of `span`, both ends among them; also as a list if that leaves some out."""
+    """At most `limit` numbers of `span`, including both ends; also as a list if that leaves some out."""
     if len(span) <= limit:
         return np.arange(span.start, span.stop), None
     parts = max(limit - 1, 1)
@@ -123,12 +123,12 @@ def _reach(span: range, chosen: list[int] | None) -> slice:
 
 
 def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> Block:
-    """The first elements of a part of an array as exact text: as NumPy writes each, 24 characters at most.
+    """Return the first elements of a part of an array as text: as NumPy writes each, 24 characters at most.
 
     Args:
-        value: an array of any element type; of objects the names of their types.
+        value: an array of any element type; objects are shown by the names of their types.
         window: the part.
-        limit: rows and columns at most.
+        limit: maximum number of rows, and of columns.
 
     Raises:
         NoPicture: it is no array, it has no elements, or the window does not fit into it.
@@ -143,7 +143,7 @@ def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> B
 
 
 def text_of(element: Any, dtype: np.dtype[Any]) -> str:
-    """An element of an array of `dtype` in at most 24 characters; runs no code of an object's."""
+    """Return an element of an array of `dtype` in at most 24 characters; runs no code of objects."""
     if dtype.kind in "SUT":
         text = repr(element.item() if dtype.kind != "T" else element)
     elif dtype.hasobject:
@@ -154,7 +154,7 @@ def text_of(element: Any, dtype: np.dtype[Any]) -> str:
 
 
 def histogram_of(value: Any, bins: int = 32, sample: int = SAMPLE) -> Histogram:
-    """How the values of at most `sample` elements are distributed, evenly spread over the array.
+    """Return the distribution of at most `sample` elements, evenly spread over the array.
 
     Args:
         value: an array of numbers, of NumPy, CuPy, PyTorch or JAX. Complex ones count by magnitude.
@@ -178,12 +178,12 @@ def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     if low == high:  # all are in the bin in the middle
         half = max(0.5, abs(low) / 2**20)
         low, high = low - half, low + half
-    # Not by their distance, which may be more than a float holds.
+    # Not by their difference, which may be more than a float holds.
     return tuple(low * (1 - place / bins) + high * (place / bins) for place in range(bins + 1))
 
 
 def filled(value: Any) -> Elements:
-    """The elements of an array, of which there are some.
+    """Return the elements of an array that is not empty.
 
     Raises:
         NoPicture: it is no array, or an empty one.
@@ -195,7 +195,7 @@ def filled(value: Any) -> Elements:
 
 
 def numbers(part: Array, name: str) -> Array:
-    """`part` again.
+    """Return `part`, whose elements have to be numbers.
 
     Raises:
         NoPicture: its elements are no numbers.
@@ -206,7 +206,7 @@ def numbers(part: Array, name: str) -> Array:
 
 
 def as_numbers(part: Array, name: str) -> Floats:
-    """`part` as float64, complex numbers by their magnitude; a copy.
+    """Return `part` as float64, complex numbers by their magnitude; a copy.
 
     Raises:
         NoPicture: its elements are no numbers.

@@ -1,8 +1,8 @@
-"""Which elements of an array are looked at, and what they say about it: many small arrays at once.
+"""Which elements of an array are sampled, and statistics of the samples: for many small arrays at once.
 
-NumPy lets go of the interpreter's lock in many a call, and a worker that is busy in Python gives it back
-after 5 ms. A table of a thousand registers has to be drawn between workers like these. So samples are taken
-without such a call, and those of one dtype and length are gone through together.
+NumPy releases the interpreter's lock in many calls, and a worker that is busy in Python returns it only after
+5 ms. Tables of a thousand registers are drawn next to such workers. So samples are taken without such calls,
+and those of one dtype and length are processed together.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 SAMPLE: Final = 65_536
-# Elements next to each other come from memory many at a time.
+# Adjacent elements are read from memory together.
 _RUN: Final = 64
 _GOLDEN: Final = 0.6180339887498949
-# Elements in one go: many, as for each go the lock may be let go of a few times; but they stay in the cache.
+# Elements per batch: many, as the lock may be released a few times per batch; but they stay in the cache.
 _BATCH: Final = 1 << 17
 _CODES: Final = 1 << 15
 
@@ -29,9 +29,9 @@ _CODES: Final = 1 << 15
 def sample_of(array: Array, sample: int = SAMPLE) -> tuple[Array, bool]:
     """At most `sample` elements of `array` as a 1-d array, evenly spread, and whether that leaves some out.
 
-    A large array is looked at in runs of up to 64 elements, in the order of C. Their distances vary, so that
-    a power of two as the length of a row does not make it look at a few columns only. They depend on the
-    number of elements alone: arrays of one shape are looked at in the same places.
+    A large array is sampled in runs of up to 64 elements, in C order. The distances between runs vary, so
+    that rows whose length is a power of two are not sampled in a few columns only. They depend on the number
+    of elements alone: arrays of one shape are sampled at the same places.
 
     Args:
         array: of any dtype.
@@ -44,13 +44,13 @@ def sample_of(array: Array, sample: int = SAMPLE) -> tuple[Array, bool]:
         return np.asarray(array.flat[places_of(array.size, sample)]), True
     runs = array.size // run
     lines = array.reshape(-1)[: runs * run].reshape(runs, run)
-    return lines.take(starts, axis=0).reshape(-1), True  # an index would let go of the lock
+    return lines.take(starts, axis=0).reshape(-1), True  # indexing would release the lock
 
 
 def runs_of(size: int, sample: int) -> tuple[int, Array]:
-    """Where `sample_of` looks in more elements than `sample`: the length of a run, and which runs those are.
+    """Where `sample_of` looks in more elements than `sample`: length of a run, and the runs' numbers.
 
-    Run n begins at element n times the length; intp, ascending.
+    Run n begins at element n times the length. The numbers are intp, ascending.
     """
     run = max(1, min(_RUN, sample // 64))
     return run, _starts(size // run, sample // run)
@@ -58,27 +58,27 @@ def runs_of(size: int, sample: int) -> tuple[int, Array]:
 
 @lru_cache(4)
 def places_of(size: int, sample: int) -> Array:
-    """The numbers of the elements that `sample_of` looks at, of more than `sample`; intp, ascending."""
+    """Indices of the elements that `sample_of` takes, of more than `sample`; intp, ascending."""
     run, starts = runs_of(size, sample)
     return (starts[:, None] * run + np.arange(run)).reshape(-1)
 
 
 @lru_cache(64)
 def _starts(runs: int, count: int) -> Array:
-    """`count` of `runs` numbers, ascending: one of each of as many equal parts, each at another place."""
+    """Return `count` of `runs` numbers, ascending: one of each of `count` equal parts, at varying places."""
     part = np.arange(count)
     ratio = runs / count
-    # The fraction changes by 0.618 or -0.382 from part to part: of short parts it must not be all.
+    # The place within a part varies by 0.618 or -0.382 of `within`: in short parts, not of the whole part.
     within = ratio if ratio > 1.7 else ratio - 1.0
     return (part * ratio + part * _GOLDEN % 1.0 * within).astype(np.intp)
 
 
 class Summary(NamedTuple):
-    """What the elements of a sample say.
+    """Statistics of a sample.
 
     Attributes:
         minimum, mean, maximum: of the finite elements; None if there are none.
-        nans, infs: how many are none of them.
+        nans, infs: how many elements are NaN, and infinite.
         histogram: counts of the finite ones in equal bins from `minimum` to `maximum`; () if there are none.
             If all are equal, they are in the bin in the middle, or the one after it.
     """
@@ -93,19 +93,19 @@ class Summary(NamedTuple):
 
 def is_number(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype are numbers: bool, integers, floats, complex ones, those of ml_dtypes."""
-    # Records and raw bytes are np.void; bfloat16 has kind V too, but a type of its own, and is a number.
+    # Records and raw bytes are np.void; bfloat16 also has kind V, but a type of its own, and is a number.
     return dtype.kind in "biufc" or (dtype.kind == "V" and not issubclass(dtype.type, np.void))
 
 
 def float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """Floats that hold all numbers of a dtype, or their magnitudes; 64 bits of integers are rounded."""
+    """The float type that holds all numbers of a dtype, or their magnitudes; 64-bit integers are rounded."""
     if dtype.char in "gG":
         return np.longdouble
     return np.float32 if dtype.char in "fF" or dtype.itemsize <= 2 else np.float64
 
 
 def summaries(samples: Sequence[Array], bins: int = 16) -> list[Summary]:
-    """What each of many samples says, in their order; several times faster than one by one.
+    """Return the statistics of many samples, in their order; several times faster than one by one.
 
     Args:
         samples: 1-d arrays of numbers (`is_number`), of any dtypes and lengths; complex ones count by
@@ -130,9 +130,9 @@ def summaries(samples: Sequence[Array], bins: int = 16) -> list[Summary]:
 
 
 class _Bench:
-    """Where samples of one dtype and length are worked on, `count` at a time.
+    """Working memory for samples of one dtype and length, `count` at a time.
 
-    The memory is used again for the next ones: to get fresh memory takes twice as long as the arithmetic.
+    It is reused for the next ones: allocating memory takes twice as long as the arithmetic.
     """
 
     def __init__(self, count: int, size: int, dtype: np.dtype[Any], bins: int) -> None:
@@ -144,17 +144,17 @@ class _Bench:
         self._numbers = np.empty((count, size), np.intp)
 
     def summaries(self, samples: list[Array]) -> Iterator[Summary]:
-        """What each of them says; to be read before the next call."""
+        """Yield the statistics of each sample; to be consumed before the next call."""
         rows = self._rows[: len(samples)]
         if samples[0].dtype.kind == "c":
             samples = [np.abs(sample) for sample in samples]
         np.concatenate(samples, out=rows.reshape(-1), casting="unsafe")
         low, high = np.minimum.reduce(rows, axis=1), np.maximum.reduce(rows, axis=1)
         total = np.add.reduce(rows, axis=1).astype(np.result_type(rows, np.float64))
-        mean = np.minimum(np.maximum(total / rows.shape[1], low), high)  # a sum is rounded
+        mean = np.minimum(np.maximum(total / rows.shape[1], low), high)  # the sum was rounded
         constant = low == high
         ratio = np.where(constant, 0, self._bins / (high - low))
-        # Not so where a row has NaNs or infinite elements, or spans more or less than floats can tell.
+        # Unusual are rows with NaNs or infinite elements, or with a span too large or too small for floats.
         usual = np.isfinite(total) & np.isfinite(ratio) & (constant | (ratio > 0))
         counts = self._histograms(rows, low, ratio, usual)
         counts[constant, 0] = 0
@@ -168,14 +168,14 @@ class _Bench:
                 yield _unusual(row, self._bins)
 
     def _histograms(self, rows: Array, low: Array, ratio: Array, usual: Array) -> Array:
-        """Counts per `usual` row in bins from `low`, `ratio` of them to a unit; anything for other rows."""
+        """Per `usual` row, counts in bins from `low`, `ratio` of them per unit; arbitrary for other rows."""
         places, codes, numbers = (a[: len(rows)] for a in (self._places, self._codes, self._numbers))
         np.subtract(rows, low[:, None], out=places)
         np.multiply(places, ratio[:, None], out=places)
-        np.copyto(codes, places, casting="unsafe")  # narrow integers first: a fifth of the time
+        np.copyto(codes, places, casting="unsafe")  # narrow integers first: that takes a fifth of the time
         if not usual.all():
             codes[~usual] = 0
-        # The largest elements are in a bin of their own at first.
+        # The largest elements are counted in a bin of their own at first.
         stride = self._bins + 1
         codes += np.arange(0, len(rows) * stride, stride, dtype=np.int16)[:, None]
         np.copyto(numbers, codes)
@@ -193,7 +193,7 @@ def _unusual(row: Array, bins: int) -> Summary:
     finite = finite.astype(np.result_type(row, np.float64))
     low, high, mean = finite.min(), finite.max(), finite.mean()
     span = high - low
-    # Multiplied by a power of two, sum, range and inverse of the range are floats.
+    # Multiplied by a power of two, sum, range and inverse of the range are finite.
     scale = 1.0
     if not (np.isfinite(span) and np.isfinite(mean)):
         scale, mean = 2.0**-64, (finite / finite.size).sum()

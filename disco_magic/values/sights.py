@@ -1,7 +1,7 @@
-"""How arrays on GPUs are seen from outside of their workers: what is computed still is not waited for.
+"""Sights: how arrays on GPUs are read from outside of their workers, without waiting for computations.
 
-A worker queues its work on a stream of its own. An array is there as soon as Python has it, its elements come
-later. Whoever looks at them from another thread asks first whether the stream is done.
+A worker queues its work on a stream of its own. An array exists as soon as Python has it, its elements are
+computed later. A thread that looks at them asks first whether the stream is done.
 
     launchers: `sights_of(places)` --> describe_all(values, sample, sights)
                                    --> with seen_by(sight): function(values)  --> describe, elements_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Gatherers:
-    """One for each GPU that is looked at, made when it is.
+    """A `Gatherer` for each GPU that is looked at, made when it is needed.
 
     Args:
         cupy: the module.
@@ -38,7 +38,7 @@ class Gatherers:
         self._made: dict[int, Gatherer] = {}
 
     def on(self, index: int) -> Gatherer:
-        """That of a GPU."""
+        """Return the gatherer of a GPU."""
         with self._lock:
             if index not in self._made:
                 self._made[index] = Gatherer(self.cupy, index)
@@ -46,12 +46,12 @@ class Gatherers:
 
 
 class Sight:
-    """What can be seen of the arrays of one worker, or of several whose values are looked at together.
+    """Reads the arrays of one worker, or of several whose values are looked at together.
 
     Any thread may use it; the thread keeps its device and stream.
 
     Args:
-        places: of the workers.
+        places: the workers' places.
         gatherers: shared with the other workers of the session.
     """
 
@@ -60,14 +60,14 @@ class Sight:
         self._gatherers = gatherers
 
     def with_others(self, others: Sequence[Sight]) -> Sight:
-        """The same with the workers of others."""
+        """Return a sight of these workers and those of `others`."""
         return Sight([place for sight in (self, *others) for place in sight.places], self._gatherers)
 
     def check(self, index: int) -> None:
-        """Whether what is on a GPU can be seen.
+        """Check that what is on a GPU can be read.
 
         Raises:
-            NoPicture: the workers compute on it still.
+            NoPicture: the workers are still computing on it.
         """
         here = [place for place in self.places if place.device.index == index]
         if not (all(place.is_idle() for place in here) if here else self._null_is_idle(index)):
@@ -75,24 +75,24 @@ class Sight:
             raise NoPicture(f"its elements are still being computed on {device}; refresh")
 
     def check_all(self) -> None:
-        """Whether everything that the workers have can be seen.
+        """Check that everything that the workers have can be read.
 
         Raises:
-            NoPicture: they compute still.
+            NoPicture: they are still computing.
         """
         for index in dict.fromkeys(place.device.index for place in self.places):
             self.check(index)
 
     def _null_is_idle(self, index: int) -> bool:
-        # The workers' own arrays on another GPU: there, they have no other stream than anybody.
+        # A worker's own arrays on another GPU: there, all threads use the null stream.
         with self._gatherers.cupy.cuda.Device(index):
             return bool(self._gatherers.cupy.cuda.Stream.null.done)
 
     def read(self, wanted: Wanted) -> Array:
-        """Elements as an array of one axis, without a look whether they are computed: see `check`.
+        """Return elements as an array of one axis, without checking that they are computed: see `check`.
 
         Raises:
-            NoPicture: the GPU is busy with other work, or they cannot be had at all.
+            NoPicture: the GPU is busy with other work. For other errors see `Gatherer.gather`.
         """
         index = int(wanted.array.device.id)
         found = self._gatherers.on(index).gather([wanted])
@@ -102,7 +102,7 @@ class Sight:
         return found[0]
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[Array | None]:
-        """For each its elements as an array of one axis; None while they are computed, or cannot be had."""
+        """As `read`, for each of several; None if it is still being computed, or cannot be read."""
         found: list[Array | None] = [None] * len(wanted)
         for index in dict.fromkeys(int(each.array.device.id) for each in wanted):
             numbers = [n for n, each in enumerate(wanted) if int(each.array.device.id) == index]
@@ -111,11 +111,11 @@ class Sight:
         return found
 
     def _brought(self, index: int, wanted: Sequence[Wanted]) -> Sequence[Array]:
-        """Elements on one GPU; none if they cannot be had."""
+        """Return elements on one GPU; none if they cannot be read."""
         try:
             self.check(index)
             return self._gatherers.on(index).gather(wanted) or ()
-        except Exception:  # noqa: BLE001 - also one that is lost: its workers say so when they compute
+        except Exception:  # noqa: BLE001 - also if the GPU is lost: its workers report that when they compute
             return ()
 
 
@@ -123,13 +123,13 @@ _current: ContextVar[Sight | None] = ContextVar("sight", default=None)
 
 
 def current_sight() -> Sight | None:
-    """Through what the calling thread sees values at the moment; None: they are its own."""
+    """The sight through which the calling thread is looking at values; None: they are its own."""
     return _current.get()
 
 
 @contextmanager
 def seen_by(sight: Sight | None) -> Iterator[None]:
-    """Values that the calling thread is about to look at are those of `sight`'s workers."""
+    """Within the block, the values that the calling thread looks at are those of `sight`'s workers."""
     token = _current.set(sight)
     try:
         yield
@@ -138,7 +138,7 @@ def seen_by(sight: Sight | None) -> Iterator[None]:
 
 
 def sights_of(places: Sequence[Place]) -> list[Sight | None]:
-    """For each worker's place what is seen of it; None for the host, where everything is."""
+    """Return the sight of each worker's place; None for the host, where everything can be read."""
     gatherers = next((Gatherers(place.xp) for place in places if place.device.kind != "cpu"), None)
     if gatherers is None:
         return [None] * len(places)

@@ -1,4 +1,4 @@
-"""How many bytes values take, found out without running code of theirs."""
+"""How many bytes values take, determined without running their code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from disco_magic.values.tensors import local_part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Of NumPy's own: a subclass may have a property of that name.
+# NumPy's own descriptors: a subclass may have a property of that name.
 _NBYTES: Final = np.ndarray.nbytes
 _NUMBERS_NBYTES: Final = np.generic.nbytes
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
@@ -25,18 +25,18 @@ _ITEMS: Final = 1000
 
 
 def nbytes_of(value: Any) -> int:
-    """Bytes of the elements, 0 where that is not known without running the value's code.
+    """Bytes of the elements; 0 where that cannot be known without running the value's code.
 
-    Under 1 us, for a data frame 50 us. Of what has parts those of its parts, see `parts_of`.
+    Takes under 1 us, for a data frame 50 us. For a value with parts, those of its parts, see `parts_of`.
     """
     return sum(map(_nbytes, parts_of(value)))
 
 
 def parts_of(value: Any) -> Sequence[Any]:
-    """What counts of a value: itself, or what may have bytes among its parts, in any depth, each once.
+    """What counts for a value's size: itself, or its parts that may have bytes, in any depth, each once.
 
-    Of containers, dataclasses, modules of PyTorch and objects of the user's classes, see `content_of`; about
-    1,000 parts are looked at, at 0.1 us for each number, 1 us for each array, 5 us for each container.
+    Parts of containers, dataclasses, PyTorch modules and objects of the user's classes, see `content_of`;
+    about 1,000 are looked at, at 0.1 us for each number, 1 us for each array, 5 us for each container.
     """
     kind = type(value)
     if _counts_itself(kind):
@@ -59,10 +59,10 @@ def parts_of(value: Any) -> Sequence[Any]:
 
 def _items(value: Any) -> Sequence[Any]:
     kind = type(value)
-    if kind is list or kind is tuple:  # of a million the first ones, without a copy of all
+    if kind is list or kind is tuple:  # the first ones of a million, without a copy of all
         return list(value[:_ITEMS])
     if kind is dict:
-        return list(value.values())  # in one call of C code: the worker may change it meanwhile
+        return list(value.values())  # one call of C code: the worker may be changing it
     content = content_of(value)
     return [] if content is None else content.items
 
@@ -87,6 +87,6 @@ def _nbytes(value: Any) -> int:
 def _foreign(value: Any) -> int:
     try:
         nbytes = nbytes_of_frame(value) if is_frame(type(value)) else local_part(value).nbytes
-    except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
+    except Exception:  # noqa: BLE001 - sparse tensors of PyTorch have no such number, others no such attribute
         return 0
     return nbytes if isinstance(nbytes, int) else 0

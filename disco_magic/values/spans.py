@@ -1,4 +1,4 @@
-"""Where arrays lie in memory, of NumPy and of cupy: which of them may share some."""
+"""Where arrays of NumPy and cupy lie in memory, and which of them may overlap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def span_of(array: Any) -> Span:
-    """The addresses at which its bytes begin and end."""
+    """The addresses at which the array's bytes begin and end."""
     start = _address(array)
     if array.flags.c_contiguous:
         return start, start + array.nbytes
@@ -23,7 +23,7 @@ def span_of(array: Any) -> Span:
 
 
 def elements_of(array: Any) -> Hashable:
-    """Equal for arrays that have the very same elements, each in the same place of both."""
+    """A key that is equal for arrays with the very same elements, each in the same place of both."""
     return _address(array), array.shape, array.strides, array.dtype
 
 
@@ -32,17 +32,17 @@ def _address(array: Any) -> int:
 
 
 def entangled(written: Iterable[tuple[int, Span]], read: Iterable[tuple[int, Span]]) -> set[int]:
-    """Whose memory is written may be another one's, too.
+    """Return the owners of memory that may overlap with another owner's where one of them writes.
 
     Args:
-        written: who, and what of it is written.
-        read: who, and what of it is only read.
+        written: (owner, what of its memory is written).
+        read: (owner, what of its memory is only read).
     """
     spans = sorted(
         [(*span, who, True) for who, span in written] + [(*span, who, False) for who, span in read]
     )
     found = set[int]()
-    together: list[tuple[int, bool]] = []  # what begins before all of these have ended
+    together: list[tuple[int, bool]] = []  # each begins before all earlier ones of these have ended
     end = 0
     for start, stop, who, is_written in spans:
         if start >= end:

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch and arrays of JAX in the host's memory as arrays of NumPy, without importing those."""
+"""PyTorch tensors and JAX arrays on the host as NumPy arrays, without importing PyTorch or JAX."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOST_OBJECTS: Final = 1_000_000
 
 
 def bits_of(tensor: Any) -> Array | None:
-    """The elements of a tensor or of JAX's array, of any strides; waits while JAX computes them.
+    """The elements of a tensor or JAX array, with any strides; waits while JAX computes them.
 
-    Where NumPy lacks a tensor's dtype they are integers with its bits. They share the memory, but for complex
-    numbers that are conjugated when they are read. None if it is not on the CPU, is sparse, nested, quantized
-    or deleted, or has no elements yet.
+    Where NumPy lacks a tensor's dtype, they are integers with its bits. They share the memory, except for
+    complex numbers that are conjugated when they are read. None if it is not on the CPU, is sparse, nested,
+    quantized or deleted, or has no elements yet.
     """
     try:
         if is_jax_array(type(tensor)):
@@ -42,38 +42,38 @@ def bits_of(tensor: Any) -> Array | None:
         tensor = to_be_seen(tensor)
         with LOOKING:
             return _bits(tensor) if has_memory(tensor) else None
-    except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot look at
+    except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot read
         return None
 
 
 def to_be_seen(tensor: Any) -> Any:
-    """What NumPy may see of a tensor: of an empty one a copy.
+    """What NumPy may see of a tensor: a copy if it is empty.
 
-    Memory that it has once seen cannot be resized any more, and empty tensors wait for just that.
+    Memory that NumPy has once seen can no longer be resized, and empty tensors often wait for just that.
     """
     return tensor if tensor.numel() else tensor.clone()
 
 
 def _bits(tensor: Any) -> Array:
-    with suppress(TypeError):  # of a dtype that NumPy lacks
+    with suppress(TypeError):  # a dtype that NumPy lacks
         return np.asarray(tensor.numpy(force=True))
     integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
     return np.asarray(tensor.detach().view(integers).numpy())
 
 
 def local_part(value: Any) -> Any:
-    """What a worker has of a DTensor of PyTorch's, a tensor; any other value itself."""
+    """The part of a PyTorch DTensor that the worker has, a tensor; any other value itself."""
     return value._local_tensor if is_split_tensor(type(value)) else value  # noqa: SLF001 - `to_local` makes a graph
 
 
 def kind_of_split(tensor: Any) -> str:
-    """``DTensor(8x4, S(0), R)``: the shape of all of it, and how it is split along each axis of the mesh."""
+    """``DTensor(8x4, S(0), R)``: the global shape, and how it is split along each axis of the mesh."""
     along = [shape_text(tuple(tensor.shape)), *map(str, tensor.placements)]
     return f"{name_of(type(tensor))}({', '.join(along)})"
 
 
 def shard_of(tensor: Any) -> str:
-    """Which part of a DTensor the worker has: ``"dp=0, tp=1"``; without axes that it is not split along."""
+    """Which part of a DTensor the worker has, ``"dp=0, tp=1"``; only axes that it is split along."""
     mesh = tensor.device_mesh
     at = mesh.get_coordinate()
     if at is None:
@@ -84,7 +84,7 @@ def shard_of(tensor: Any) -> str:
 
 
 def mesh_of(tensor: Any) -> tuple[int, ...]:
-    """The ranks of the mesh that a DTensor is on, in order."""
+    """The ranks of a DTensor's mesh, in order."""
     return tuple(map(int, tensor.device_mesh.mesh.flatten().tolist()))
 
 
@@ -97,15 +97,15 @@ def has_replicas(tensor: Any) -> bool:
 
 
 def has_memory(tensor: Any) -> bool:
-    """Whether a tensor has the memory of its elements, and has not given it back.
+    """Whether a tensor has the memory of its elements, and has not released it.
 
-    NumPy would show in their place whatever lies elsewhere.
+    NumPy would otherwise show whatever lies elsewhere in memory.
     """
     return not tensor.numel() or tensor.untyped_storage().nbytes() > 0
 
 
 def numbers_of(tensor: Any) -> Array | None:
-    """The elements as numbers, in float32 where NumPy lacks their dtype; None as `bits_of`."""
+    """The elements as numbers, in float32 where NumPy lacks their dtype; None as for `bits_of`."""
     bits = bits_of(tensor)
     if (
         bits is None
@@ -120,25 +120,25 @@ def numbers_of(tensor: Any) -> Array | None:
 
 
 def is_there(array: Any) -> bool:
-    """Whether a look at an array of JAX waits for nothing: it may still be computed, or be given away."""
+    """Whether a JAX array can be read without waiting: it is computed, and was not deleted or donated."""
     try:
-        # One that is deleted must not be asked the second question, which ends the process (0.10). Both are
-        # asked in one call of C code, so that nobody deletes it between them.
+        # The second question about a deleted array crashes the process (0.10). Both are asked in one call of
+        # C code, so that the array is not deleted in between.
         told = any(map(operator.call, (array.is_deleted, array.is_ready)))
         return told and not array.is_deleted()
-    except Exception:  # noqa: BLE001 - what JAX raises of one whose memory it has given away
+    except Exception:  # noqa: BLE001 - what JAX raises for an array that was donated
         return False
 
 
 def without_history(value: Any) -> Any:
-    """`value`; of a tensor that requires grad, where no gradients are recorded, its elements alone."""
+    """Return `value`; a tensor that requires grad is detached where no gradients are recorded."""
     if is_tensor(type(value)) and value.requires_grad and not _records_gradients():
         return value.detach()
     return value
 
 
 def elements_of_computed(value: Any) -> dict[int, Any]:
-    """By `id`, copies without a history of the tensors in `value` that have one; in any depth."""
+    """Map, by `id`, tensors in `value` that have a history, in any depth, to copies without one."""
     found: dict[int, Any] = {}
     seen, rest = set[int](), [value]
     while rest and len(seen) < _MOST_OBJECTS:
@@ -155,10 +155,10 @@ def elements_of_computed(value: Any) -> dict[int, Any]:
 
 
 def array_of(tensor: Any) -> Array:
-    """A tensor's own memory as an array; of bfloat16 and float8 with the dtypes of `ml_dtypes`.
+    """A tensor's own memory as an array; bfloat16 and float8 with the dtypes of `ml_dtypes`.
 
     Raises:
-        UsageMistake: there is no such array, or what is made of it would need a gradient.
+        UsageMistake: there is no such array, or the result would need a gradient.
     """
     tensor = without_history(tensor)
     if tensor.requires_grad:
@@ -167,7 +167,7 @@ def array_of(tensor: Any) -> Array:
 
 
 def memory_of(tensor: Any) -> Array:
-    """As `array_of`, of one without a history."""
+    """Like `array_of`, for a tensor without a history."""
     try:
         with LOOKING:
             if has_memory(tensor):
@@ -185,15 +185,16 @@ def memory_of(tensor: Any) -> Array:
 
 
 def _records_gradients() -> bool:
-    """Whether the calling thread is outside of `torch.no_grad` and of what a Function does."""
+    """Whether the calling thread is outside of `torch.no_grad` and of the methods of a Function."""
     torch = sys.modules.get("torch")
     return torch is None or bool(torch.is_grad_enabled())
 
 
 def over_memory(value: Any, place: Place, refusal: str) -> Any:
-    """`value` as an array that planes carry, over the same memory; what is no array as it is.
+    """`value` as an array that planes can carry, over the same memory; what is no array is returned as it is.
 
-    That is of NumPy, or of the library that computes at `place`; PyTorch's, and what others lend there.
+    The result is an array of NumPy, or of the library that computes at `place`; tensors of PyTorch, and
+    arrays that other libraries lend there, are converted.
 
     Raises:
         UsageMistake: `refusal` with the reason: it requires grad, or there is no such array of it.
@@ -210,15 +211,15 @@ def over_memory(value: Any, place: Place, refusal: str) -> Any:
 
 
 def read_out(verb: str, out: Any, place: Place) -> Any:
-    """What a caller wants filled, as planes write it, see `over_memory`.
+    """The caller's `out` as planes write to it, see `over_memory`.
 
     Args:
         verb: the collective.
-        out: of the caller.
+        out: the caller's array or tensor.
         place: the worker's.
 
     Raises:
-        UsageMistake: nothing can be written into that array or tensor.
+        UsageMistake: it cannot be written to.
     """
     if is_jax_array(type(out)):
         raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")
@@ -226,9 +227,9 @@ def read_out(verb: str, out: Any, place: Place) -> Any:
 
 
 def filled(out: Any) -> Any:
-    """`out`, that something was written to: PyTorch is told, which would not see it.
+    """Return `out`, which was written to, after telling PyTorch, which would not notice.
 
-    What was computed from its former elements has no gradient any more, and says so.
+    What was computed from its former elements has no gradient any more; computing it raises an error.
     """
     if type(out) is not np.ndarray and is_tensor(type(out)) and not out.is_inference():
         sys.modules["torch"].autograd.graph.increment_version(out)

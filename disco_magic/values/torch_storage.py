@@ -1,9 +1,9 @@
-"""Memory of PyTorch's that is given back and taken anew, as where parameters are sharded, and is looked at.
+"""PyTorch memory that is released and allocated again, as that of sharded parameters, while it is looked at.
 
-NumPy's view of a tensor, by which tables and checks see what is in it, keeps its memory where it is: PyTorch
-refuses to resize it from then on, and a training would end because somebody has looked. So memory that was
-seen is not given back. Whoever asks for as much of it again has it already. While it is just given back
-nobody begins to look (`LOOKING`): there would be nothing to be seen, and no memory any more.
+NumPy's view of a tensor, through which tables and checks read it, fixes its memory: PyTorch refuses to resize
+it from then on, and a training would fail because somebody has looked. So memory that was seen is not
+released, and code that asks for as much of it again already has it. While memory is being released nothing
+begins to look (`LOOKING`): there would be nothing to see, and the memory would be gone.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-LOOKING: Final = new_rlock()  # a finalizer may give memory back in the midst of a look
-"""Held while a tensor's memory is asked for and NumPy gets its view, and while memory is given back."""
+LOOKING: Final = new_rlock()  # reentrant: a finalizer may release memory during a look
+"""Held while a tensor's memory is examined and NumPy gets its view, and while memory is released."""
 
 
 def fit_storage(module: Any) -> Callable[[], None]:
-    """Change ``torch.storage``; returns what undoes it."""
+    """Change ``torch.storage``; return what undoes it."""
     owner = module.UntypedStorage
     resize = owner.resize_
 
@@ -46,10 +46,10 @@ def fit_storage(module: Any) -> Callable[[], None]:
 
 
 def fit_flat_parameters(module: Any) -> Callable[[], None]:
-    """Change ``torch.distributed.fsdp._flat_param``, which tells by memory whether all shards are there.
+    """Change ``torch.distributed.fsdp._flat_param``, which infers from memory whether all shards are there.
 
-    There the tensor gets other memory, which is given back. What has been computed from the former, as a
-    backward pass will want it, still has that.
+    A tensor that cannot be resized gets other memory, which is then released. What was computed from the
+    former memory, and is needed by a backward pass, still has that.
     """
 
     def free(tensor: Any) -> None:
@@ -63,7 +63,7 @@ def fit_flat_parameters(module: Any) -> Callable[[], None]:
 
 
 def fit_profiler(module: Any) -> Callable[[], None]:
-    """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers are in."""
+    """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers execute."""
 
     def profile(_profiler: Any, _what: str) -> AbstractContextManager[None]:
         return nullcontext()

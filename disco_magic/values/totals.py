@@ -1,4 +1,4 @@
-"""What all elements of an array say: exact statistics, a part at a time."""
+"""Exact statistics of all elements of an array, computed a part at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FullStatistics:
-    """What all elements of an array say; complex ones by their magnitude.
+    """Statistics of all elements of an array; complex ones by their magnitude.
 
     Attributes:
         minimum, maximum: of the finite elements, exact; int for integers and bools. None if there are none.
@@ -42,8 +42,8 @@ def statistics_of(value: Any, progress: Progress | None = None, chunk: int = CHU
     Args:
         value: the array.
         progress: called as ``progress(done, total)``, in elements, after each part; returning False stops,
-            and what it raises comes out.
-        chunk: elements of a part.
+            and exceptions that it raises propagate.
+        chunk: elements per part.
 
     Raises:
         NoPicture: it is no array of numbers.
@@ -60,7 +60,7 @@ def statistics_of(value: Any, progress: Progress | None = None, chunk: int = CHU
 
 
 class _Running:
-    """Statistics of what was added so far."""
+    """Statistics of the elements that were added so far."""
 
     def __init__(self) -> None:
         self._low: Any = None

@@ -1,4 +1,4 @@
-"""Which elements of arrays on a GPU are to be fetched: by their distances in memory, axis by axis."""
+"""Which elements of arrays on a GPU are to be fetched: by strides, axis by axis."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Words = np.ndarray[Any, np.dtype[np.int64]]
 WORD: Final = 8
 """Bytes of a number in the table of what is fetched."""
 APART: Final = 16
-"""Fetched arrays begin at multiples of so many bytes."""
-_HEAD: Final = 7  # numbers per array, one per axis apart
+"""Fetched arrays begin at multiples of this many bytes."""
+_HEAD: Final = 7  # numbers per array, not counting those per axis
 
 
 class Axis(NamedTuple):
     """One axis of what is fetched.
 
     Attributes:
-        length: how many elements there are along it.
+        length: number of elements along it.
         stride: bytes from one to the next.
         places: int64, which ones, as multiples of the stride; None: 0, 1, 2, ...
     """
@@ -36,7 +36,7 @@ class Axis(NamedTuple):
     places: Words | None = None
 
     def cut(self, start: int, stop: int) -> tuple[int, Axis]:
-        """A part of it, and how many bytes after the whole it begins."""
+        """Return how many bytes after its start a part of it begins, and that part."""
         if self.places is None:
             return start * self.stride, Axis(stop - start, self.stride)
         return 0, Axis(stop - start, self.stride, self.places[start:stop])
@@ -46,8 +46,8 @@ class Wanted(NamedTuple):
     """Elements to fetch, in C order of `axes`.
 
     Attributes:
-        array: of cupy; stays alive until they are there.
-        axes: none for a single element.
+        array: of cupy; kept alive until the elements are fetched.
+        axes: () for a single element.
         start: bytes from the array's first element to the first of these.
     """
 
@@ -57,12 +57,12 @@ class Wanted(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """The number of elements."""
         return math.prod(axis.length for axis in self.axes)
 
     @property
     def nbytes(self) -> int:
-        """Of the elements, and of what the table says about them."""
+        """Bytes of the elements, and of their entries in the table."""
         lists = sum(axis.length for axis in self.axes if axis.places is not None)
         return self.size * int(self.array.itemsize) + WORD * (lists + _HEAD + 3 * len(self.axes)) + APART
 
@@ -75,7 +75,7 @@ def whole(array: Any) -> Wanted:
 
 
 def sampled(array: Any, sample: int) -> Wanted:
-    """Those elements that `sample_of` would look at."""
+    """The elements that `sample_of` would take."""
     size = int(array.size)
     if size <= sample:
         return whole(array)
@@ -93,9 +93,9 @@ def sampled(array: Any, sample: int) -> Wanted:
 def batches(
     wanted: Sequence[Wanted], found: Sequence[Array], room: int
 ) -> Iterator[list[tuple[Wanted, Array]]]:
-    """Pieces of what is wanted and where they belong, as many at a time as fit into `room` bytes.
+    """Yield pieces of what is wanted, with their destinations, as many at a time as fit into `room` bytes.
 
-    `found` are arrays of one axis, for each of `wanted` one with room for its elements.
+    `found` has, for each of `wanted`, an array of one axis with room for its elements.
     """
     batch: list[tuple[Wanted, Array]] = []
     left = room
@@ -112,7 +112,7 @@ def batches(
 
 
 def _pieces(wanted: Wanted, room: int) -> Iterator[Wanted]:
-    """Parts that fit into `room` bytes, in C order; none of what has no elements."""
+    """Yield parts that fit into `room` bytes, in C order; none if there are no elements."""
     if not wanted.size:
         return
     if wanted.nbytes <= room:

@@ -1,4 +1,4 @@
-"""Which two-dimensional part of an array is looked at."""
+"""Windows: which two-dimensional part of an array is looked at."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class Cut(NamedTuple):
-    """A window that fits into a shape.
+    """A window that was fitted to a shape.
 
     Attributes:
         shape: of the whole array.
-        axes: (row axis, column axis); only the column axis of an array with one, none of one without axes.
-        rows, columns: which indices of these axes; ``range(1)`` where there is no such axis.
-        fixed: index per other axis, in the order of the axes.
+        axes: (row axis, column axis); of an array with one axis only the column axis, of one without axes ().
+        rows, columns: indices along these axes; ``range(1)`` where there is no such axis.
+        fixed: index along each other axis, in their order.
     """
 
     shape: Shape
@@ -41,17 +41,17 @@ class Cut(NamedTuple):
         return shape[axes[0]] if len(axes) == 2 else 1, shape[axes[-1]] if axes else 1
 
     def in_order(self, for_rows: T, for_columns: T) -> list[T]:
-        """What belongs to rows and columns in the order of the array's axes, of which it may have fewer."""
+        """What is given for rows and columns, in the order of the array's axes; it may have fewer."""
         given = (for_rows, for_columns)[2 - len(self.axes) :]
         return [each for _, each in sorted(zip(self.axes, given, strict=True), key=operator.itemgetter(0))]
 
     def to(self, rows: slice, columns: slice) -> tuple[int | slice, ...]:
-        """What to index the array with to get some rows and columns; `arranged` makes two axes of them."""
+        """The index that selects some rows and columns of the array; `arranged` gives the result two axes."""
         kept, others = iter(self.in_order(rows, columns)), iter(self.fixed)
         return tuple(next(kept) if axis in self.axes else next(others) for axis in range(len(self.shape)))
 
     def arranged(self, part: Array) -> Array:
-        """What `to` gave, or some lines of it, as rows and columns."""
+        """Return what `to` has selected, or some lines of it, as rows and columns."""
         if part.ndim == 2:
             return part.T if self.axes[0] > self.axes[1] else part
         return part.reshape(1, -1)
@@ -59,7 +59,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A two-dimensional part of an array; each field may be left to the array's shape.
+    """A two-dimensional part of an array; fields that are None follow from the array's shape.
 
     Attributes:
         rows, columns: (start, stop) along the two axes; None: all.
@@ -75,12 +75,12 @@ class Window:
 
     @classmethod
     def of(cls, shape: Shape) -> Window:
-        """All of the last two axes, at 0 of the others."""
+        """All of the last two axes, at index 0 of the others."""
         axes = tuple(range(len(shape)))[-2:]
         return cls(None, None, axes, (0,) * (len(shape) - len(axes)))
 
     def fit(self, shape: Shape) -> Cut:
-        """The part of an array of `shape`, all axes of which have elements.
+        """Return the part of an array of `shape`, all of whose axes have elements.
 
         Raises:
             NoPicture: there is no such part.

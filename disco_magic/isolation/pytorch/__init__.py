@@ -1,1 +1,1 @@
-"""What PyTorch keeps once per process or per thread, for each worker."""
+"""Per-worker versions of what PyTorch keeps once per process or per thread."""

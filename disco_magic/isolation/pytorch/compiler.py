@@ -1,9 +1,9 @@
-"""PyTorch's compiler: what it is not to look into, and which names of cells are constants for it.
+"""PyTorch's compiler: what it must not look into, and which names of cells are constants for it.
 
 It follows calls into whatever is written in Python, and so through a collective down to locks and clocks:
-seconds of it, and warnings. Left out, a collective ends one graph, and another one begins behind it.
-And it takes what it finds among the builtins for functions or for the few constants that Python has there;
-those of cells have ``worker_id`` and ``np``, too.
+that takes seconds, and gives warnings. If our package is left out, one graph ends at a collective and another
+begins after it. The compiler also assumes that names among the builtins are functions, or the few constants
+that Python has there; those of cells include ``worker_id`` and ``np``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
 _PACKAGE: Final = "disco_magic"
-# Python has one object for each of these: numbers of workers are told by what they are.
+# Python has one object for each of these: ids of workers are recognized by identity.
 _SMALL: Final = range(257)
 
 
 def clear_names(namespace: MutableMapping[str, Any]) -> None:
-    """Empty a namespace, but for what the compiler has put there: it takes that out itself.
+    """Empty a namespace, except for what the compiler has put there: it removes that itself.
 
-    When it forgets a function; what it does not find then is an error, which Python writes to stderr.
+    It does so when it drops a function; if the name is missing, Python writes an error to stderr.
     """
     utils = sys.modules.get("torch._dynamo.utils")
     manager = getattr(getattr(utils, "CleanupManager", None), "instance", None)
@@ -35,8 +35,8 @@ def clear_names(namespace: MutableMapping[str, Any]) -> None:
 
 
 def fit_compiler(rules: Any) -> Callable[[], None]:
-    """Change ``torch._dynamo.trace_rules``; returns what undoes it."""
-    constants = rules._builtin_constant_ids  # noqa: SLF001 - nothing public lets one add to them
+    """Change ``torch._dynamo.trace_rules``; return what undoes it."""
+    constants = rules._builtin_constant_ids  # noqa: SLF001 - there is no public way to add to them
     known = {id(each) for each in (*_SMALL, np)}
     added = {each for each in known if each not in constants()}
     before = list(rules.SKIP_DIRS)

@@ -1,4 +1,4 @@
-"""What stands in the place of PyTorch's functions that draw random numbers, or seed, keep and put back."""
+"""Replacements of PyTorch's functions that draw random numbers, or that seed, save and restore the state."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from disco_magic.isolation.pytorch.generators import Generators, Loan, Mine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FIFTH: Final = slice(4, 5)  # where attention takes how much it drops
+_FIFTH: Final = slice(4, 5)  # position of attention's dropout probability
 
 
 class Drawing(StandIn):
-    """A function that draws: from a worker's state, which is in the place of the process's meanwhile.
+    """A function that draws from a worker's state, which replaces the process's meanwhile.
 
     Args:
         first, place: see `StandIn`.
-        states: the workers'.
-        draws: whether a call does, by its arguments; None: always.
+        states: the workers' generators.
+        draws: whether a call with given arguments draws; None: always.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class Drawing(StandIn):
         self._states, self._draws = states, draws
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives, of the worker's state."""
+        """Call the function on the worker's state."""
         __tracebackhide__ = True
         mine = self._states.mine()
         if mine is None:
-            with self._states.lock:  # nobody has borrowed it
+            with self._states.lock:  # not while a worker's state is in there
                 return self.first(*args, **kwargs)
         if not self._may_draw(args, kwargs) or not self._states.can_serve(args, kwargs):
             return self.first(*args, **kwargs)
@@ -49,7 +49,7 @@ class Drawing(StandIn):
         try:
             return self._draws is None or self._draws(*args, **kwargs)
         except (TypeError, ValueError, RuntimeError):
-            return False  # the function itself says what is wrong
+            return False  # the function itself raises the error
 
     def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with Loan(self._states, mine):
@@ -57,12 +57,12 @@ class Drawing(StandIn):
 
 
 class Given(Drawing):
-    """One that takes a generator; `seeded` does, if it is another one."""
+    """A drawing function that takes a generator; `seeded` does, if it is another overload."""
 
     seeded: Callable[..., Any] | None = None
 
     def _may_draw(self, _: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        # The process's is the default of `random_split`.
+        # The process's generator is the default of `random_split`.
         return kwargs.get("generator") in (None, self._states.everyones)
 
     def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -73,12 +73,12 @@ class Given(Drawing):
             with mine.lock:
                 return call(*args, **kwargs | {"generator": mine.generator})
         except TypeError:
-            pass  # which names the generator: it is to say what the caller has written
+            pass  # it mentions the generator: the error is to show what the caller has written
         return self.first(*args, **kwargs)
 
 
 class Method(Given):
-    """One of a tensor."""
+    """A drawing method of a tensor."""
 
     def __get__(self, holder: Any, kind: type | None = None) -> Any:
         return self if holder is None else MethodType(self, holder)
@@ -88,7 +88,7 @@ class Method(Given):
 
 
 class Dropout(Drawing):
-    """Dropout, in the steps in which PyTorch computes it on the CPU; other workers draw meanwhile."""
+    """Dropout, in the steps in which PyTorch computes it on the CPU; other workers can draw meanwhile."""
 
     def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         x, p = args[0] if args else kwargs["input"], args[1] if len(args) > 1 else kwargs["p"]
@@ -99,11 +99,11 @@ class Dropout(Drawing):
 
 
 class Keeping(Drawing):
-    """A function that seeds, keeps or puts back the state; on a worker `act` does that.
+    """A function that seeds, saves or restores the state; on a worker `act` does that.
 
     Args:
         first, place, states: see `Drawing`.
-        act: gets the worker's generator.
+        act: called with the worker's generator.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Keeping(Drawing):
         self._act = act
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function gives, of the worker's state."""
+        """Call the function, or on a worker `act` with its generator."""
         __tracebackhide__ = True
         mine = self._states.mine()
         if mine is None:
@@ -128,10 +128,10 @@ def drops(_: Any = None, p: Any = 0.0, train: Any = False, **__: Any) -> bool:  
 
 
 def layer_drops(*args: Any, **kwargs: Any) -> bool:
-    """Whether a recurrent layer does: of its arguments only how much it drops is a float."""
+    """Whether a recurrent layer draws: its dropout probability is its only argument that is a float."""
     return any(type(each) is float and each > 0 for each in (*args, kwargs.get("dropout")))
 
 
 def attention_drops(*args: Any, dropout_p: float = 0.0, **_: Any) -> bool:
-    """Whether attention does; it may be given by its place, the fifth."""
+    """Whether attention draws; `dropout_p` may also be given by position, as the fifth argument."""
     return bool((*args[_FIFTH], dropout_p)[0] > 0)

@@ -1,4 +1,4 @@
-"""One definition of an operator of PyTorch's, with the functions of each worker; see `operators`."""
+"""One definition of a PyTorch operator, with the functions of each worker; see `operators`."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-LOCK: Final = new_rlock()  # a finalizer may define or drop one meanwhile
-"""Held while operators are defined, and what belongs to them is registered."""
-_FUNCTION: Final = "_fn"  # the ending of what may hold a function, of an operator's attributes
+LOCK: Final = new_rlock()  # reentrant: a finalizer may define or drop one meanwhile
+"""Held while operators are defined, and while functions are registered for them."""
+_FUNCTION: Final = "_fn"  # ending of the names of an operator's attributes that may hold a function
 _FIRST: Final = "_init_fn"
 _KERNELS: Final = "_backend_fns"
 _BACKWARD: Final = "_backward_fn"
 _CONTEXT: Final = "_setup_context_fn"
-_OF_FORWARD: Final = "_disco_own"  # an attribute of what autograd calls a context
+_OF_FORWARD: Final = "_disco_own"  # attribute of autograd's context objects
 _AUTOCAST: Final = "Autocast"
 
 
 class Owners:
-    """What the workers, and the process, have registered for one operator, as attributes of PyTorch's."""
+    """What workers, and the process, have registered for one operator, by names of PyTorch's attributes."""
 
     def __init__(self) -> None:
         self._workers: WeakSet[CallingWorker] = WeakSet()
         self._process: dict[str, Any] | None = None
-        self._kept: dict[str, Any] | None = None  # of the last worker that has called a shared module for it
-        self._empty: dict[str, Callable[[], object]] = {}  # what makes an attribute as it is at first
+        self._kept: dict[str, Any] | None = None  # the last worker's for which a shared module defined it
+        self._empty: dict[str, Callable[[], object]] = {}  # attribute -> makes its initial value
 
     def begin(self, owner: CallingWorker | None, fn: Callable[..., Any]) -> None:
-        """Somebody defines it, as `fn` and without what is registered afterwards; None: the process."""
+        """Note that `owner` defines it, as `fn` and with nothing else registered yet; None: the process."""
         own = {name: make() for name, make in self._empty.items()} | {_FIRST: fn}
         if owner is None:
             self._process = own
@@ -51,7 +51,7 @@ class Owners:
                 self._kept = own
 
     def assign(self, name: str, value: Any) -> None:
-        """Let that attribute of the caller's be `value`, or of the process's if the caller has none.
+        """Set that attribute for the caller, or for the process if the caller has not defined the operator.
 
         Raises:
             RuntimeError: neither has defined it; it is another worker's.
@@ -69,11 +69,11 @@ class Owners:
         own[name] = value
 
     def knows(self, name: str) -> bool:
-        """Whether somebody has, or had, such an attribute."""
+        """Whether anybody has, or had, such an attribute."""
         return name in self._empty
 
     def others(self, owner: CallingWorker | None) -> list[CallingWorker | None]:
-        """Who has it besides `owner`, of those that are there; None: the process."""
+        """Return the living workers, except `owner`, that have defined it; None stands for the process."""
         is_shared = self._process is not None or self._kept is not None
         process = [None] if is_shared and owner is not None else []
         return [*process, *(each for each in self._living() if each is not owner)]
@@ -83,13 +83,13 @@ class Owners:
             return [each for each in self._workers if _is_living(each)]
 
     def of_caller(self) -> dict[str, Any]:
-        """Those of the calling worker, else the process's, else those of a worker.
+        """Return the attributes of the calling worker, else of the process, else of another worker.
 
-        One that has ended is asked only if a module that all share has defined the operator for it: such a
-        module may keep what it has defined, and never define it again.
+        One that has ended is used only if a shared module has defined the operator for it: such a module may
+        keep what it has defined, and never define it again.
 
         Raises:
-            RuntimeError: nobody who has defined it is left.
+            RuntimeError: all that have defined it have ended.
         """
         me = calling_worker()
         mine: dict[str, Any] | None = None if me is None else me.belongings.get(self)
@@ -112,7 +112,7 @@ class Owners:
 
 
 def _owner_around(owners: Sequence[CallingWorker]) -> CallingWorker | None:
-    """The worker whose cell's code the calling thread executes, which is PyTorch's; None if it does not."""
+    """The worker whose cell's code the calling thread, one of PyTorch's, executes; None if there is none."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way to see who calls
     while owners and frame is not None:
         for each in owners:
@@ -123,13 +123,13 @@ def _owner_around(owners: Sequence[CallingWorker]) -> CallingWorker | None:
 
 
 def is_of_shared_module(scope: Mapping[str, Any] | None) -> bool:
-    """Whether these are the global variables of a module that all workers have in common."""
+    """Whether these are the global variables of a module that all workers share."""
     module = None if scope is None else sys.modules.get(scope.get("__name__", ""))
     return isinstance(module, ModuleType) and dictionary_of(module) is scope
 
 
 def _none() -> None:
-    """What holds no function."""
+    """Return the initial value of an attribute that holds a function."""
 
 
 def _is_living(worker: CallingWorker) -> bool:
@@ -137,7 +137,7 @@ def _is_living(worker: CallingWorker) -> bool:
 
 
 class _Kernels(dict[Any, Any]):
-    """The caller's function for each device; the dispatcher asks for those that anybody has registered."""
+    """Device -> the caller's function; the dispatcher asks for devices that any worker has registered."""
 
     def __missing__(self, device: Any) -> Any:
         if None in self:
@@ -149,7 +149,7 @@ class _Kernels(dict[Any, Any]):
 
 
 class Entry:
-    """A definition that the dispatcher calls, or another name of it: what is registered is the caller's.
+    """A definition that the dispatcher calls, or another handle of it; registered functions are the caller's.
 
     What is the same for all is in its dictionary, where `torch.compile` looks for it.
     """
@@ -176,14 +176,14 @@ class Entry:
 
 
 def _remember(own: dict[str, Any], *, ctx: Any, **given: Any) -> None:
-    """Note whose call this is, for the gradients: PyTorch may compute them in threads of its own."""
+    """Note for the gradients whose call this is: PyTorch may compute them in threads of its own."""
     vars(ctx)[_OF_FORWARD] = own
     if own[_CONTEXT] is not None:
         own[_CONTEXT](ctx=ctx, **given)
 
 
 class _Backward:
-    """Calls the function for gradients of who has called the operator."""
+    """Calls the gradient function of the worker that has called the operator."""
 
     def __init__(self, own: dict[str, Any]) -> None:
         self._own = own
@@ -198,12 +198,12 @@ class _Backward:
 
 
 def _is_own(name: str, value: Any) -> bool:
-    """Whether that attribute of a definition is what somebody has registered."""
+    """Whether that attribute of a definition is something registered."""
     return name.endswith(_FUNCTION) or (isinstance(value, (dict, set, list)) and name != "_tags")
 
 
 def become_entry(known: Any, entry_class: type) -> None:
-    """Let a definition of the process's be one that workers can join."""
+    """Turn a definition of the process's into one that workers can join."""
     library = vars(known)["_lib"]
     own, owners = {name: value for name, value in vars(known).items() if _is_own(name, value)}, Owners()
     owners.begin(None, own[_FIRST])
@@ -211,12 +211,12 @@ def become_entry(known: Any, entry_class: type) -> None:
         owners.assign(name, value)
     vars(known).update(_owners=owners, _lib=_Once(library, known, own.get("_torch_dispatch_fns", ())))
     known.__class__ = entry_class
-    for name in own:  # what is not there is looked for among the owners'
+    for name in own:  # attributes that are missing are looked up among the owners'
         vars(known).pop(name)
 
 
 class _Once:
-    """PyTorch's library of one operator, where of all workers' registrations the first one's is made."""
+    """PyTorch's library of one operator; of all workers' registrations only the first one is made there."""
 
     def __init__(self, library: Any, entry: Any, rules: Iterable[type] = ()) -> None:
         self._library, self._entry = library, entry
@@ -231,7 +231,7 @@ class _Once:
         name = op_name if isinstance(op_name, str) else op_name._schema.name  # noqa: SLF001 - as PyTorch does
         key = f"{self._library.ns}/{name.split('::')[-1]}/{dispatch_key}"
         with LOCK:
-            if dispatch_key.startswith(_AUTOCAST):  # has the dtype in it, not among the attributes
+            if dispatch_key.startswith(_AUTOCAST):  # the function knows its dtype, which is in no attribute
                 if key in self._library._op_impls and key not in self._casts:  # noqa: SLF001 - as below
                     raise RuntimeError(
                         f"{dispatch_key} of this operator is what the process has registered, for everybody"
@@ -240,7 +240,7 @@ class _Once:
                 owners = vars(self._entry)["_owners"]
                 owners.of_caller().setdefault(_AUTOCAST, {})[dispatch_key] = fn
                 fn = _Autocast(self._entry, dispatch_key)
-            if key not in self._library._op_impls:  # noqa: SLF001 - what it has registered
+            if key not in self._library._op_impls:  # noqa: SLF001 - what was registered before
                 self._library.impl(op_name, fn, dispatch_key, **others)
 
     def _register_torch_dispatch_rule(self, op_name: str, kind: type, fn: Callable[..., Any]) -> None:
@@ -251,7 +251,7 @@ class _Once:
 
 
 class _Autocast:
-    """Casts arguments as the calling worker has registered it, or not at all."""
+    """Casts arguments as the calling worker has registered, or not at all."""
 
     def __init__(self, entry: Any, key: str) -> None:
         self._entry, self._key = entry, key

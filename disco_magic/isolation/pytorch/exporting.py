@@ -1,8 +1,8 @@
-"""``torch.export`` of PyTorch's on several workers, and what uses it: the tracer of pipelines.
+"""``torch.export`` on several workers, and what uses it: the tracer of pipelines.
 
-What records the operators is noted in a table of the process. Two at a time took each other's out of it, and
-left it so that nothing could be exported any more. So one worker exports at a time, and the table is then
-what it was.
+The modes that record operators are kept in a table of the process. Two exports at a time took each other's
+out of it, and left it so that nothing could be exported any more. So one worker exports at a time, and the
+table is restored afterwards.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TABLE: Final = "_mode_stack_state_for_pre_dispatch"
 
 
 class _Export(NamedTuple):
-    """One that is under way.
+    """An export that is under way.
 
     Attributes:
-        entry: of who exports.
+        entry: of the thread that exports.
         before: what was in the table.
     """
 
@@ -36,7 +36,7 @@ class _Export(NamedTuple):
     before: dict[str, Any]
 
 
-_underway: Final[list[_Export]] = []  # an export within another one is the same worker's
+_underway: Final[list[_Export]] = []  # an export inside another one is the same worker's
 
 
 def fit_exporting(module: ModuleType) -> Callable[[], None]:
@@ -54,7 +54,7 @@ def _one_at_a_time(module: ModuleType, name: str) -> Replaced:
             try:
                 return replaced.below(*args, **options)
             finally:
-                # Else its thread was given up, and another one has come.
+                # Otherwise its thread was given up, and another thread has ended it.
                 if any(each is mine for each in _underway):
                     _end(mine)
 
@@ -63,13 +63,13 @@ def _one_at_a_time(module: ModuleType, name: str) -> Replaced:
 
 
 def _forget_gone() -> None:
-    """Of exports whose threads were given up the table is what it was before the first of them."""
+    """End exports whose threads were given up: the table is what it was before the first of them."""
     for each in reversed([one for one in _underway if one.entry.is_gone]):
         _end(each)
 
 
 def _end(export: _Export) -> None:
-    _table().update(export.before)  # a stop may have struck where PyTorch does it
+    _table().update(export.before)  # a stop may have struck where PyTorch does so
     _underway[:] = [each for each in _underway if each is not export]
 
 

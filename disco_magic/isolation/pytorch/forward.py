@@ -1,8 +1,8 @@
-"""Forward-mode gradients of PyTorch's on several workers: ``jvp``, ``jacfwd``, ``hessian``, ``dual_level``.
+"""Forward-mode gradients in PyTorch on several workers: ``jvp``, ``jacfwd``, ``hessian``, ``dual_level``.
 
-The level at which they are computed is the process's, and so is how deep it is nested. Of two threads one
-used the level of the other, which ended it meanwhile: errors that tell of levels, or a crash of the process.
-So one worker computes them at a time.
+The level at which they are computed is the process's, and so is the depth of nesting. With two threads, one
+used the level of the other, which ended it meanwhile: errors about levels, or a crash of the process. So one
+worker computes them at a time.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ _WHAT: Final = "forward-mode gradients are computed"
 
 
 class _Level(NamedTuple):
-    """One that was entered and not left.
+    """A level that was entered and not left.
 
     Attributes:
-        entry: of who has entered it.
-        mutex: gives that back.
+        entry: of the thread that has entered it.
+        mutex: releases the mutex that it holds.
     """
 
     entry: Entry
     mutex: ExitStack
 
 
-# Of whoever has the mutex; those that are gone were left behind by a stop.
+# All of the thread that has the mutex; those of threads that are gone were left behind by a stop.
 _entered: Final[list[_Level]] = []
 _forgetting: Final[list[Callable[[], None]]] = []
 
 
 def fit_levels(module: ModuleType) -> Callable[[], None]:
-    """Let one worker at a time have levels; `module` is ``torch.autograd.forward_ad``."""
+    """Let one worker at a time enter levels; `module` is ``torch.autograd.forward_ad``."""
     names = vars(module)
 
     def forget() -> None:
-        # PyTorch notes it after it has entered or left the only one that can be.
+        # PyTorch sets this after it has entered or left a level, of which there can be only one.
         names["_current_level"] = -1
-        with suppress(RuntimeError):  # there is none, mostly
+        with suppress(RuntimeError):  # usually there is none
             names["torch"]._C._exit_dual_level(level=0)  # noqa: SLF001 - there is no other way
 
     return _fit(_pair(module, "enter_dual_level", "exit_dual_level"), forget)
 
 
 def fit_nesting(module: ModuleType) -> Callable[[], None]:
-    """Let one worker at a time nest them; `module` is ``torch._functorch.eager_transforms``."""
+    """Let one worker at a time nest levels; `module` is ``torch._functorch.eager_transforms``."""
 
     def forget() -> None:
         vars(module)["JVP_NESTING"] = 0
@@ -76,7 +76,7 @@ def _fit(pair: list[Replaced], forget: Callable[[], None]) -> Callable[[], None]
 
 
 def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
-    """What enters and leaves one, for who has the mutex."""
+    """Return replacements of the functions that enter and leave a level, which hold the mutex in between."""
 
     @wraps(vars(module)[entering])
     def enter() -> Any:
@@ -90,10 +90,10 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
     @wraps(vars(module)[leaving])
     def leave(**options: Any) -> None:
         if is_given_up() and not _is_in_one():
-            return  # whoever has the mutex now has forgotten it
+            return  # the thread that now has the turn has forgotten the level
         try:
             pair[1].below(**options)
-        except RuntimeError:  # refused: it is not the last one
+        except RuntimeError:  # refused: it is not the innermost level
             raise
         except BaseException:
             _leave_mutex()
@@ -105,7 +105,7 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
 
 
 def _is_in_one() -> bool:
-    """Whether the calling thread has entered one that nobody has forgotten."""
+    """Whether the calling thread has entered a level that was not forgotten."""
     here = threading.current_thread()
     return any(each.entry.thread is here for each in _entered)
 
@@ -119,7 +119,7 @@ def _take_mutex() -> None:
 
 
 def _leave_mutex() -> None:
-    """The calling thread has left the last one that it has entered; or it was struck as it did."""
+    """Release the mutex of the calling thread's last level: it has left it, or was interrupted doing so."""
     here = threading.current_thread()
     for level in [each for each in _entered if each.entry.thread is here][-1:]:
         _entered[:] = [each for each in _entered if each is not level]
@@ -128,6 +128,6 @@ def _leave_mutex() -> None:
 
 
 def _forget_the_rest() -> None:
-    """If nobody has any, what a stop has left of one goes: it may have struck anywhere. Takes 10 us."""
+    """If there is no level, remove what a stop has left of one: it may have struck anywhere. Takes 10 us."""
     for forget in () if _entered else _forgetting:
         forget()

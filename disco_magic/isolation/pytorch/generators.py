@@ -1,4 +1,4 @@
-"""A generator of PyTorch's for each worker, and PyTorch's own with such a generator's state for a while."""
+"""A PyTorch generator for each worker, and PyTorch's own generator with a worker's state for a while."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Mine(NamedTuple):
     """What a worker draws from.
 
     Attributes:
-        generator: of PyTorch's, on the CPU.
-        lock: of who draws; the worker's threads would otherwise put back older states.
+        generator: a PyTorch generator, on the CPU.
+        lock: held while drawing; otherwise the worker's threads would restore older states.
     """
 
     generator: Any
@@ -29,9 +29,9 @@ class Generators(PerWorker[Mine]):
         torch: PyTorch.
 
     Attributes:
-        everyones: PyTorch's own.
-        lock: of `everyones`.
-        borrower: the thread of the worker whose state that has; None: it has its own.
+        everyones: PyTorch's own generator.
+        lock: guards `everyones`.
+        borrower: the thread of the worker whose state is in `everyones`; None: it has its own state.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -42,11 +42,11 @@ class Generators(PerWorker[Mine]):
         self.borrower: int | None = None
         self._is_other: dict[type, bool] = {}
         self._tensors: set[type] = set()
-        keys = torch._C._TorchDispatchModeKey  # noqa: SLF001 - how it is asked who watches has no public name
+        keys = torch._C._TorchDispatchModeKey  # noqa: SLF001 - there is no public name for this
         self._tracers = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
 
     def begin(self) -> Mine:
-        """A generator that begins at random."""
+        """Return a generator with a random state."""
         generator = self.torch.Generator()
         generator.seed()
         return Mine(generator, new_rlock())
@@ -54,8 +54,8 @@ class Generators(PerWorker[Mine]):
     def can_serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call with these arguments can draw from a worker's generator.
 
-        On the CPU; not if somebody writes down what is computed, for a generator is nothing to be written;
-        not of what has its own idea of PyTorch's functions, which in the end calls others: DTensors.
+        Only on the CPU; not while operations are traced, because a generator cannot be recorded; and not for
+        arguments that override PyTorch's functions, and in the end call others, as DTensors do.
         """
         tensor = None
         for each in (*args, *kwargs.values()) if kwargs else args:
@@ -70,9 +70,9 @@ class Generators(PerWorker[Mine]):
         return bool(is_here) and not self._is_traced()
 
     def _is_cpu(self, device: Any) -> bool:
-        """Whether new tensors are on the CPU, if that is said of the device."""
+        """Whether new tensors are on the CPU, for this `device` argument."""
         if device is None and not self.torch._C._len_torch_function_stack():  # noqa: SLF001
-            device = self.torch._C._get_default_device()  # noqa: SLF001 - what is public takes 3 us
+            device = self.torch._C._get_default_device()  # noqa: SLF001 - the public function takes 3 us
         elif device is None:
             device = self.torch.get_default_device()
         kind: str = device if isinstance(device, str) else self.torch.device(device).type
@@ -101,25 +101,25 @@ class Generators(PerWorker[Mine]):
         return any(c._get_dispatch_mode(each) is not None for each in self._tracers)  # noqa: SLF001
 
     def is_mapped(self) -> bool:
-        """Whether `torch.vmap` calls: with a generator it draws as if its randomness were different."""
+        """Whether `torch.vmap` calls: given a generator, it draws as if its randomness were "different"."""
         return self.torch._C._functorch.peek_interpreter_stack() is not None  # noqa: SLF001
 
     def seed_gpu(self, seed: int) -> None:
-        """Seed the state of the worker's GPU; nothing if it uses none."""
+        """Seed the state of the worker's GPU; do nothing if it uses none."""
         cuda, me = self.torch.cuda, calling_worker()
-        if cuda._is_in_bad_fork() or not cuda.is_available():  # noqa: SLF001 - PyTorch asks so, too
+        if cuda._is_in_bad_fork() or not cuda.is_available():  # noqa: SLF001 - as PyTorch does
             return
         if cuda.is_initialized() or (me is not None and me.device != "cpu"):
-            cuda.init()  # else it is the GPU of whoever does that
+            cuda.init()  # otherwise the GPU of the thread that does so would be seeded
             cuda.manual_seed(seed)
 
 
 class Loan:
-    """Meanwhile PyTorch's state is that of a worker's generator. Workers are not struck as it begins or ends.
+    """Gives PyTorch's generator a worker's state. Workers are not interrupted where a loan begins or ends.
 
     Args:
-        states: the workers'.
-        mine: what the calling one draws from; within a loan of its thread nothing is borrowed again.
+        states: the workers' generators.
+        mine: what the calling worker draws from; within a loan of its thread nothing is borrowed again.
     """
 
     def __init__(self, states: Generators, mine: Mine) -> None:

@@ -1,7 +1,7 @@
-"""Hooks of PyTorch for the modules and optimizers of all: that of a worker is for what that worker calls.
+"""PyTorch's global hooks for modules and optimizers: a worker's is called only for what that worker calls.
 
-``register_module_forward_hook`` and its like put a hook into a table of the process. What counts FLOPs or
-tells of communication does so, and counted what other workers did meanwhile.
+``register_module_forward_hook`` and the like put a hook into a table of the process. FLOP counters and
+loggers of communication do so, and counted what other workers did at the same time.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _TABLES: Final = (
 
 
 _KIND: Final = "_global_is_full_backward_hook"
-"""Of which kind those of backward passes are: PyTorch takes one only."""
+"""The kind of the registered backward hooks: PyTorch accepts one kind only."""
 
 
 class _Hook:
-    """A worker's hook, which does nothing for others; does not keep the worker."""
+    """A worker's hook, which does nothing for others; it refers to the worker weakly."""
 
     __slots__ = ("_worker", "hook")
 
@@ -45,7 +45,7 @@ class _Hook:
         self._worker, self.hook = ref(worker), hook
 
     def is_of(self, worker: CallingWorker | None) -> bool:
-        """Whether `worker` has set it."""
+        """Whether `worker` has registered it."""
         return worker is not None and self._worker() is worker
 
     def __call__(self, *args: Any, **options: Any) -> Any:
@@ -53,24 +53,24 @@ class _Hook:
 
 
 class _Hooks(OrderedDict[int, Any]):
-    """A table of hooks; only what is put in costs more than in any other."""
+    """A table of hooks; only insertion takes longer than in another one."""
 
     def __setitem__(self, number: int, hook: Any) -> None:
         me = calling_worker()
         super().__setitem__(number, hook if me is None else _Hook(me, hook))
 
     def leave(self, worker: CallingWorker | None) -> None:
-        """Forget those of a worker; None: of all workers."""
+        """Remove the hooks of a worker; None: of all workers."""
         for number, hook in list(self.items()):
             if type(hook) is _Hook and (worker is None or hook.is_of(worker)):
                 del self[number]
 
 
 class _BackwardHooks(_Hooks):
-    """A table whose hooks a module fetches as it is called; PyTorch may call them in a thread of its own."""
+    """A table from which a module takes its hooks when called; PyTorch may run them in its own threads."""
 
     def values(self) -> Any:
-        """Those of the calling worker, and of the process."""
+        """The hooks of the calling worker, and of the process."""
         me = calling_worker()
         return [
             hook.hook if type(hook) is _Hook else hook
@@ -83,10 +83,10 @@ _tables: Final[list[_Hooks]] = []
 
 
 def fit_hooks(module: ModuleType) -> Callable[[], None]:
-    """Let workers have hooks of their own; `module` is one that has tables of them.
+    """Let workers have hooks of their own; `module` is one that has such tables.
 
-    Who has put a hook into a table before takes it out of that one: such a table stays as it is. So does one
-    of ours, at the end, in which the process has hooks.
+    Hooks are removed from the table to which they were added: a table that has some stays as it is. So does a
+    table of ours, at the end, if the process has hooks in it.
     """
     empty = [name for name in _TABLES if name in vars(module) and not vars(module)[name]]
     tables = {name: _BackwardHooks() if "backward" in name else _Hooks() for name in empty}
@@ -109,6 +109,6 @@ def fit_hooks(module: ModuleType) -> Callable[[], None]:
 
 
 def leave_hooks(me: CallingWorker) -> None:
-    """A worker has ended, and its hooks with it."""
+    """Remove the hooks of a worker that has ended."""
     for table in _tables:
         table.leave(me)

@@ -1,6 +1,6 @@
-"""``loss_parallel()`` of PyTorch's on several workers: its handlers are there until the last one has left.
+"""PyTorch's ``loss_parallel()`` on several workers: its handlers stay until the last worker has left it.
 
-It puts them into a table of the process, and takes them out at its end: of those who were still in it too.
+It puts them into a table of the process, and removes them at its end, also from workers that are still in it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-# Who leaves it by an exception, where PyTorch does nothing, leaves it the next time, or with its session.
+# A worker that leaves by an exception, when PyTorch does nothing, is removed the next time, or at its end.
 _inside: Final[set[CallingWorker | None]] = set()
 _lock: Final = new_rlock()
 _disabling: Final[list[Callable[[], Any]]] = []
 
 
 def fit_losses(module: ModuleType) -> Callable[[], None]:
-    """Let workers be in it together; `module` is ``torch.distributed.tensor.parallel.loss``."""
+    """Let several workers be in it; `module` is ``torch.distributed.tensor.parallel.loss``."""
 
     @wraps(vars(module)["_enable_custom_loss_ops"])
     def enable() -> None:
@@ -50,13 +50,13 @@ def fit_losses(module: ModuleType) -> Callable[[], None]:
 
     def undo() -> None:
         take()
-        _inside.clear()  # the notebook may be in it still, and leaves it by PyTorch's own
+        _inside.clear()  # the notebook may still be in it, and then leaves it by PyTorch's own function
 
     return undo
 
 
 def leave_losses(me: CallingWorker) -> None:
-    """A worker has ended."""
+    """Leave it on behalf of a worker that has ended."""
     with _lock:
         if me in _inside:
             _inside.discard(me)

@@ -1,11 +1,12 @@
-"""What PyTorch knows of a thread, and ``with`` blocks change: whether it records gradients, autocast, modes.
+"""Thread-local state of PyTorch that ``with`` blocks change: whether gradients are recorded, autocast, modes.
 
-Such a block changes it first, and Python notes only then that it has to be left. A stop that strikes between
-the two leaves the worker's thread without gradients, in bfloat16, or counting operations, also in the cells
-that follow. So what a stopped cell has found is put back. In a tight loop over ``with torch.no_grad():`` one
-stop in three struck there, in a block of autocast one in ten (2 workers, PyTorch 2.13).
+Such a block changes the state first, and only then does Python note that the block has to be left. A stop
+that strikes in between leaves the worker's thread without gradients, in bfloat16, or counting operations,
+also in later cells. So the state that a stopped cell found is restored. In a tight loop over
+``with torch.no_grad():`` one stop in three struck there, in a block of autocast one in ten (2 workers,
+PyTorch 2.13).
 
-Not what `saved_tensors_hooks` and levels of `torch.func` leave: no stop has been seen to strike there.
+Not restored is what `saved_tensors_hooks` and levels of `torch.func` leave: no stop was seen to strike there.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What tells how it is, and what sets that. Not whether gradients stay in the thread, `multithreading`:
-# process groups set that, for good.
+# (getter, setter). Not `multithreading`, whether gradients stay in the thread: process groups set that
+# for good.
 _SETTINGS: Final = (
     ("is_grad_enabled", "_set_grad_enabled"),
     ("_is_fwd_grad_enabled", "_set_fwd_grad_enabled"),
     ("is_autocast_cache_enabled", "set_autocast_cache_enabled"),
 )
-# The same for a kind of device.
+# The same, per kind of device.
 _OF_DEVICES: Final = (
     ("is_autocast_enabled", "set_autocast_enabled"),
     ("get_autocast_dtype", "set_autocast_dtype"),
 )
-_DEVICES: Final = {"cpu": "bfloat16", "cuda": "float16"}  # and the type that each begins with
+_DEVICES: Final = {"cpu": "bfloat16", "cuda": "float16"}  # and the dtype that each begins with
 _STACKS: Final = ("function", "dispatch")
 
 
 class Modes(NamedTuple):
-    """How a thread stands.
+    """State of a thread.
 
     Attributes:
-        settings: (what sets it, what that is given), of all settings.
+        settings: (setter, its arguments), of all settings.
         stacks: the modes it is in, outermost first, of both kinds.
-        depth: in how many blocks of autocast.
+        depth: number of autocast blocks it is in.
     """
 
     settings: list[tuple[Callable[..., Any], tuple[Any, ...]]]
@@ -48,7 +49,7 @@ class Modes(NamedTuple):
 
 
 def modes_now() -> Modes | None:
-    """How the calling thread stands; None if PyTorch is not there. Costs 3 us."""
+    """Return the state of the calling thread; None if PyTorch is not imported. Costs 3 us."""
     core = _core()
     if core is None:
         return None
@@ -63,11 +64,11 @@ def modes_now() -> Modes | None:
 
 
 def restore_modes(then: Modes | None) -> None:
-    """Let the calling thread stand as it did: `modes_now` of then."""
+    """Restore the state of the calling thread: `modes_now` of then."""
     core = _core()
     if core is None:
         return
-    if then is None:  # the cell has imported it
+    if then is None:  # the cell has imported PyTorch
         then = _at_first(core)
     for put, values in then.settings:
         put(*values)
@@ -80,7 +81,7 @@ def restore_modes(then: Modes | None) -> None:
 
 
 def _at_first(core: dict[str, Any]) -> Modes:
-    """How a thread stands that has done nothing yet."""
+    """The state of a thread that has done nothing yet."""
     settings: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (core[put], (True,)) for _, put in _SETTINGS if put in core
     ]
@@ -96,8 +97,8 @@ def _at_first(core: dict[str, Any]) -> Modes:
 
 
 def _core() -> dict[str, Any] | None:
-    """The functions of PyTorch's that know it, by name."""
-    torch = sys.modules.get("torch")  # not a module, where somebody has it that it cannot be imported
+    """PyTorch's functions that read and set the state, by name."""
+    torch = sys.modules.get("torch")  # not a module if somebody has made the import fail
     core = vars(torch).get("_C") if isinstance(torch, ModuleType) else None
     found = vars(core) if isinstance(core, ModuleType) else {}
     return found if "_set_grad_enabled" in found else None  # else it is being imported

@@ -1,19 +1,19 @@
-"""Operators of PyTorch that workers define with `torch.library.custom_op`: each worker's own.
+"""PyTorch operators that workers define with `torch.library.custom_op`: each worker's own.
 
-PyTorch's table of operators is the process's. Processes have one each; of threads that define the same
-operator each would destroy what the others have defined, in the midst of it, and that may end the process.
-So there is one entry, defined once, whose functions are those of whoever calls::
+PyTorch's table of operators is the process's. If threads define the same operator, each destroys what the
+others have defined, even while they do so, which may crash the process. So there is one entry, defined once,
+which calls the functions of its caller::
 
     worker 0   custom_op("ns::f")(f0)     defines ns::f
-    worker 1   custom_op("ns::f")(f1)     with the same schema: another name of that, for functions of its own
+    worker 1   custom_op("ns::f")(f1)     with the same schema: another handle of it, for functions of its own
     worker 1   torch.ops.ns.f(x)          dispatcher -> the entry's function -> that of the caller, f1
 
-With another schema PyTorch destroys what was there, under whoever calls it just then. While others have it,
-the new one is an entry of its own (``ns::f__2``), which ``torch.ops.ns.f`` means from then on; what others
-hold stays what it is. What the body of a module defines that all workers share is the process's, whichever of
-them imports it. Who has not defined an operator, a thread that is no worker's for one, calls the process's,
-else that of a worker who has; but gradients come from whoever has called it forward, whichever thread makes
-them.
+With another schema PyTorch would destroy the definition while others may be calling it. As long as others
+have it, the new one is an entry of its own (``ns::f__2``), to which ``torch.ops.ns.f`` refers from then on;
+handles of the old one stay valid. What the body of a shared module defines is the process's, whichever worker
+imports it. A caller that has not defined an operator, such as a thread of no worker, calls the process's,
+else that of a worker that has; but gradients come from the worker that called it forward, whichever thread
+computes them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def fit_operators(module: Any) -> Callable[[], None]:
-    """Change ``torch._library.custom_ops``; returns what undoes it.
+    """Change ``torch._library.custom_ops``; return what undoes it.
 
     Raises:
         AttributeError: it is not as we know it.
@@ -47,8 +47,8 @@ def fit_operators(module: Any) -> Callable[[], None]:
     def define(
         self: Any, namespace: str, name: str, schema: str, fn: Callable[..., Any], *tags: Any, **others: Any
     ) -> None:
-        """In the place of the constructor of what `custom_op` returns."""
-        owner, qualname = _owner(sys._getframe(1)), f"{namespace}::{name}"  # noqa: SLF001 - whose code this is
+        """Replacement of the constructor of what `custom_op` returns."""
+        owner, qualname = _owner(sys._getframe(1)), f"{namespace}::{name}"  # noqa: SLF001 - the defining code
         with LOCK:
             there = [each for of in versions.get(qualname, ()) if _is_there(each := of())]
             last = definitions.get(qualname)
@@ -83,7 +83,7 @@ def fit_operators(module: Any) -> Callable[[], None]:
 
 
 def _owner(frame: FrameType | None) -> CallingWorker | None:
-    """Whose an operator is that the code of that frame defines; None: the process's."""
+    """Return the owner of an operator that the code of that frame defines; None: the process."""
     me = calling_worker()
     while me is not None and frame is not None:
         if frame.f_code.co_name == "<module>":
@@ -93,19 +93,19 @@ def _owner(frame: FrameType | None) -> CallingWorker | None:
 
 
 def _is_there(definition: Any) -> bool:
-    """Whether it has not been destroyed."""
+    """Whether the definition exists, and was not destroyed."""
     return definition is not None and vars(definition)["_lib"].m is not None
 
 
 def _is_in_use(definition: Any, owner: CallingWorker | None) -> bool:
-    """Whether anybody else has it, who may be calling it."""
+    """Whether anybody else has the definition, and may be calling it."""
     if not isinstance(definition, Entry):
         return owner is not None
     return bool(vars(definition)["_owners"].others(owner))
 
 
 def _let_be_meant(definition: Any, namespace: str, name: str, definitions: Any) -> None:
-    """Let the operator's name mean this one of several definitions."""
+    """Let the operator's name refer to this one of several definitions."""
     definitions[f"{namespace}::{name}"] = definition
     operators = getattr(getattr(sys.modules.get("torch"), "ops", None), namespace, None)
     if operators is not None:
@@ -113,7 +113,7 @@ def _let_be_meant(definition: Any, namespace: str, name: str, definitions: Any) 
 
 
 def _is_same(known: Any, schema: str, tags: Sequence[Any]) -> bool:
-    """Whether it was defined in these words; of PyTorch's versions some have tags."""
+    """Whether it was defined with this schema and these tags, which not all versions of PyTorch have."""
     present = vars(known)
     return bool(present["_schema"] == schema and _as_set(present.get("_tags")) == _as_set(*tags or [None]))
 

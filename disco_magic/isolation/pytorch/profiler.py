@@ -1,6 +1,7 @@
-"""PyTorch's profiler, of which a process has one: who begins it while another thread profiles is refused.
+"""PyTorch's profiler, of which a process has one: starting it while another thread profiles is refused.
 
-PyTorch does not refuse it: the process ended, with every register, in two of three tries (2.13, on the CPU).
+PyTorch does not refuse that: the process crashed in two of three tries, losing every register (2.13, on the
+CPU).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _END = "_disable_profiler"
 
 
 class _Profiling:
-    """Who profiles."""
+    """The thread that profiles."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -31,7 +32,7 @@ class _Profiling:
         self._who = ""
 
     def begin(self) -> None:
-        """The calling thread does from now on.
+        """Let the calling thread profile from now on.
 
         Raises:
             UsageMistake: another one does.
@@ -48,7 +49,7 @@ class _Profiling:
             self._who = "another thread" if me is None else f"worker {me.id}"
 
     def end(self) -> None:
-        """It does no more."""
+        """Note that the calling thread has stopped profiling."""
         with self._lock:
             if self._thread is threading.current_thread():
                 self._thread = None

@@ -1,13 +1,14 @@
 """PyTorch's random state on the CPU: each worker has its own, a generator.
 
-What takes a generator is given it, also where code that was compiled or a DTensor calls PyTorch's operations
-by their names, `torch.ops.aten`. Dropout, which takes none, draws its mask from it in the steps in which
-PyTorch does. While others compute that draw, attention and recurrent layers with a dropout inside, the
-worker's state is in the place of the process's, one worker after the other. So programs seed, keep states and
-put them back as in processes: ``torch.manual_seed``, `fork_rng`, checkpoints of activations, `DataLoader`.
+Functions that take a generator get it, also where compiled code or a DTensor calls PyTorch's operations by
+their names, `torch.ops.aten`. Dropout takes none: its mask is drawn from the generator, in the steps in which
+PyTorch does so. While other functions compute that draw, such as attention and recurrent layers with a
+dropout inside, the worker's state replaces the process's, one worker after the other. So programs seed, save
+and restore states as in processes: ``torch.manual_seed``, `fork_rng`, checkpoints of activations,
+`DataLoader`.
 
-A state on a GPU is that of all workers who share it; ``torch.manual_seed`` on a worker seeds that of its GPU.
-TorchScript draws from the process's. A call takes some microseconds more.
+The state of a GPU is shared by all workers that use it; ``torch.manual_seed`` on a worker seeds that of its
+GPU. TorchScript draws from the process's. A call takes some microseconds longer.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ OPERATIONS: Final = (
     *("poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "random_"),
     *("randperm", "rrelu_with_noise", "uniform", "uniform_", "_sample_dirichlet", "_standard_gamma"),
 )
-"""What draws among the operations of which all others are made."""
+"""The operations that draw, among those of which all others are made."""
 
-# Once, as what draws from them, see `standing`.
+# Made once, like the functions that draw from them, see `standing`.
 _states_of: Final = cache(Generators)
 
 
@@ -76,7 +77,7 @@ def fit_torch_random(torch: Any) -> Callable[[], None]:
 
 
 def fit_graphs(rules: Any) -> None:
-    """Let PyTorch's compiler take what draws for what it stands for: it would look into it, and stop.
+    """Let PyTorch's compiler treat our replacements like the originals: it would look into them, and stop.
 
     `rules` is ``torch._dynamo.trace_rules``, which is imported after PyTorch.
     """
@@ -84,15 +85,15 @@ def fit_graphs(rules: Any) -> None:
     for place in (torch, torch._VF, torch.nn.functional, torch.Tensor):  # noqa: SLF001
         for each in list(vars(place).values()):
             if isinstance(each, Drawing) and not isinstance(each, Keeping):
-                rules._allowed_callable_ids.add(id(each))  # noqa: SLF001 - what is public imports the compiler
+                rules._allowed_callable_ids.add(id(each))  # noqa: SLF001 - the public way imports the compiler
     for each in list(vars(np.random).values()):
         if isinstance(each, StandIn):
-            for one in (each, each.first):  # which is not there when the compiler looks for the first time
+            for one in (each, each.first):  # the original is hidden when the compiler first looks
                 rules._numpy_function_ids.add(id(one))  # noqa: SLF001
 
 
 def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:
-    """Where it is, what stands in the place of each function that draws."""
+    """Return (owner, replacement) for each function that draws."""
 
     def takes_generator(name: str) -> bool:
         schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")  # noqa: SLF001
@@ -112,7 +113,7 @@ def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:
     methods = [standing(Method, getattr(torch.Tensor, name), "torch.Tensor", states) for name in METHODS]
     return [
         *((torch, each) for each in ours),
-        *((torch._VF, each) for each in layers),  # noqa: SLF001 - its own modules use them there
+        *((torch._VF, each) for each in layers),  # noqa: SLF001 - PyTorch's modules use these
         *((functional, each) for each in ours if each.name == "rrelu_"),
         *((torch.utils.data.dataset, each) for each in ours if each.name == "randperm"),
         *((functional, each) for each in made(Drawing, functional, [ATTENTION], attention_drops)),
@@ -121,10 +122,10 @@ def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:
 
 
 def _operations(torch: Any, states: Generators) -> Iterator[tuple[Any, StandIn]]:
-    """Each operation that draws, as it is called from Python, and what is to be called in its place."""
+    """Yield each operation that draws, as it is called from Python, and its replacement."""
     for name in OPERATIONS:
         packet = getattr(torch.ops.aten, name, None)
-        if packet is None:  # it came later, or has gone
+        if packet is None:  # not in this version of PyTorch
             continue
         known = {_signature(each): each for each in (getattr(packet, one) for one in packet.overloads())}
         for (arguments, has_generator), operation in known.items():
@@ -137,14 +138,14 @@ def _operations(torch: Any, states: Generators) -> Iterator[tuple[Any, StandIn]]
 
 
 def _signature(operation: Any) -> tuple[tuple[str, ...], bool]:
-    """Its arguments but for a generator, and whether it takes one."""
+    """Return its arguments without the generator, and whether it takes one."""
     arguments = operation._schema.arguments  # noqa: SLF001
     others = tuple(f"{each.name}: {each.type}" for each in arguments if each.name != "generator")
     return others, len(others) < len(arguments)
 
 
 def _keeping(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:
-    """Where they are, what stands in the place of functions that seed, keep and put back."""
+    """Return (owner, replacement) for each function that seeds, saves or restores the state."""
 
     def manual_seed(mine: Any, seed: Any) -> Any:
         states.seed_gpu(int(seed))

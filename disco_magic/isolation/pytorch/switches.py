@@ -1,10 +1,10 @@
-"""Switches of PyTorch that are the process's, and that code turns for a while: ``with sdpa_kernel(...):``.
+"""Process-wide switches of PyTorch that code sets for a while: ``with sdpa_kernel(...):``.
 
-Who turns one notes what it was, and puts that back. Of several workers the second one notes what the first
-one has set, and puts it back for good when all have left. Here a worker sees what it has set itself, or else
-what the process has, and a switch is as the process has it again when no worker wants it otherwise. Meanwhile
-it is, for all, as it was set last by who wants it otherwise. Of what `flags` turn float32's precision is not
-among them.
+Code that sets one notes its value, and restores that. With several workers, the second one notes what the
+first has set, and restores that for good when all have left. Here a worker sees what it has set itself, or
+else what the process has, and a switch returns to the process's value when no worker wants another one.
+Meanwhile, for all, it has the value that was set last by a worker that wants another one. Of what `flags`
+set, the precision of float32 is not included.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Names(NamedTuple):
-    """What turns a switch, and what tells how it stands.
+    """The functions that set a switch, and that read it.
 
     Attributes:
-        set: takes one value per getter: the first one by its place, the others also by their names.
+        set: takes one value per getter: the first one by position, the others also by name.
         get: the getters.
-        further: names of the second value and those after it, and what they are unless they are given.
-        lasting: whether it is rather set for good than for a ``with`` block.
+        further: names of the second value and those after it, and their defaults.
+        lasting: whether it is usually set for good, and not for a ``with`` block.
     """
 
     set: str
@@ -75,21 +75,21 @@ _switches: Final[list[_Switch]] = []
 
 
 class _Switch:
-    """One of them.
+    """One switch.
 
     Args:
         names: of its functions.
         owners: the modules that have these, under the same names.
-        settings: what PyTorch has for settings that are attributes, ``torch.backends.cudnn.benchmark``; each
-            knows a getter and a setter.
+        settings: PyTorch's objects for settings that are attributes, ``torch.backends.cudnn.benchmark``; each
+            has a getter and a setter.
     """
 
     def __init__(self, names: Names, owners: list[ModuleType], settings: Iterable[Any] = ()) -> None:
         self.lasting = names.lasting
         self._further = names.further
-        # By those who want it otherwise, last set last.
+        # Worker -> the value that it wants, if not the process's; last set last.
         self._wanted: dict[CallingWorker, tuple[Any, ...]] = {}
-        self._usual: tuple[Any, ...] = ()  # what the process has, while there are any
+        self._usual: tuple[Any, ...] = ()  # the process's value, while there are any
         self._replaced: list[Replaced] = []
         first = owners[0]
         self._set: Callable[..., Any] = vars(first)[names.set]
@@ -106,7 +106,7 @@ class _Switch:
                 self._replaced.append(Replaced(setting, "setter", ours[names.set]))
 
     def put(self) -> Callable[[], None]:
-        """Put it in its place; returns what undoes that."""
+        """Install the replacements; return what undoes that."""
         undo = replace_all(self._replaced)
         _switches.append(self)
 
@@ -117,17 +117,17 @@ class _Switch:
         return take
 
     def leave(self, me: CallingWorker) -> None:
-        """A worker has ended, and wants nothing any more."""
+        """Drop what a worker that has ended wants."""
         with _lock:
             if me in self._wanted:
                 self._want(me, self._usual)
 
     def wanted_by(self, me: CallingWorker) -> tuple[Any, ...] | None:
-        """How a worker wants it, if otherwise than it is."""
+        """The value that a worker wants, if it is not the process's; else None."""
         return self._wanted.get(me)
 
     def restore(self, me: CallingWorker, then: tuple[Any, ...] | None) -> None:
-        """Let a worker want it as it did: `wanted_by` of then."""
+        """Restore what a worker wanted: `wanted_by` of then."""
         with _lock:
             if self._wanted.get(me) != then:
                 self._want(me, self._usual if then is None else then)
@@ -137,7 +137,7 @@ class _Switch:
 
         @wraps(first)
         def get() -> Any:
-            # Who asks without the lock may put back for good what another one turns meanwhile.
+            # Read without the lock, another worker's temporary value might later be restored for good.
             with _lock:
                 if not self._wanted:
                     return first()
@@ -152,12 +152,12 @@ class _Switch:
             me = calling_worker()
             others = self._further[len(args) - 1 :]
             if not args or len(args) > len(self._get) or options.keys() - dict(others):
-                self._set(*args, **options)  # which says what is wrong
+                self._set(*args, **options)  # raises the error
                 return
             values = (*args, *(options.get(name, default) for name, default in others))
             with _lock:
                 if me is None:
-                    # A block of a worker's that a stop has left ends here when the error is forgotten.
+                    # A worker's block that a stop has cut off ends here when the error is garbage-collected.
                     if not isinstance(sys.exception(), GeneratorExit):
                         self._usual = values
                         self._turn(values)
@@ -167,7 +167,7 @@ class _Switch:
         return turn
 
     def _want(self, me: CallingWorker, values: tuple[Any, ...]) -> None:
-        """With the lock. An interrupt may strike anywhere: where nobody is noted, the switch is as usual."""
+        """Set a worker's value, under the lock. An interrupt anywhere leaves an unwanted switch as usual."""
         if not self._wanted:
             self._usual = tuple(get() for get in self._get)
         others = {worker: wanted for worker, wanted in self._wanted.items() if worker is not me}
@@ -185,7 +185,7 @@ class _Switch:
 
 
 def fit_switches(torch: ModuleType) -> Callable[[], None]:
-    """Let workers turn those that this version of PyTorch has; `torch` is the package."""
+    """Let workers set those that this version of PyTorch has; `torch` is the package."""
     undoing, settings = [], list(_settings(torch))
     for names in SWITCHES:
         owners = [owner for owner in (vars(torch)["_C"], torch) if names.set in vars(owner)]
@@ -208,17 +208,17 @@ def _settings(torch: ModuleType) -> Iterator[Any]:
 
 
 def switches_now(me: CallingWorker) -> dict[_Switch, tuple[Any, ...] | None]:
-    """How a worker wants those that are turned for a while."""
+    """Return what a worker wants of the switches that are set for a while."""
     return {each: each.wanted_by(me) for each in _switches if not each.lasting}
 
 
 def restore_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
-    """Let it be so again: a stop may have struck where a ``with`` block begins or ends."""
+    """Restore that: a stop may have struck where a ``with`` block begins or ends."""
     for each, wanted in then.items():
         each.restore(me, wanted)
 
 
 def leave_switches(me: CallingWorker) -> None:
-    """A worker has ended: what it has turned is as the others want it."""
+    """Drop what a worker that has ended has set: its switches are as the others want them."""
     for each in _switches:
         each.leave(me)

@@ -1,8 +1,8 @@
-"""Symbolic tracing of PyTorch's: ``torch.fx.symbolic_trace(model)`` on several workers.
+"""Symbolic tracing in PyTorch, ``torch.fx.symbolic_trace(model)``, on several workers.
 
 While it traces it puts functions of its own into ``torch.nn.Module``, for all models of the process, and
-takes them out afterwards. Two at a time leave them there for good, and a model that another thread calls
-meanwhile is traced. So one thread traces at a time, and what it puts there is for that thread.
+removes them afterwards. Two traces at a time leave them there for good, and a model that another thread calls
+meanwhile is traced. So one thread traces at a time, and these functions affect that thread only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ASKED: Final = ("is_fx_tracing", "is_fx_symbolic_tracing")
 
 
 class _Tracing:
-    """One trace: the thread that traces, as long as it does."""
+    """One trace: the thread that traces, while it does."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -32,7 +32,7 @@ class _Tracing:
         self.patched: list[tuple[type, str, Any]] = []
 
     def end(self) -> None:
-        """Nothing of it is left in a class, also if a stop has struck where PyTorch takes it out."""
+        """Remove all that it has put into classes, also if a stop has struck where PyTorch does so."""
         self.goes_on = False
         while self.patched:
             cls, name, before = self.patched[-1]
@@ -42,22 +42,22 @@ class _Tracing:
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling thread is the one, and still traces."""
+        """Whether the calling thread is the one that traces, and still does."""
         return self.goes_on and threading.get_ident() == self.thread
 
 
-_now: Final[list[_Tracing]] = []  # the outer ones first; one thread's, which has the mutex
+_now: Final[list[_Tracing]] = []  # outermost first; all are of the thread that has the mutex
 
 
 def fit_tracing(module: ModuleType) -> Callable[[], None]:
-    """Let one thread trace at a time, alone; `module` is ``torch.fx._symbolic_trace``."""
+    """Let one thread trace at a time, without effect on others; `module` is ``torch.fx._symbolic_trace``."""
     tracer, patcher = module.Tracer, vars(module)["_Patcher"]
 
     @wraps(tracer.trace)
     def trace(self: Any, *args: Any, **options: Any) -> Any:
         with WORKER_MUTEX.taken("models are traced"):
             if _now and not _now[-1].is_here:
-                _end_all()  # of one that a stop has ended
+                _end_all()  # of a trace that a stop has ended
             _now.append(_Tracing())
             try:
                 return traced.below(self, *args, **options)
@@ -96,7 +96,7 @@ def _end_all() -> None:
 
 
 def _in_this_thread(asked: Callable[[], bool]) -> Callable[[], bool]:
-    """Whether it is traced: the flag is the process's, the trace a thread's."""
+    """Whether the calling thread traces: PyTorch's flag is the process's."""
 
     @wraps(asked)
     def is_traced() -> bool:

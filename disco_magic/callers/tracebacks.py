@@ -157,7 +157,7 @@ def error_text(error: BaseException) -> str:
     except WorkerInterrupt:
         raise
     except BaseException as odd:  # noqa: BLE001 - whatever that code raises must not end the worker
-        return f"{class_name(error)}: <its traceback could not be told: {class_name(odd)}>"
+        return f"{class_name(error)}: <traceback unavailable: {class_name(odd)}>"
 
 
 def _told(error: BaseException) -> str:

@@ -72,7 +72,7 @@ class CheckRow:
     def opaque(self) -> str:
         """Why values could not be compared though they should have been, else ``""``."""
         if self.by_value and self._is_nobody_s:
-            return "no two workers that are meant to agree were compared"
+            return "none of the workers that should agree were compared"
         return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
 
     @property

@@ -49,7 +49,7 @@ class Mesh(Mapping[str, int]):
             raise UsageMistake(f"a mesh is made of a mapping, {{'dp': 2, 'tp': 4}}, not of {axes!r}")
         for name, length in axes.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-                raise UsageMistake(f"{name!r} is no name of an axis of a mesh; write it like a variable's")
+                raise UsageMistake(f"{name!r} is no name for an axis; use a Python identifier, such as 'dp'")
             known = whole_number(length)
             if known is None or known < 1:
                 raise UsageMistake(
@@ -176,7 +176,7 @@ class Mesh(Mapping[str, int]):
         for name in axes:
             self._known(name)
         if not axes or len(set(axes)) < len(axes):
-            raise UsageMistake(f"{axes!r} names no axes, each once; {self._there}")
+            raise UsageMistake(f"{axes!r} should name axes, each once; {self._there}")
         return [name for name in self._lengths if name not in axes]
 
     def _ids(self, ranges: Iterable[Iterable[int]]) -> tuple[int, ...]:
@@ -193,9 +193,9 @@ class Mesh(Mapping[str, int]):
         length = self[name]
         place = whole_number(given)
         if place is None:
-            raise UsageMistake(f"{name}={given!r} is no place along {name}, expected a whole number")
+            raise UsageMistake(f"{name}={given!r} is not a coordinate along {name}, expected a whole number")
         if not 0 <= place < length:
-            raise UsageMistake(f"nobody is at {name}={place}; {name} goes from 0 to {length - 1}")
+            raise UsageMistake(f"no worker has {name}={place}; {name} goes from 0 to {length - 1}")
         return place
 
     def _known(self, name: str) -> str:

@@ -124,7 +124,7 @@ class CheckReport:
         more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
         lines = table(differing[:_MOST_ROWS])
         if len(lines) > _MOST_LINES:
-            more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
+            more.insert(0, f"... and {len(lines) - _MOST_LINES:,} more lines")
         # A reader of the differences might take everything else for equal.
         opaque = [f"values not compared: {_list(self._opaque)}"] if self._opaque else []
         unseen = [*opaque, *([f"not compared: {_list(self._unseen)}"] if self._unseen else [])]
@@ -165,9 +165,9 @@ class CheckReport:
             "different": [row.name for row in self.differing],
             **{f"equal{over}": _names(agreeing, over, by_value=True) for over in overs},
             f"near, within {self.within}": [row.name for row in agreeing if row.near],
-            "equal but for these": self._near_in_part,
+            "otherwise equal": self._near_in_part,
             **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
-            "split, each has a part of its own": [row.name for row in self.rows if row.is_apart],
+            "split, a different part on each": [row.name for row in self.rows if row.is_apart],
             "values not compared": self._opaque,
             "not compared": self._unseen,
         }
@@ -197,7 +197,7 @@ def _sentence(row: CheckRow) -> str:
         return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
     if row.before:
-        return f"nothing new differs; '{row.name}' differs{place} as it did after {row.before}: {told}"
+        return f"no new differences; '{row.name}' still differs{place} as it did after {row.before}: {told}"
     return f"'{row.name}' differs{place}: {told}"
 
 

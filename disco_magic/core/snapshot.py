@@ -32,12 +32,12 @@ class RegisterInfo:
         nbytes: bytes of the elements; 0 if that is not known without running the value's code.
         text: the value in at most 60 characters, or a description.
         minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked
-            for, spread evenly; complex numbers by magnitude. None if there are none, or they are no numbers.
+            for, spread evenly; complex numbers by magnitude. None if there are none, or they are not numbers.
         fingerprint: equal for equal values; b"" if the value was not compared, or could not be seen: one that
             a GPU is still computing has no statistics and no text either.
         sampled: whether the statistics and the fingerprint cover only a part of the elements.
         nans, infs: how many sampled elements are NaN, or infinite; for a container, those in it. None if
-            elements are no numbers, or were not looked at.
+            elements are not numbers, or were not looked at.
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
             there are none. If all are equal, they are in the ninth bin.
         items: length of a list, tuple, dict or set, else None.

@@ -173,12 +173,12 @@ class Timeline:
         """
         if not start_s < end_s:
             raise UsageMistake(
-                f"timeline: from {start_s} s to {end_s} s is no time; expected two times in seconds, the "
+                f"timeline: from {start_s} s to {end_s} s is empty; expected two times in seconds, the "
                 "earlier one first"
             )
         if end_s <= self.start_s or start_s >= self.end_s:
             raise UsageMistake(
-                f"timeline: there is nothing from {start_s:g} s to {end_s:g} s; this one is from "
+                f"timeline: nothing was recorded from {start_s:g} s to {end_s:g} s; this one is from "
                 f"{self.start_s:g} s to {self.end_s:g} s"
             )
         return self._cut(max(start_s, self.start_s), min(end_s, self.end_s))
@@ -190,7 +190,7 @@ class Timeline:
             UsageMistake: `seconds` is not above 0.
         """
         if not seconds > 0:
-            raise UsageMistake(f"timeline: the last {seconds} seconds are no time; expected a number above 0")
+            raise UsageMistake(f"timeline: the last {seconds} seconds are empty; expected a number above 0")
         return self._cut(max(self.start_s, self.end_s - seconds), self.end_s)
 
     def of_cell(self) -> Timeline:
@@ -201,7 +201,7 @@ class Timeline:
         """
         cells = [span for span in self.spans if span.kind == "cell"]
         if not cells:
-            raise UsageMistake("timeline: no cell has been executed, or what was kept of it was dropped")
+            raise UsageMistake("timeline: no cell has been executed, or its record was dropped")
         numbers = [span.seq for span in cells if span.seq is not None]
         last = [span for span in cells if span.seq == max(numbers)] if numbers else cells
         seqs = {span.seq for span in last if span.seq is not None}

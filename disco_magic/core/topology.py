@@ -50,8 +50,9 @@ class Topology:
             )
         if self.mesh and self.mesh.num_workers != self.num_workers:
             raise UsageMistake(
-                f"a mesh {self.mesh.words} takes {plural(self.mesh.num_workers, 'worker')}, there are to be "
-                f"{self.num_workers}; make the lengths of its axes multiply to that, or leave the number out"
+                f"a mesh {self.mesh.words} needs {plural(self.mesh.num_workers, 'worker')}, but "
+                f"{self.num_workers} were asked for; choose axes whose lengths multiply to that, or "
+                "leave the number out"
             )
 
     def _advice(self) -> str:
@@ -109,11 +110,11 @@ class Topology:
             raise UsageMistake(f"over is {over!r}, {_EXPECTED}")
         if not 0 <= ids[0] <= ids[-1] < self.num_workers:
             there = ranges(range(self.num_workers))
-            raise UsageMistake(f"over={over!r} names a worker that there is not; this session has {there}")
+            raise UsageMistake(f"over={over!r} names a worker that does not exist; this session has {there}")
         if worker not in ids:
             raise UsageMistake(
-                f"over={over!r} leaves out worker {worker}, which makes the call; let only those make it who "
-                f"take part: if worker_id in {list(ids)}"
+                f"over={over!r} leaves out worker {worker}, which makes the call; only workers named in it "
+                f"may make it: if worker_id in {list(ids)}"
             )
         return ids, ranges(ids)
 

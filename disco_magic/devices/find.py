@@ -62,7 +62,8 @@ def _advice() -> str:
     from disco_magic.functions.support import support
 
     part = support()["cuda"]
-    return f"install it with: {part.install}" if part.install else 'pip install "disco-magic[cuda13]"'
+    install = part.install or 'pip install "disco-magic[cuda13]"'
+    return f"install it with: {install}"
 
 
 def has_nccl() -> bool:

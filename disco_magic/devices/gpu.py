@@ -138,7 +138,9 @@ class GpuPlace:
         """
         kind = np.dtype(dtype).newbyteorder("=")
         if not self._can_hold(kind):
-            raise UsageMistake(f"{self.device} has no arrays of dtype {kind}; use bool, integers, floats")
+            raise UsageMistake(
+                f"{self.device} has no arrays of dtype {kind}; use bool, integers, floats, complex"
+            )
         return self.xp.empty(shape, kind)
 
     def read(self, value: Any) -> Any | None:
@@ -160,7 +162,7 @@ class GpuPlace:
             return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
         except Exception as reason:
             raise UsageMistake(
-                f"{kind.__name__} cannot be taken over through {_LENDS[way]}: {words(reason)}"
+                f"{kind.__name__} cannot be used through {_LENDS[way]}: {words(reason)}"
             ) from reason
 
     def adopt(self, value: Any) -> Any:

@@ -48,8 +48,8 @@ _NOTHING: Final = (
     "`model = worker.replicated(model)`"
 )
 _ALIKE: Final = (
-    "check: the values differ, but nobody can say in what: in parts that are written alike, as those of keys "
-    "that are all NaN are; compare such parts one by one"
+    "check: the values differ, but the parts that differ cannot be named: several are written alike, as "
+    "those of NaN keys are; compare such parts one by one"
 )
 _OF_NOTEBOOKS: Final = "Cell In["
 _ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)

@@ -57,7 +57,7 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     """
     if isinstance(x, np.ma.MaskedArray):
         raise UsageMistake(
-            f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+            f"{kind}: masked arrays would lose their masks - pass x.filled(...), or x.data and x.mask"
         )
     if is_frame(type(x)) or is_series(type(x)):
         raise UsageMistake(

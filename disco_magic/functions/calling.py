@@ -51,7 +51,7 @@ def truth(what: str, in_group: object) -> bool:
         UsageMistake: it names axes or workers, as `over` does.
     """
     if isinstance(in_group, _NAMING):
-        raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
+        raise UsageMistake(f"{what}: in_group is {in_group!r}; pass axes of the mesh as over=")
     return bool(in_group)
 
 

@@ -62,7 +62,7 @@ class Tree:
             forms = [self._taken_apart(path + label, item, depth + 1) for label, item in pairs]
             return forms if isinstance(tree, list) else _Tuple(_maker(type(tree)), forms)
         if path in self.parts:
-            raise UsageMistake(f"two keys are both written {self._name}{path}")
+            raise UsageMistake(f"two keys have the same path, {self._name}{path}")
         self.parts[path] = tree
         return path
 
@@ -122,7 +122,7 @@ class Leaf:
             if not where:
                 near = read_array(f"x{path}", near)
         if near.dtype.hasobject or near.dtype.kind in "SUT":
-            raise UsageMistake(f"x{path}: a {class_name(given)} is no number, and no array of numbers")
+            raise UsageMistake(f"x{path}: a {class_name(given)} is neither a number nor an array of numbers")
         target = out if out is None or type(out) is np.ndarray else read_out(f"out{path}", out, place)
         self.path, self.given, self.where = path, given, where
         self.out, self.target = out, target
@@ -189,7 +189,9 @@ def see_who_waits(leaves: Sequence[Leaf]) -> None:
         if leaf.near.size:
             first = takers.setdefault(elements_of(leaf.target), leaf)
             if first is not leaf and elements_of(first.near) != elements_of(leaf.near):
-                raise UsageMistake(f"out{first.path} and out{leaf.path} are the same memory")
+                raise UsageMistake(
+                    f"out{first.path} and out{leaf.path} share memory and get different results"
+                )
     for number in entangled(written, read):
         leaves[number].is_direct = False
 

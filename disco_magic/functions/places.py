@@ -95,4 +95,4 @@ def check_there(verb: str, device: object, there: Sequence[Device]) -> Device:
         return wanted
     gpus = ", ".join(dict.fromkeys(f"'{each}'" for each in there if each != _CPU))
     have = f"the workers have {gpus} and 'cpu'" if gpus else "workers without a GPU have 'cpu'"
-    raise UsageMistake(f"{verb}: device '{wanted}' is not there; {have}")
+    raise UsageMistake(f"{verb}: device '{wanted}' does not exist; {have}")

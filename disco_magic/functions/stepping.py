@@ -109,7 +109,7 @@ class Steps(Generic[Item]):
 
     def __len__(self) -> int:
         if self._length < 0:
-            raise TypeError("what is stepped through has no length")
+            raise TypeError("these items have no length")
         return self._length
 
 
@@ -154,8 +154,8 @@ class Stepping(Calling):
             command = command_of(self)
         except UsageMistake:
             raise UsageMistake(
-                f"worker.steps was called in a thread that worker {self.id} has started: its loops are"
-                " counted in its own"
+                f"worker.steps was called in a thread that worker {self.id} has started: steps are counted in"
+                " the worker's own thread only"
             ) from None
         if self._steps is None or self._steps.command != command:
             self._steps = _COUNTS[self.session_id, self.id] = _Count(command)

@@ -108,7 +108,7 @@ class _Adopted:
         error = BaseException.with_traceback(error, traceback)  # not the error's own method, which may raise
         # A worker's namespace is emptied when its session ends.
         if issubclass(kind, NameError) and any(not each.f_globals for each in frames_of(traceback)[-1:]):
-            BaseException.add_note(error, "its session has ended, and with it all that cells had bound")
+            BaseException.add_note(error, "its session has ended, and with it the names that cells had bound")
         if threading.excepthook is not threading.__excepthook__:  # somebody has installed a hook
             told = threading.ExceptHookArgs((kind, error, traceback, thread))
             try:

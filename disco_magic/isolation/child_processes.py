@@ -74,9 +74,9 @@ os.environ.update(ranks)
 '''
 
 
-_OF_CELL: Final = "is defined in a cell, which other processes do not have: put it into a module"
+_OF_CELL: Final = "is defined in a cell, and other processes do not have your cells: put it into a module"
 _OF_PROGRAM: Final = (
-    "is not defined where the program is imported, as other processes do it: define it outside of"
+    "is not defined when other processes import the program: define it outside of"
     " `if __name__ == '__main__'`, or in a module"
 )
 # Modules that read what such a process is to do.

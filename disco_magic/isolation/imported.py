@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 # Raised where a library lacks what we know, or has something else.
 _UNKNOWN = (AttributeError, KeyError, TypeError, ValueError)
-_SHARED: Final = (
-    "{} is not as this version of disco_magic knows it: what it keeps once per process all workers share"
-)
+_SHARED: Final = "{} is not a version that this disco_magic knows: all workers share its process-wide state"
 _untold: Final[list[str]] = []  # warnings to be shown once the lock is released
 _asking: Final = threading.local()  # `now`: the finders that this thread is asking, and for which modules
 

@@ -146,7 +146,8 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             del behind[name]
         elif me is not None and (name in _asking or _is_function(name)):
             raise AttributeError(
-                f"{name} is everybody's: a worker can replace it, not take it away", name=name
+                f"{name} is shared by all workers: a worker can replace it for itself, but not delete it",
+                name=name,
             )
         else:
             asking = _asking.get(name)

@@ -200,7 +200,9 @@ def _refuse_if_not_here(standing: Standing, name: str) -> None:
     is_workers = IMPORTS and imports_of(own) is None and own not in _of_process[0].modules
     if is_workers and sys.modules.get(own) is standing:
         raise AttributeError(
-            f"module {own!r} has been imported by workers only: import it here, too", name=name, obj=standing
+            f"module {own!r} was imported only on workers: import it in the notebook, too",
+            name=name,
+            obj=standing,
         )
 
 

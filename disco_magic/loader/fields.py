@@ -23,9 +23,9 @@ def parse(text: str, where: str) -> Object:
     try:
         value = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
-        raise UsageMistake(f"{where} is no usable JSON: it is nested too deeply") from None
+        raise UsageMistake(f"{where} is not valid JSON: it is nested too deeply") from None
     except ValueError as reason:
-        raise UsageMistake(f"{where} is no usable JSON: {reason}") from None
+        raise UsageMistake(f"{where} is not valid JSON: {reason}") from None
     return _object(value, where)
 
 

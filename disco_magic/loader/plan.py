@@ -124,7 +124,7 @@ def _placements(plan: Mapping[str, Placement], tensors: Mapping[str, StoredTenso
         if not mine:
             earlier = ", ".join(dict.fromkeys(repr(deciders[name]) for name in found))
             raise UsageMistake(
-                f"plan: {pattern!r} decides nothing: all {len(found)} names that fit it fit {earlier} before "
+                f"plan: {pattern!r} has no effect: all {len(found)} names that fit it fit {earlier} before "
                 "it, and the first pattern that fits decides; put the special pattern before the general one"
             )
         decided.update(dict.fromkeys(mine, placement))

@@ -71,7 +71,7 @@ def _listing(path: Path) -> Path:
         if (path / name).exists():
             return path / name
     raise UsageMistake(
-        f"the folder {path} has neither {' nor '.join(NAMES)}: it is no parameter folder of TVM"
+        f"the folder {path} has neither {' nor '.join(NAMES)}: it is not a parameter folder of TVM"
     )
 
 
@@ -86,8 +86,8 @@ def _shard(record: fields.Object, listing: Path) -> list[StoredTensor]:
     nbytes = fields.count(record, "nbytes", where)
     if nbytes != file.nbytes:
         raise UsageMistake(
-            f"{where} has {file.nbytes:,} bytes, expected {nbytes:,}; it was cut short or is another "
-            "release's: fetch it again"
+            f"{where} has {file.nbytes:,} bytes, expected {nbytes:,}; it is truncated or from another "
+            "release: fetch it again"
         )
     tensors = [_tensor(entry, file, where) for entry in fields.objects(record, "records", where)]
     _check_apart(tensors, where)
@@ -117,7 +117,7 @@ def _tensor(entry: fields.Object, file: StoredFile, where: str) -> StoredTensor:
     check_shape(where, shape, dtype)
     if offset + nbytes > file.nbytes:
         raise UsageMistake(
-            f"{where}: it ends at byte {offset + nbytes:,}, behind the file's end at {file.nbytes:,}"
+            f"{where}: it ends at byte {offset + nbytes:,}, beyond the end of the file at {file.nbytes:,}"
         )
     return StoredTensor(name, shape, dtype, file, offset, halved)
 

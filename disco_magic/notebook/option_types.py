@@ -40,7 +40,7 @@ def register(text: str) -> str:
     """The name of a variable that can also be a register."""
     if name(text).startswith("_"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} begins with an underscore: such names are private to a worker, no registers"
+            f"{text!r} begins with an underscore: such names are private to a worker and are not registers"
         )
     return text
 

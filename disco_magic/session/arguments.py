@@ -181,7 +181,7 @@ class Arguments:
         if dref.life is GIVEN_UP:
             raise UsageMistake(f"{dref!r} has given its register to another reference; use that one")
         if dref.life is not self.life:
-            raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
+            raise SessionClosed(f"{dref!r} is from before the restart of session {self.id}")
         if not dref.is_alive:
             raise UsageMistake(
                 f"{dref!r} was found in a circle of garbage; its register was freed before the finalizers of"
@@ -212,7 +212,7 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
     try:
         whole = stacked(src)
     except (RuntimeError, TypeError) as reason:
-        raise UsageMistake(f"{verb}: PyTorch stacks no such tensors: {words(reason)}") from None
+        raise UsageMistake(f"{verb}: PyTorch cannot stack these tensors: {words(reason)}") from None
     return host_array(verb, whole)
 
 

@@ -28,7 +28,7 @@ MOST_SHARING: Final = 64
 _RANGE: Final = re.compile(r"\A((?:\w+:)?)(\d{1,4})-(\d{1,4})\Z")
 _BRACKETS: Final = re.compile(r"(\w+:)\[([^\]]*)\]")
 _BLOCKING: Final = "CUDA_LAUNCH_BLOCKING"
-_NOT_ASKED: Final = "GPUs are for sessions that ask for them: devices='auto'"
+_NOT_ASKED: Final = "GPUs are used only if asked for: devices='auto'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,8 @@ def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None)
     one, apart = len(set(numbers)) == 1, len(set(numbers)) == workers
     if ccl == "nccl" and not apart:
         raise UsageMistake(
-            f"NCCL takes no two workers on one GPU, but devices are {list(numbers)}; ccl='device' does, if "
-            "all are on the same"
+            f"NCCL does not allow two workers on one GPU, but devices are {list(numbers)}; ccl='device' "
+            "does, if all are on the same"
         )
     if ccl == "device" and not one:
         raise UsageMistake(

@@ -183,5 +183,5 @@ def _check_name(name: str) -> None:
         raise UsageMistake(f"{name!r} is {spelled!r} wherever code names it, as Python has it; use that")
     if name.startswith("_"):
         raise UsageMistake(
-            f"{name!r} begins with an underscore: such names are private to a worker, no registers"
+            f"{name!r} begins with an underscore: such names are private to a worker and are not registers"
         )

@@ -95,7 +95,7 @@ def difference_of(
         return _of_values(a, b)
     size = math.prod(one.shape)
     if one.shape != other.shape:
-        return Difference(size=size, reason=f"their shapes are {one.shape} and {other.shape}")
+        return Difference(size=size, reason=f"their shapes differ: {one.shape} and {other.shape}")
     if not size:
         return Difference(differing=0, size=0)
     cut = window.fit(one.shape)

@@ -157,7 +157,7 @@ def elements_of_jax(array: Any) -> DeviceElements:
         NoPicture: they are still being computed, and reading would wait for that; or they were donated.
     """
     if not is_there(array):
-        raise NoPicture("its elements are still computed, or were given away")
+        raise NoPicture("its elements are still being computed, or were donated")
     with _readable():
         near = bits_of(array)  # a view, if they are on the host
     return DeviceElements(array if near is None else near, str(array.dtype), np.asarray)

@@ -242,7 +242,7 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
         facts = facts_of_labels(value)
         return (b"", "its labels are objects") if facts is None else (fingerprint(facts), "")
     if deepest and not all_plain:
-        return b"", f"it lies in more than {_DEPTH} containers"
+        return b"", f"it is nested in more than {_DEPTH} containers"
     if kind is set or kind is frozenset:
         return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
     if all_plain and (kind is list or kind is tuple):

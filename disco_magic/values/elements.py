@@ -73,7 +73,7 @@ def elements_of(value: Any) -> Elements:
         return elements_of_torch(value)
     if is_jax_array(kind):
         return elements_of_jax(value)
-    raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
+    raise NoPicture(f"a value of type {class_name(value)} has no elements to show")
 
 
 class HostElements:

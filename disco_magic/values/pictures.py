@@ -198,10 +198,10 @@ def numbers(part: Array, name: str) -> Array:
     """Return `part`, whose elements have to be numbers.
 
     Raises:
-        NoPicture: its elements are no numbers.
+        NoPicture: its elements are not numbers.
     """
     if not is_number(part.dtype):
-        raise NoPicture(f"elements of type {name} are no numbers")
+        raise NoPicture(f"elements of type {name} are not numbers")
     return part
 
 
@@ -209,7 +209,7 @@ def as_numbers(part: Array, name: str) -> Floats:
     """Return `part` as float64, complex numbers by their magnitude; a copy.
 
     Raises:
-        NoPicture: its elements are no numbers.
+        NoPicture: its elements are not numbers.
     """
     with np.errstate(all="ignore"):
         magnitudes = np.abs(part) if part.dtype.kind == "c" else numbers(part, name)

@@ -98,7 +98,7 @@ class Sight:
         found = self._gatherers.on(index).gather([wanted])
         if found is None:
             device = Device(self.places[0].device.kind, index)
-            raise NoPicture(f"{device} is busy and did not come to it; refresh")
+            raise NoPicture(f"{device} is busy and did not answer in time; refresh")
         return found[0]
 
     def read_all(self, wanted: Sequence[Wanted]) -> list[Array | None]:

@@ -172,7 +172,7 @@ def memory_of(tensor: Any) -> Array:
         with LOOKING:
             if has_memory(tensor):
                 return np.asarray(to_be_seen(tensor).numpy())
-        raise UsageMistake("its memory was given back: it has no elements now")
+        raise UsageMistake("its memory was released: it has no elements at present")
     except (TypeError, RuntimeError, NotImplementedError) as reason:
         bits = bits_of(tensor)
         if type(reason) is not TypeError or bits is None:  # conjugated, sparse, quantized

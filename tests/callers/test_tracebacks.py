@@ -71,7 +71,7 @@ def test_an_exception_that_cannot_be_asked_for_its_parts_is_told_by_its_type():
         def __cause__(self):
             raise SystemExit
 
-    assert error_text(Odd()) == "Odd: <its traceback could not be told: SystemExit>"
+    assert error_text(Odd()) == "Odd: <traceback unavailable: SystemExit>"
 
 
 def test_a_failure_without_a_line_of_the_user_s_is_said_once():

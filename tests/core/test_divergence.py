@@ -340,7 +340,7 @@ def test_a_value_that_no_two_workers_were_asked_for_is_not_called_equal():
     (row,) = compare(
         {0: workers[0], 1: workers[1]}, Circles(((0,), (1,)), ("a", "b"), "dp"), names="w", by_value="w"
     )
-    assert (row.differs, row.opaque) == (False, "no two workers that are meant to agree were compared")
+    assert (row.differs, row.opaque) == (False, "none of the workers that should agree were compared")
     assert row.lines()[0][0] == "not compared"
     (row,) = compare(workers, apart, names="w", by_value="w")
     assert row.aspects == ("missing",)
@@ -395,7 +395,7 @@ def test_parts_of_their_own_may_differ_in_shape_and_value():
         assert each.ok
         assert not each.uncompared
         assert {verdict for verdict, _, _ in each["w"].lines()} == {"split"}
-        assert each.summary == "[0-1] split, each has a part of its own: w"
+        assert each.summary == "[0-1] split, a different part on each: w"
 
 
 @pytest.mark.parametrize(

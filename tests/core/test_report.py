@@ -118,7 +118,7 @@ def test_of_thousands_of_lines_the_error_shows_the_first_sixty():
     report = CheckReport("Cell In[7]", tuple(range(workers)), (row,))
     lines = report.message.splitlines()
     assert lines[2].startswith("\u2260 w  tp=0 value   [0]")
-    assert "... and 40 lines of these" in lines
+    assert "... and 40 more lines" in lines
     assert len(lines) < 70
     assert len(repr(report).splitlines()) == 1 + workers
 

@@ -74,7 +74,7 @@ def test_the_last_seconds_end_with_the_timeline():
 
 @pytest.mark.parametrize(("start", "end"), [(3.0, 3.0), (4.0, 3.0), (math.nan, 1.0)])
 def test_a_window_that_ends_before_it_begins_is_refused(start, end):
-    with pytest.raises(UsageMistake, match=r"is no time; expected two times in seconds"):
+    with pytest.raises(UsageMistake, match=r"is empty; expected two times in seconds"):
         timeline().between(start, end)
 
 

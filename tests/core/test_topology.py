@@ -69,7 +69,7 @@ def test_who_works_with_worker_4(over, found):
         (["tp", 4], UsageMistake, "over is ['tp', 4], expected"),
         ([4, True], UsageMistake, "over is [4, True], expected"),
         ([4, 1.0], UsageMistake, "over is [4, 1.0], expected"),
-        ([4, 6], UsageMistake, "over=[4, 6] names a worker that there is not; this session has [0-5]"),
+        ([4, 6], UsageMistake, "over=[4, 6] names a worker that does not exist; this session has [0-5]"),
         ([-1, 4], UsageMistake, "over=[-1, 4] names a worker that there is not"),
         (
             [0, 2],

@@ -11,15 +11,15 @@ from disco_magic.loader import fields
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "file x is no usable JSON: Expecting"),
-        ("", "file x is no usable JSON"),
+        ("{", "file x is not valid JSON: Expecting"),
+        ("", "file x is not valid JSON"),
         ("[]", "file x is a list, expected a JSON object"),
         ('"a"', "file x is text, expected a JSON object"),
         ("null", "file x is null, expected"),
         ("3", "file x is 3, expected"),
         ('{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' is there twice"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "file x is no usable JSON: Exceeds the limit"),
+        ('{"a": ' + "9" * 5000 + "}", "file x is not valid JSON: Exceeds the limit"),
     ],
     ids=range(9),
 )

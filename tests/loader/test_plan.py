@@ -58,7 +58,7 @@ def test_the_first_pattern_that_fits_decides(plan, expected):
         ({"*.zzzzzzzz": Shard()}, r"there are 7: l\.0\.w, l\.0\.b, l\.1\.w, l\.1\.b, head, \.\.\."),
         (
             {"l.*": Shard(0), "head": REPLICATE, "l.0.w": REPLICATE},
-            r"'l\.0\.w' decides nothing: all 1 names that fit it fit 'l\.\*' before it",
+            r"'l\.0\.w' has no effect: all 1 names that fit it fit 'l\.\*' before it",
         ),
     ],
     ids=range(7),

@@ -99,7 +99,7 @@ BAD = {
     ),
     "a pickle": (lambda p: p.write_bytes(b"\x80\x02}q\x00." * 9), "is no safetensors file, or was cut short"),
     "no text": (lambda p: write_raw(p, b"\xff\xfe{}"), "the header is no UTF-8 text"),
-    "no JSON": (lambda p: write_raw(p, b"{'a': 1}"), "m.safetensors: the header is no usable JSON"),
+    "no JSON": (lambda p: write_raw(p, b"{'a': 1}"), "m.safetensors: the header is not valid JSON"),
     "no object": (lambda p: write_raw(p, b"[1, 2]"), "m.safetensors: the header is a list"),
     "a name twice": (
         lambda p: write_raw(p, b'{"a": %b, "a": %b}' % ((json.dumps(F32).encode(),) * 2), b"12345678"),

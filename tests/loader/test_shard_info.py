@@ -82,7 +82,7 @@ STEP = ["test.rows", [[2, 1, 3], "float32"], 2]
 @pytest.mark.parametrize(
     ("info", "words"),
     [
-        ("[", "shard info is no usable JSON"),
+        ("[", "shard info is not valid JSON"),
         ({"r": [STEP]}, r"shard info: there is no parameter 'r'$"),
         ({"pp": [STEP]}, r"there is no parameter 'pp'; did you mean 'p'\?"),
         ({"p": STEP[0]}, "shard info: 'p' is text, expected a list"),

@@ -129,7 +129,10 @@ BAD = {
         edit(*PARAM, "format", to="f32-to-bf16"),
         r"it has 24 bytes, but bfloat16 of shape \[2, 3\] takes 12",
     ),
-    "behind the end": (edit(*PARAM, "byteOffset", to=30), "it ends at byte 54, behind the file's end at 48"),
+    "behind the end": (
+        edit(*PARAM, "byteOffset", to=30),
+        "it ends at byte 54, beyond the end of the file at 48",
+    ),
     "a negative offset": (edit(*PARAM, "byteOffset", to=-1), "'byteOffset' is -1"),
     "an overlap": (
         edit(*PARAM, "byteOffset", to=8),
@@ -155,7 +158,7 @@ def test_a_damaged_list_is_refused_before_anything_is_allocated(tmp_path, kind):
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\xff", "is no UTF-8 text"), (b"[]", r"tensor-cache\.json is a list"), (b"", r"is no usable JSON")],
+    [(b"\xff", "is no UTF-8 text"), (b"[]", r"tensor-cache\.json is a list"), (b"", r"is not valid JSON")],
     ids=range(3),
 )
 def test_a_list_that_is_none_is_refused(tmp_path, content, words):

@@ -301,7 +301,7 @@ def test_what_differed_before_comes_after_what_is_new_and_says_so(four):
     four.run("%%disco\nw = worker.replicated(np.zeros(2)); y = worker.replicated(np.zeros(2))")
     first = str(four.fail("%%disco --check values\nw += worker_id == 3", Divergence)).partition(":")[0]
     old = str(four.fail("%%disco --check values\nunrelated = 1", Divergence))
-    assert f": nothing new differs; 'w' differs as it did after {first}: float64" in old
+    assert f": no new differences; 'w' differs as it did after {first}: float64" in old
     assert f"≠ w  value, as after {first}  [0-2]" in old
     new = str(four.fail("%%disco --check values\ny -= worker_id == 1", Divergence))
     assert "'y' differs: float64" in new

@@ -106,7 +106,7 @@ def edit():
 
 
 CHANGED = (
-    "beside.py has changed since it was imported, and what was imported is used; %disco run --reload "
+    "beside.py has changed since it was imported; the imported version is still used; %disco run --reload "
     "imports it anew"
 )
 
@@ -126,7 +126,7 @@ def test_a_cell_that_imports_what_has_changed_says_so_until_it_is_reloaded(shell
     ):
         shell.run(f"%%disco\n{line}")
         assert shell.lines[0] == (
-            f"{os.path.relpath(file)} has changed since it was imported, and what was imported is used; "
+            f"{os.path.relpath(file)} has changed since it was imported; the imported version is still used; "
             f"importlib.reload({found}) in a cell imports the new source"
         )
     shell.run(f"%%disco\nimport {helper}\nimportlib.reload({helper}).added")

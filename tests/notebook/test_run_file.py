@@ -223,7 +223,7 @@ def test_a_module_that_has_changed_since_an_earlier_run_is_told_of_and_imported_
     four.run(f"%disco run -w 0 {program}")
     way = "%disco run --reload imports it anew"
     assert four.lines == [
-        f"beside.py has changed since it was imported, and what was imported is used; {way}",
+        f"beside.py has changed since it was imported; the imported version is still used; {way}",
         "[0] 2",
     ]
     four.run(f"%disco run -w 0 --reload {program}")

@@ -48,7 +48,7 @@ def test_marks_parts_and_containers_are_compared_nearly_too(session):
     assert s.check("q", values=True, rtol=1e-6)
     assert s.check("q['a'][1]", values=True, rtol=1e-6)
     told = s.check("q", values=True, rtol=1e-6).summary
-    assert told == "[0-2] near, within rtol=1e-06, atol=0: q['a'][1]; equal but for these: q"
+    assert told == "[0-2] near, within rtol=1e-06, atol=0: q['a'][1]; otherwise equal: q"
     assert [row.name for row in s.check("q", values=True, rtol=1e-12).differing] == ["q['a'][1]"]
 
 

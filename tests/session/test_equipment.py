@@ -48,7 +48,7 @@ def test_several_gpus_are_refused_where_cuda_waits_for_every_start(sees, monkeyp
     assert choose("auto", "auto", 2).plane_name == "nccl"
 
 
-NOT_ASKED = "GPUs are for sessions that ask for them: devices='auto'"
+NOT_ASKED = "GPUs are used only if asked for: devices='auto'"
 
 
 def no_cupy():
@@ -100,7 +100,7 @@ def test_the_choice(ccl, devices, workers, count, expected, sees):  # noqa: PLR0
         ("auto", "0,1", 3, 2, "2 devices for 3 workers; give one for each"),
         ("auto", "0,2", None, 2, "there is no GPU 2: this process sees 2, numbered from 0"),
         ("auto", "0,0,1,1", None, 2, "either all workers share one GPU, or each has one of its own"),
-        ("nccl", "0,0", None, 2, "NCCL takes no two workers on one GPU"),
+        ("nccl", "0,0", None, 2, "NCCL does not allow two workers on one GPU"),
         ("device", "0,1", None, 2, "ccl='device' is for workers on one GPU"),
         ("auto", "auto", 4, 2, r"4 workers cannot have a GPU each, this process sees 2 GPUs; ask for 2,"),
         ("nccl", None, 5, 1, r"this process sees 1 GPU; .* devices=\[0, 0, 0, 0, ...\]"),

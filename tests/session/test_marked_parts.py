@@ -137,4 +137,4 @@ def test_of_what_nobody_is_to_agree_with_no_parts_are_listed(session):
     s.run("worker.replicated(model, over='dp');")
     report = s.check("model", values=True)
     assert [row.name for row in report.rows] == ["model"]
-    assert report["model"].opaque == "no two workers that are meant to agree were compared"
+    assert report["model"].opaque == "none of the workers that should agree were compared"

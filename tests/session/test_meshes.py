@@ -173,7 +173,7 @@ def test_an_axis_of_one_worker_is_no_wait():
             "no rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
         ),
         ("worker.at(dp=2)", "nobody is at dp=2; dp goes from 0 to 1"),
-        ("allreduce(1, in_group='tp')", "allreduce: in_group is 'tp'; axes of the mesh are named by over="),
+        ("allreduce(1, in_group='tp')", "allreduce: in_group is 'tp'; pass axes of the mesh as over="),
         ("worker.members(in_group=['tp'])", "members: in_group is ['tp']; axes of the mesh are named by"),
         ("worker.rank(over=[7])", "rank: over=[7] names a worker that there is not"),
         ("allreduce(1, over=worker.coordinates)", "allreduce: over is {'dp': 0, 'tp': 0}, expected the name"),
@@ -329,7 +329,7 @@ def test_a_refusal_of_the_controller_names_the_verb(grid):
             grid.allreduce(x, over=over)
         assert str(caught.value).startswith(text)
     with pytest.raises(
-        UsageMistake, match=r"allreduce: in_group is \['tp'\]; axes of the mesh are named by over="
+        UsageMistake, match=r"allreduce: in_group is \['tp'\]; pass axes of the mesh as over="
     ):
         grid.allreduce(x, None, "sum", ["tp"])
 

@@ -265,7 +265,7 @@ def test_a_list_of_tensors_is_scattered_as_tensors(with_torch):
     for dtype in (torch.int8, torch.bfloat16):
         parts = with_torch.scatter([torch.full((2,), k, dtype=dtype) for k in range(3)]).get_all()
         assert [(part.dtype, part.tolist()) for part in parts] == [(dtype, [k, k]) for k in range(3)]
-    with pytest.raises(UsageMistake, match="PyTorch stacks no such tensors: stack expects each tensor"):
+    with pytest.raises(UsageMistake, match="PyTorch cannot stack these tensors: stack expects each tensor"):
         with_torch.scatter([torch.ones(1), torch.ones(2)])
 
 

@@ -217,7 +217,7 @@ worker.check(d)
     report = s.check(values=True)  # nobody has marked it
     assert [row.name for row in report.differing] == ["d"]
     s.run("e = distribute_tensor(torch.arange(7.0), mesh, [Shard(0), Shard(0)])")
-    assert s.check("e", values=True).summary == "[0-3] split, each has a part of its own: e"
+    assert s.check("e", values=True).summary == "[0-3] split, a different part on each: e"
 
 
 def test_what_is_split_over_some_workers_is_compared_among_those(s):

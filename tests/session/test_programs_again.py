@@ -20,7 +20,7 @@ if how == "hard":
     while True: pass
 loss, model = how, [how]
 """
-OLDER = "From before this run, which did not come to them: loss, model"
+OLDER = "Left from an earlier run; this one stopped before assigning them: loss, model"
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_what_was_compared_with_nobody_is_not_called_equal(grid):
         report = grid.check(values=True, **asked)
         assert report.ok
         assert not report
-        assert "w (no two workers that are meant to agree were compared)" in report.summary
+        assert "w (none of the workers that should agree were compared)" in report.summary
     assert not grid.check("w", values=True, workers=[0, 1]).ok  # both are named: these two, then
     assert not grid.check("w", values=True, workers=[0, 3]).ok
 

@@ -195,7 +195,7 @@ def test_it_is_an_iterator_as_long_as_what_it_goes_through(session):
     )
     with pytest.raises(CellError, match="TypeError: 'int' object is not iterable"):
         s.run("worker.steps(3)")
-    with pytest.raises(CellError, match="TypeError: what is stepped through has no length"):
+    with pytest.raises(CellError, match="TypeError: these items have no length"):
         s.run("len(worker.steps(x for x in 'ab'))")
     with pytest.raises(CellError, match=r"worker\.steps was called in a thread that worker 0 has started"):
         s.run(

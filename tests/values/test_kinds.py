@@ -42,5 +42,5 @@ def test_a_module_that_is_no_text_is_not_asked_what_it_is():
 
 def test_what_has_no_elements_is_refused_without_asking_its_class():
     for value in (Hidden(), Odd()):
-        with pytest.raises(NoPicture, match="has no elements that could be shown"):
+        with pytest.raises(NoPicture, match="has no elements to show"):
             elements_of(value)

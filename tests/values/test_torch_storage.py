@@ -147,5 +147,5 @@ def test_a_tensor_whose_memory_was_given_back_has_no_elements_to_be_seen():
     freed = tensor(np.ones(3), device="cpu")
     freed.untyped_storage = lambda: SimpleNamespace(nbytes=lambda: 0)
     assert bits_of(freed) is None
-    with pytest.raises(UsageMistake, match="its memory was given back: it has no elements now"):
+    with pytest.raises(UsageMistake, match="its memory was released: it has no elements at present"):
         memory_of(freed)

@@ -47,7 +47,7 @@ CHANGES: Final = Libraries(
         "multiprocessing.pool": fit_pool,
         "subprocess": fit_subprocess,
         "multiprocessing.context": told_if_unknown(
-            fit_start_methods, "all workers start processes in the same way in this version of Python"
+            fit_start_methods, "all workers share one start method for processes in this version of Python"
         ),
         "signal": fit_signal,
         "atexit": fit_atexit,
@@ -55,7 +55,9 @@ CHANGES: Final = Libraries(
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
         "logging": each_of(
-            told_if_unknown(fit_loggers, "all workers set up the same loggers in this version of Python"),
+            told_if_unknown(
+                fit_loggers, "all workers share one configuration of loggers in this version of Python"
+            ),
             fit_capturing,
         ),
         "warnings": fit_warnings,
@@ -86,7 +88,8 @@ CHANGES: Final = Libraries(
         "torch.optim.optimizer": fit_hooks,
         "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
-            fit_profilers, "several workers that profile at once end this process in this version of PyTorch"
+            fit_profilers,
+            "profiling on several workers crashes the process in this version of PyTorch",
         ),
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,

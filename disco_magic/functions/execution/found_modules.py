@@ -38,13 +38,11 @@ def find_module(name: str) -> FoundModule:
     """
     if not all(map(str.isidentifier, name.split("."))):
         hint = f"; {name!r} without -m runs a file" if os.path.exists(name) else ""
-        raise UsageMistake(f"{name!r} is not the name of a module: say package.module{hint}")
+        raise UsageMistake(f"{name!r} is not the name of a module: write package.module{hint}")
     first, *inner = name.split(".")
     spec, known = _outermost(first), first
     if spec is None:
-        raise UsageMistake(
-            f"there is no module {first!r} in {os.getcwd()!r}, nor where modules are imported from"
-        )
+        raise UsageMistake(f"there is no module {first!r} in {os.getcwd()!r} or on the import path")
     root = os.path.dirname(_place_of(spec))
     for part in inner:
         spec, known = _beneath(spec, known, part), f"{known}.{part}"

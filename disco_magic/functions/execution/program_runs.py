@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.isolation.own_streams import OwnStreams
     from disco_magic.isolation.programs import Program
 
-OLDER: Final = "From before this run, which did not come to them"
+OLDER: Final = "Left from an earlier run; this one stopped before assigning them"
 """Begins the note of an error that lists names left from an earlier run."""
 _MOST: Final = 6
 # Python has them for interactive use; IPython removes them while it executes a cell.

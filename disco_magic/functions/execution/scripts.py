@@ -111,7 +111,7 @@ def _said(files: list[str]) -> str:
     if not files:
         return ""
     have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")
-    return f"{', '.join(files)} {have} changed since {it} imported, and what was imported is used"
+    return f"{', '.join(files)} {have} changed since {it} imported; the imported version is still used"
 
 
 def _tell_place(tree: ast.Module, program: Program) -> None:

@@ -132,9 +132,7 @@ class Verbs(Messages):
             UsageMistake: it does not; no other member was involved.
         """
         if len(parts) != len(self._members):
-            raise UsageMistake(
-                f"there are {len(parts)} tensors to be filled for {len(self._members)} members"
-            )
+            raise UsageMistake(f"{len(parts)} output tensors were passed for {len(self._members)} members")
         see_equal(given.numel(), parts[self.rank()].numel(), "elements")
 
     def _call(self, verb: str, *given: Any) -> Any:

@@ -235,11 +235,11 @@ def _created(options: Any, _: Any = None) -> Any:
     """
     me = calling_context()
     if me is None:
-        raise UsageMistake(f"process groups of the backend {BACKEND!r} are workers': make them in a cell")
+        raise UsageMistake(f"process groups of the backend {BACKEND!r} are made on workers only, in a cell")
     ranks, size = list(options.global_ranks_in_group), options.group_size
     if ranks != sorted(ranks):
         raise UsageMistake(
-            f"new_group: ranks {ranks} - those of workers' groups ascend: leave sort_ranks out"
+            f"new_group: ranks {ranks} have to ascend in workers' groups: leave sort_ranks out"
         )
     if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
         raise UsageMistake(
@@ -269,8 +269,8 @@ class _Caller:
         me = calling_context()
         if me is None or me.session_id != self.session_id:
             raise UsageMistake(
-                f"a process group of session {self.session_id} acts for its workers: "
-                "use it in a cell of theirs"
+                f"a process group of session {self.session_id} can be used by its workers only: "
+                "use it in a cell of that session"
             )
         return me
 

@@ -191,7 +191,7 @@ def test_groups_are_equal_whoever_has_made_them(s):
     assert s.run(line).values == [(True, True, worker) for worker in range(4)]
     group = sys.modules["torch.distributed"].kept
     assert group != "another"
-    with pytest.raises(ValueError, match="acts for its workers: use it in a cell of theirs"):
+    with pytest.raises(ValueError, match="can be used by its workers only: use it in a cell"):
         group.barrier()
 
 
@@ -203,7 +203,7 @@ def test_threads_that_a_worker_starts_are_in_its_world(s):
 
 def test_nobody_else_makes_groups_of_the_backend(s, found):
     with pytest.raises(
-        ValueError, match="process groups of the backend 'disco' are workers': make them in a cell"
+        ValueError, match="process groups of the backend 'disco' exist on workers only: create them in a cell"
     ):
         found._new_process_group_helper(1, 0, [], "disco", None, group_name="0")
 

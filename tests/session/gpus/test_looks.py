@@ -129,7 +129,7 @@ def test_a_gpu_that_is_busy_with_others_is_waited_for_a_moment_only(pair, gpus, 
     with gpus.hold(gatherer._bench.stream):
         for _ in range(2):
             assert seen(pair.registers().row("x").cells[0]) == UNSEEN
-            with pytest.raises(NoPicture, match="cuda:0 is busy and did not come to it; refresh"):
+            with pytest.raises(NoPicture, match="cuda:0 is busy and did not answer in time; refresh"):
                 pair.examine("x", picture_of, ALL)
     gatherer._bench.stream.synchronize()
     monkeypatch.setattr(gathering, "PATIENCE_S", 60.0)

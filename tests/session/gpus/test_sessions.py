@@ -212,7 +212,7 @@ def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lo
 
 def test_what_cannot_be_lent_is_refused_and_the_advice_for_out_is_the_gpu_s(shared):
     broken = "class Broken:\n    def __dlpack__(self): ...\n    def __dlpack_device__(self): return 3\n"
-    with pytest.raises(CellError, match="Broken cannot be taken over through DLPack"):
+    with pytest.raises(CellError, match="Broken cannot be used through DLPack"):
         shared.run(broken + "allreduce(Broken())")
     with pytest.raises(CellError, match=r"pass xp\.empty\(\(2,\), 'float64'\)"):
         shared.run("allreduce(xp.ones(2), out=xp.ones(3))")

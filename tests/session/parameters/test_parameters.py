@@ -134,7 +134,7 @@ def test_a_model_in_bfloat16_is_loaded_as_it_is(session, tmp_path):
             "1 of 5 tensors cannot be split evenly among 2 workers",
         ),
         (lambda s, p: s.load_safetensors(p, timeout="soon"), "timeout is 'soon', expected a number"),
-        (lambda s, p: s.load_tensor_cache(p.parent), "it is no parameter folder of TVM"),
+        (lambda s, p: s.load_tensor_cache(p.parent), "it is not a parameter folder of TVM"),
     ],
     ids=range(6),
 )

@@ -162,7 +162,7 @@ def test_nccl_without_its_library_names_the_extra(gpus, session, monkeypatch):
 
 
 def test_two_workers_on_one_gpu_are_refused(gpus, session):
-    with pytest.raises(UsageMistake, match="NCCL takes no two workers on one GPU"):
+    with pytest.raises(UsageMistake, match="NCCL does not allow two workers on one GPU"):
         session(2, ccl="nccl", devices="0,0")
     with pytest.raises(PlaneUnavailable, match="has the data plane nccl, not threads"):
         session(2, ccl="nccl").init_ccl("threads")

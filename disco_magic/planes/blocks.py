@@ -1,17 +1,17 @@
-"""Moving one fold, sources to targets, in blocks that stay in a core's cache.
+"""Carry out one fold, from sources to targets, in blocks that stay in a core's cache.
 
 A fold reads every source once and writes every target once. In blocks, the running value and the first
-target stay in cache between the steps, so memory sees little more than those reads and writes.
+target stay in cache between the steps, so there is little memory traffic beyond those reads and writes.
 
-Measured on 2 cores, 4 float32 arrays of 64 MiB, 4 threads, medians of 7 and 9, plain copies of the same
-arrays 22-25 ms in the same process:
+Measured on 2 cores, 4 float32 arrays of 64 MiB, 4 threads, medians of 7 and 9; plain copies of the same
+arrays take 22-25 ms in the same process:
 
     second-level cache    block    64 KiB   128 KiB   256 KiB   512 KiB   1 MiB     2 MiB
     2 MiB per core        time     58 ms    40 ms     31 ms     28.5 ms   28.5 ms
     512 KiB per core      time     131 ms   91 ms     55 ms     37 ms     35 ms     35 ms
 
-Small blocks lose to the interpreter: each step of each block passes the interpreter lock once. A block that
-has left the second-level cache is still in the third.
+Small blocks are slow because each step of each block takes the interpreter lock once. A block that has left
+the second-level cache is still in the third.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from disco_magic.planes.reductions import Reduction
 
 BLOCK_NBYTES = 1024 * 1024
-# What one thread takes at a time: a transparent huge page, so that two threads seldom fault in the same one.
+# What one thread takes at a time: a transparent huge page, so that two threads seldom fault in the same page.
 PIECE_NBYTES = 2 * 1024 * 1024
-# Arrays of a few MiB are shared in smaller pieces, but never smaller than this: with pieces of 128 KiB the
-# threads met so often at the interpreter lock that sharing 1 MiB took twice as long as not sharing it.
+# Arrays of a few MiB are shared in smaller pieces, but never smaller than this: with pieces of 128 KiB, the
+# threads competed so often for the interpreter lock that sharing 1 MiB took twice as long as not sharing it.
 LEAST_NBYTES = 1024 * 1024
 
 
 class Fold(NamedTuple):
-    """Reads `sources` (several only for a reduction), writes the result to all `targets`; one shape."""
+    """Read `sources` (several only for a reduction), write the result to all `targets`; all of one shape."""
 
     sources: Sequence[NDArray[Any]]
     targets: Sequence[NDArray[Any]]
@@ -49,27 +49,27 @@ class Fold(NamedTuple):
         return self.sources[0].nbytes * len(self.sources) + self.targets[0].nbytes * len(self.targets)
 
     def at(self, index: tuple[Any, ...]) -> Fold:
-        """The same fold on a part of the arrays."""
+        """The same fold on the parts of the arrays at `index`."""
         if not index:
             return self
         return Fold([a[index] for a in self.sources], [a[index] for a in self.targets])
 
     def cut(self, nbytes: int) -> Iterator[Fold]:
-        """The same fold in parts whose first source has at most `nbytes` (or is one element)."""
+        """Yield the fold in parts whose first source has at most `nbytes` bytes (or is one element)."""
         first = self.sources[0]
         for index in indices(first.shape, max(1, nbytes // max(1, first.itemsize))):
             yield self.at(index)
 
 
 def fold(sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]]) -> Fold:
-    """A `Fold`, flat where all arrays are C-contiguous, so that cutting it gives contiguous runs."""
+    """A `Fold`, flattened if all arrays are C-contiguous, so that cutting it gives contiguous runs."""
     if sources[0].ndim != 1 and all(a.flags.c_contiguous for a in (*sources, *targets)):
         return Fold([a.reshape(-1) for a in sources], [a.reshape(-1) for a in targets])
     return Fold(sources, targets)
 
 
 def indices(shape: tuple[int, ...], items: int) -> Iterator[tuple[Any, ...]]:
-    """Cut an array of `shape` into indices of at most `items` elements each, in C order."""
+    """Yield indices that cut an array of `shape` into parts of at most `items` elements, in C order."""
     inner = math.prod(shape)
     if inner <= items:
         yield ()
@@ -86,7 +86,7 @@ def indices(shape: tuple[int, ...], items: int) -> Iterator[tuple[Any, ...]]:
 
 
 class Mover:
-    """Carries out folds on the calling thread; owns that thread's scratch memory."""
+    """Carries out folds on the calling thread, with its own scratch memory."""
 
     __slots__ = ("_reduction", "_scratch")
 
@@ -102,7 +102,7 @@ class Mover:
         limit = BLOCK_NBYTES
         if not self._reduction.plain:  # the accumulator and a converted source have to fit in cache
             limit = limit * whole.sources[0].itemsize // (2 * self._reduction.accumulator.itemsize)
-        # An overflow belongs to all members together; its warning would come from one of them only.
+        # An overflow concerns all members, but the warning would come from only one of them.
         with np.errstate(all="ignore"):
             for block in whole.cut(limit):
                 scratch = self._scratch_for(block, self._reduction)

@@ -1,24 +1,24 @@
-"""Who waits, who has left, and how a waiting worker is released: the plane's bookkeeping.
+"""The plane's bookkeeping: which workers wait, which have left, and how a waiting worker is released.
 
 Callers may rely on:
-  * A worker that parks is woken exactly once per park: whoever takes it out of `waiting` (or, while
-    data moves, out of a meeting's `resting`) under the lock sees to it that its gate opens, nobody else.
-  * Of several that are woken together one is woken at once, and the others by each other, one by one. Threads
-    that wake at the same time stand at the interpreter's lock and fall asleep there a second time: 16 workers
-    were done with an allreduce after 440 us, one by one after 295, 4 after 92 and 85.
-  * A worker parks only while everyone it needs can still come.
+  * A worker that parks is woken exactly once per park: only the thread that takes it out of `waiting` (or,
+    while data moves, out of a meeting's `resting`) under the lock sees to it that its gate opens.
+  * When several workers are released together, one is woken at once, and each wakes the next. Threads that
+    wake at the same time would queue for the interpreter's lock and fall asleep a second time: 16 workers
+    completed an allreduce after 440 us, one by one after 295; 4 workers after 92 and 85.
+  * A worker parks only while every worker that it needs can still come.
   * The lock is held for bookkeeping only, never while data moves or user code runs.
 
-The race between a worker that parks and one that leaves is decided without a common lock, because the
-driver leaves without taking ours in the usual case that nobody waits:
+The race between a worker that parks and one that leaves is decided without a common lock, because the driver
+(the worker's loop) leaves without taking ours in the usual case that no worker waits:
 
   1. The parking worker enters itself in `waiting`.           a. The driver writes ``left[worker] = scope``.
   2. It then reads `left` of everyone it needs.               b. It then reads `waiting`; if it is not
                                                                  empty, it calls `leave`, which looks again.
 
-Either 2 sees a, or b sees 1; never neither. This relies on item assignment and reading of CPython's
-lists and dicts being atomic and seen by all threads in one order (with the GIL they are; without it, each
-takes the object's own lock).
+Either 2 sees a, or b sees 1; never neither. This relies on CPython's item reads and writes on lists and dicts
+being atomic and seen by all threads in one order (with the GIL they are; without it, each takes the object's
+own lock).
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _FAILURES_KEPT = 16
 
 
 class Board:
-    """The state that all waits of one plane share.
+    """The state shared by all waits of one plane.
 
     Attributes:
         lock: guards everything here and all meetings and mailboxes.
-        left: worker -> the last scope it has left.
+        left: worker -> the last scope that it has left.
         waiting: worker -> what it waits for.
         sent: worker -> its last message.
-        ended: calls with a scope up to here raise.
-        asleep: worker -> the time it has spent waiting.
-        look: says in words where a worker is that has not come to a call; asked with the lock held.
+        ended: calls with a scope up to this one raise.
+        asleep: worker -> the time that it has spent waiting.
+        look: says in words where a missing worker is; called with the lock held.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -70,8 +70,8 @@ class Board:
         self.look: Callable[[int], str] | None = None
         self._reason = ""
         self._displaced: list[LockType] = []
-        # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
-        # Each with the first and the last scope it holds for: one stop may skip thousands of commands.
+        # Why workers left, for members that arrive afterwards; bounded, because an idle worker may never move
+        # on. Each with the first and the last scope it holds for: one stop may skip thousands of commands.
         self._failures: list[deque[tuple[int, int, Failure]]] = [
             deque(maxlen=_FAILURES_KEPT) for _ in range(num_workers)
         ]
@@ -79,7 +79,7 @@ class Board:
     # --- for a worker's own thread, with the lock held -----------------------------------------------
 
     def admit(self, kind: str, seat: Seat) -> None:
-        """Raise if `seat` can make no more calls: aborted, closed, or the worker has left this scope."""
+        """Raise if `seat` can make no more calls: aborted, closed, or its worker has left the scope."""
         worker, _, scope = seat[:3]
         if scope <= self.ended:
             raise PlaneAborted(f"{kind} on worker {worker}: {self._reason}")
@@ -90,36 +90,36 @@ class Board:
             )
 
     def park(self, worker: int, wait: Wait) -> None:
-        """Enter `worker` as waiting, fail `wait` if it is hopeless; the caller acquires its gate next."""
+        """Enter `worker` as waiting, and fail `wait` if it is hopeless; the caller acquires its gate next."""
         former = self.waiting.get(worker)
         if former is not None:
-            # Of a thread that was given up while others move its data: it is woken when they are done.
+            # A thread that was given up still waits, while others move its data: wake it when they are done.
             self._displaced += [gate for each, gate in former.gates() if each == worker]
         self.waiting[worker] = wait
-        # Whoever leaves later than we look finds us in `waiting`. One look at all tells that nobody has left
-        # yet; to ask each that is needed makes parking take 0.4 us instead of 0.25.
+        # A worker that leaves after this look finds us in `waiting`. Usually `max` shows that none has left
+        # yet; checking each needed worker instead makes parking take 0.4 us instead of 0.25.
         if max(self.left) >= wait.scope:
             for needed in wait.missing():
                 if self.left[needed] >= wait.scope:
                     self.fail(wait, self.gone(needed, wait))
                     return
-        # Only if somebody waits elsewhere can it be for us; or we wait for ourselves.
+        # There can only be a circle if some worker waits elsewhere, or if we wait for ourselves.
         if len(self.waiting) > wait.arrived:
             self._break_circle(worker)
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
-        """Why `wait` is hopeless after `worker` has left its scope."""
+        """The verdict on `wait`, which `worker` has made hopeless by leaving."""
         return departures.gone(
             worker, wait, self.failure_of(worker, wait.scope), self._whereabouts(wait.scope)
         )
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
-        """Why a worker has left a scope; None: it has finished, or is there still. With the lock."""
+        """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
         kept = self._failures[worker]
         return next((failure for first, last, failure in kept if first <= scope <= last), None)
 
     def _whereabouts(self, scope: int) -> Callable[[int], str]:
-        """Where a worker is that others wait for in `scope`, in words."""
+        """A function that says where a worker is that others wait for in `scope`."""
 
         def told(worker: int) -> str:
             if self.left[worker] >= scope:
@@ -130,12 +130,12 @@ class Board:
         return told
 
     def fail(self, wait: Wait, verdict: Verdict) -> None:
-        """Give `wait` its verdict and wake everybody who waits for it."""
+        """Give `wait` its verdict and wake all workers that wait in it."""
         wait.verdict = verdict
         self.wake(wait)
 
     def wake(self, wait: Wait, resting: Iterable[LockType] = ()) -> None:
-        """Wake everybody who is parked in `wait`, and those behind the gates `resting`."""
+        """Wake all workers that are parked in `wait`, and those that wait at the gates `resting`."""
         waiting, gates = self.waiting, list(resting)
         for worker, gate in wait.gates():
             if waiting.get(worker) is wait:
@@ -158,20 +158,20 @@ class Board:
             self.fail(wait, verdict)
 
     def sleep(self, call: Call, wait: Wait) -> None:
-        """Until somebody opens the caller's gate; without the lock, after `park`."""
+        """Sleep until another thread opens the caller's gate; without the lock held, after `park`."""
         watch = self.asleep[call.worker]
         watch.start()
         try:
             call.gate.acquire()
-        finally:  # whatever becomes of this one, the next one is waiting for it
+        finally:  # even if this call fails, the next worker depends on it to be woken
             if wait.to_wake:
                 self.pass_on(wait)
             watch.stop()
 
     def pass_on(self, wait: Wait) -> None:
-        """Wake the next one of those who are woken together; by each of them that has woken."""
+        """Wake the next of the workers that are released together; called by each of them as it wakes."""
         with self.lock:
-            if wait.to_wake:  # a helper that had been woken before may have been quicker
+            if wait.to_wake:  # a helper woken earlier may have emptied it meanwhile
                 wait.to_wake.pop().release()
 
     # --- for any thread ------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Board:
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
                 if worker in wait.missing() or self.waiting.get(worker) is wait:
-                    # With `failure`: that of an earlier command may be what made it leave this one too.
+                    # `failure_of`: the failure of an earlier command may have made it leave this one too.
                     why = failure or self.failure_of(worker, wait.scope)
                     self.fail(wait, departures.gone(worker, wait, why, self._whereabouts(wait.scope)))
             self._forget_failures()
@@ -202,17 +202,17 @@ class Board:
         self.abort(_FOREVER, CLOSED)
 
     def forsake(self, reason: str) -> None:
-        """As `close`, in the child of a fork: nobody else is here, not even who holds the lock."""
+        """As `close`, in the child of a fork: no other thread exists there, nor the holder of the lock."""
         self.lock = threading.Lock()
         self.ended, self._reason = _FOREVER, reason
 
     def over(self, scope: int, members: Iterable[int]) -> bool:
-        """Nobody of `members` can make another call in `scope`."""
+        """Whether none of `members` can make another call in `scope`."""
         return scope <= self.ended or all(self.left[member] >= scope for member in members)
 
     @property
     def failures_kept(self) -> int:
-        """Number of failures held for late members."""
+        """Number of failures kept for late members."""
         return sum(map(len, self._failures))
 
     def _waits_through(self, scope: int) -> list[Wait]:
@@ -228,7 +228,7 @@ class Board:
     def _keep(self, worker: int, scope: int, failure: Failure) -> None:
         kept, last = self._failures[worker], self.left[worker]
         if kept and kept[-1][1] == last and _is_stop(kept[-1][2]) and _is_stop(failure):
-            # Nothing was done in between: what stopped the one has skipped the other.
+            # The worker did nothing in between: the stop of the earlier command has skipped this one.
             first, _, failure = kept.pop()
             kept.append((first, scope, failure))
         else:

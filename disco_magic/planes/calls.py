@@ -1,4 +1,4 @@
-"""What one member brings to a collective: the facts that are compared, and the arrays that are moved."""
+"""One member's part of a collective: the facts that are compared, and the arrays that are moved."""
 
 from __future__ import annotations
 
@@ -36,26 +36,25 @@ class Call:
         kind: the verb, e.g. ``allreduce``.
         seat: who called, with whom, in which command.
         worker: id of the caller.
-        spot: where in the user's code.
-        memory: where its arrays are, if it has any.
-        array: the caller's array, C-contiguous; None where the verb takes none from this member.
-        scalar: the caller gave a number, not an array, and gets one back.
-        op: reduction, where the verb has one.
-        root: rank of the root, where the verb has one.
-        axis: where the verb has one; counted from the front if the caller gave an array.
-        counts: of an alltoall in uneven parts, how long along the axis the part for each rank is.
+        spot: where in the user's code the call is.
+        memory: where the call's arrays are, if it has any.
+        array: the caller's array, C-contiguous; None if the verb takes none from this member.
+        scalar: whether the caller gave a number, not an array, and gets a number back.
+        op: the reduction, if the verb has one.
+        root: the root's rank, if the verb has one.
+        axis: the axis, if the verb has one; counted from the front if the caller gave an array.
+        counts: for an alltoall in uneven parts, the length along the axis of the part for each rank.
         out: where the caller wants the result.
-        ready: `array` as NCCL takes it, where that carries the call; with `counts` its parts.
-        gate: a lock that is held; the caller parks by acquiring it, whoever releases it wakes the caller.
-            A gate per call and not per worker: a thread that was given up and its replacement, which have
-            the same worker id, can never wake each other. It costs 0.1 us.
-        rule: how `array` is reduced, where the verb has an `op`.
-        form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, what
-            it is a part of, op, root, shape, dtype, memory. Plain is the usual case, that nothing else can be
-            wrong: a verb that keeps its array's shape, and no `out`, or one like the result: on the host
-            writeable and with memory of its own, on a GPU contiguous.
-            None: not plain. It tells what the arrays were when the call was made; nobody may reshape or
-            freeze them until it returns.
+        ready: `array` as NCCL takes it, if NCCL carries the call; with `counts` a list of parts.
+        gate: a lock that is held; the caller parks by acquiring it, and the thread that releases it wakes the
+            caller. There is one per call, not per worker: a thread that was given up and its replacement have
+            the same worker id, and must never wake each other. It costs 0.1 us.
+        rule: how `array` is reduced, if the verb has an `op`.
+        form: what has to be equal in *plain* calls for them to fit together: verb, `Seat.within`, op, root,
+            shape, dtype, memory. A call is plain if nothing else can be wrong, which is the usual case: the
+            verb keeps its array's shape, and there is no `out`, or one like the result, on the host writeable
+            and with memory of its own, on a GPU contiguous. None: not plain. It describes the arrays as they
+            were when the call was made; they must not be reshaped or made read-only until it returns.
     """
 
     __slots__ = (
@@ -131,7 +130,7 @@ class Call:
 
     @property
     def site(self) -> Site:
-        """The line of the user's code."""
+        """The call's line in the user's code."""
         return site_of(self.spot)
 
     @property
@@ -140,7 +139,7 @@ class Call:
         return "" if self.memory.name == "cpu" else f" on {self.memory.name}"
 
     def describe(self) -> str:
-        """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
+        """``allreduce(float32 (3,), op=sum)``: the facts that decide whether calls fit."""
         brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
         over = self.seat.over or None
         counts = None if self.counts is None else reprlib.repr(self.counts)
@@ -149,7 +148,7 @@ class Call:
 
 
 def described(kind: str, within: str, brings: str | None, **facts: object) -> str:
-    """A call in words, see `Call.describe`; `brings` its array, those of `facts` that are not None."""
+    """A call in words, see `Call.describe`, with its array `brings` and the `facts` that are not None."""
     given = [brings] if brings is not None else ["no array"] if kind in FROM_ROOT else []
     given += [f"{name}={value}" for name, value in facts.items() if value is not None]
     whose = f"{within}'s " if within else ""
@@ -170,6 +169,6 @@ def grouped(calls: Iterable[Call]) -> dict[tuple[str, str], list[int]]:
 
 
 def table(calls: Iterable[Call]) -> str:
-    """One line per distinct call with the workers that made it."""
+    """One line per distinct call, with the workers that made it."""
     lines = [f"  {ranges(workers)} {text} at {site}" for (text, site), workers in grouped(calls).items()]
     return "\n".join(lines)

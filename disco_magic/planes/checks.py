@@ -1,9 +1,9 @@
-"""Do the members' calls fit together? Pure functions over `Call`, used before any byte is moved.
+"""Check whether the members' calls fit together: pure functions over `Call`, used before any byte is moved.
 
     calls in rank order -> kind, root, op -> dtype, dimensions, axis, shape -> even split -> `out`
 
-The first thing that is wrong gives the sentence; the table below it lists what every member called and
-where. Nothing here knows threads, so each refusal can be tested as a function of its arguments.
+The first mistake found gives the sentence; the table below it lists what every member called and where.
+Nothing here knows threads, so each refusal can be tested as a function of its arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ORDER = "members have to make the same collective calls in the same order"
 
 
 def verdict(calls: Sequence[Call]) -> str | None:
-    """What is wrong with these calls as one collective, with the table of who called what; None if nothing.
+    """What is wrong with these calls as one collective, with a table of all calls; None if nothing.
 
     Args:
         calls: one call per member, in rank order.
@@ -34,7 +34,7 @@ def verdict(calls: Sequence[Call]) -> str | None:
     if _are_plain(calls):
         return None
     sentence = None
-    if not _alike(calls):  # 5 us less than asking fact by fact
+    if not _alike(calls):  # 5 us faster than comparing fact by fact
         sentence = _kinds(calls) or _arguments(calls)
     if sentence is None and calls[0].kind in SPLITTING and calls[0].counts is None:
         sentence = _split(calls)
@@ -44,13 +44,13 @@ def verdict(calls: Sequence[Call]) -> str | None:
 
 
 def astray(calls: Sequence[Call]) -> int | None:
-    """Whose call, of calls that do not fit, fewer have made than any other; the first of these workers."""
+    """The first worker of the group whose call fewer workers made than any other; None if there is a tie."""
     few, *others = sorted(_groups(calls, Call.describe).values(), key=len)
     return few[0].worker if others and len(few) < len(others[0]) else None
 
 
 def _are_plain(calls: Sequence[Call]) -> bool:
-    """Whether one look shows that nothing can be wrong: plain calls of one form, and outs that lie apart."""
+    """Whether nothing can be wrong: all calls are plain and have one form, and their outs do not overlap."""
     form = calls[0].form
     if form is None:
         return False
@@ -64,7 +64,7 @@ def _are_plain(calls: Sequence[Call]) -> bool:
 
 
 def _alike(calls: Sequence[Call]) -> bool:
-    """Whether all members called exactly the same, or brought nothing where they need not."""
+    """Whether all members made the same call, except that some bring no array where none is needed."""
     first = calls[0]
     kind, within, op, root, axis = first.kind, first.seat.within, first.op, first.root, first.axis
     giving = first if root is None else calls[root]
@@ -148,7 +148,7 @@ def _disagreement(calls: Sequence[Call], what: str, value: Callable[[Call], Any]
 
 
 def _are_elsewhere(groups: Sequence[Sequence[Call]]) -> bool:
-    """Whether no two groups have a line in common from which members of theirs made the call."""
+    """Whether no two groups have a line of code in common from which their members made the call."""
     sites = [{str(call.site) for call in group} for group in groups]
     return len(set().union(*sites)) == sum(map(len, sites))
 
@@ -183,7 +183,7 @@ def _ndim(call: Call) -> int:
 
 
 def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
-    """Axis counted from the front: a scatter's non-root gave no array, the root's tells the dimensions."""
+    """Return a function that counts the axis from the front, by the root's array if a call has none."""
     ndim = max((_ndim(call) for call in calls), default=0)
 
     def axis(call: Call) -> int | None:
@@ -199,7 +199,7 @@ def _is_counted(call: Call) -> bool:
 
 
 def _may_differ(call: Call) -> bool:
-    """Whether arrays may differ in length along the axis."""
+    """Whether the members' arrays may differ in length along the axis."""
     return call.kind in GATHERING or call.counts is not None
 
 
@@ -234,7 +234,7 @@ def _outs(calls: Sequence[Call]) -> str | None:
     apart = memory.are_apart([call.out for call in calls if call.out is not None and call.memory is memory])
     for call, expected in zip(calls, results(calls), strict=True):
         if call.out is None or expected is None:
-            continue  # the out of a member that gets no result is not looked at
+            continue  # the out of a member that gets no result is ignored
         if call.memory is not memory:
             return (
                 f"{call.kind}: out of worker {call.worker} is on {call.memory.name}, the result on"
@@ -258,7 +258,7 @@ def check_out_fits(
 ) -> str | None:
     """A sentence if the `expected` result cannot be written to `out`, of any byte order, else None.
 
-    `named`: what it calls `out`.
+    `named` is the name of `out` in the sentence.
     """
     shape, dtype = expected
     own = out.dtype if out.dtype.isnative else out.dtype.newbyteorder("=")
@@ -278,10 +278,10 @@ def check_out_fits(
 
 
 def _overlaps_itself(array: NDArray[Any]) -> bool:
-    """Whether elements may share memory, as in what `broadcast_to` gives."""
+    """Whether elements may share memory, as in the result of `broadcast_to`."""
     if not array.size:
         return False
-    reach = array.itemsize  # of all axes with smaller strides together
+    reach = array.itemsize  # bytes spanned by all axes with smaller strides together
     for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if length > 1 and stride < reach:
             return True

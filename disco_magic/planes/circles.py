@@ -1,4 +1,4 @@
-"""Who waits for whom: finding workers that wait for each other and can never go on."""
+"""Find and describe deadlocks: workers that wait for each other in a circle and can never go on."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _SENT_ELSEWHERE: Final = (
 def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
     """The workers of a circle through `start`, each waiting for the next one; empty if there is none.
 
-    A worker waits for *all* who are missing, so one circle is a certain deadlock. Circles are only closed by
-    a worker that begins to wait (arrivals and messages take edges away), so it is enough that every worker
-    looks for a circle through itself when it does.
+    A worker waits for *all* missing workers, so any circle is a certain deadlock. Only a worker that begins
+    to wait can close a circle (arrivals and messages remove edges), so it is enough that every worker looks
+    for a circle through itself at that moment.
 
     Args:
         waiting: worker -> what it waits for.
         start: the worker that has just begun to wait.
     """
-    # Not by a function that calls itself: of a thousand workers each may wait for the next one.
+    # Not recursive: a thousand workers may wait for each other in one chain.
     path, ahead, seen = [start], [_needed(waiting, start)], set[int]()
     while path:
         for needed in ahead[-1]:
@@ -56,18 +56,18 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
 
 
 def _needed(waiting: Mapping[int, Wait], worker: int) -> Iterator[int]:
-    """Whom a worker waits for; nobody, if its wait is over."""
+    """The workers that `worker` waits for; none if its wait is over."""
     wait = waiting.get(worker)
     return iter(() if wait is None or wait.complete or wait.verdict is not None else wait.missing())
 
 
 def _received(wait: Wait) -> str:
-    """How many messages came before the one that is waited for."""
+    """How many messages were received before the awaited one, in words."""
     return f", of which it has received {wait.before:,}" if isinstance(wait, Receive) and wait.before else ""
 
 
 def _are_twins(waiting: Mapping[int, Wait], workers: list[int]) -> bool:
-    """Whether some wait in groups of the same members that are not the same group."""
+    """Whether some of `workers` wait in different groups with the same members."""
     seats = {
         (wait.members, wait.calls[worker].seat.tag)
         for worker in workers
@@ -77,11 +77,11 @@ def _are_twins(waiting: Mapping[int, Wait], workers: list[int]) -> bool:
 
 
 def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int, Sent]) -> str:
-    """What is wrong, in words: one line per worker with what it waits in and for whom.
+    """Describe a deadlock: per worker a line with the call that it waits in and the worker that it needs.
 
     Args:
         waiting: worker -> what it waits for.
-        workers: a circle.
+        workers: the workers of a circle.
         sent: worker -> its last message.
     """
     if len(workers) == 1:

@@ -1,8 +1,8 @@
 """NCCL's communicators of one plane: made by each worker's own thread, thrown away after an abort.
 
-To make one is a collective call itself, which waits in C code for all members: it is made only where all of
-them are known to come, when they have met. After an abort a communicator is of no use to any of its members;
-the next call that they make together gets a new one.
+Making one is itself a collective call, which waits in C code for all members. So it is made only when all are
+known to come, after they have met. After an abort none of the members can use the communicator any more;
+their next call together gets a new one.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     Members = tuple[int, ...]
 
 
-# What is aborted waits for what its GPU has to do before it, for ever perhaps.
+# An abort waits for the earlier work of its GPU, perhaps for ever.
 _PATIENCE_S: Final = 2.0
-# To abort a communicator while it is started is no call that NCCL allows. The first start connects its
+# NCCL does not allow to abort a communicator while a part is started on it. The first start connects its
 # members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
 
 
-# Threads that abort, of all planes of the process. One that a plane has left behind still frees memory, which
-# waits for every GPU that NCCL has connected: it, and a part that starts meanwhile, may wait for each other.
+# Threads that abort, of all planes of the process. One left behind by a former plane frees memory, which
+# waits for every GPU that NCCL has connected: it and a part that starts meanwhile may deadlock.
 _aborting: Final[list[threading.Thread]] = []
 _of_all: Final = new_lock()
-# Not for ever: one that waits for a kernel without an end would keep a restart, which is what helps then.
+# Limited: an abort that waits for an endless kernel must not block a restart, which is the remedy then.
 _OTHERS_PATIENCE_S: Final = 5.0
 
 
 class _Invitation(NamedTuple):
-    """To a communicator.
+    """An invitation to a communicator.
 
     Attributes:
-        number: which one of those that these members had.
+        number: distinguishes the communicators of the same members.
         unique_id: NCCL's; None: it is made by a split.
-        parts: groups whose communicators are split off it.
+        parts: groups whose communicators are split off this one.
     """
 
     number: int
@@ -64,8 +64,8 @@ class Communicators:
     Args:
         nccl: `cupy.cuda.nccl`.
         num_workers: number of workers.
-        groups: members of each group; where all workers connect, theirs are split off at once. It is one
-            split: where it failed on one worker, nobody waits for that one in the next.
+        groups: members of each group. When all workers connect, the groups' communicators are split off in a
+            single split, so that after a failure on one worker no other worker waits for it in a next one.
     """
 
     def __init__(self, nccl: Any, num_workers: int, groups: Sequence[Members]) -> None:
@@ -76,27 +76,27 @@ class Communicators:
         self._lock = threading.Lock()
         self._invitations: dict[Members, _Invitation] = {}
         self._held: list[dict[Members, _Held]] = [{} for _ in range(num_workers)]
-        self._whole: dict[Members, list[Any]] = {}  # what `of` has found, for as long as nothing changes
-        # Held while somebody uses communicators that others may want to abort.
+        self._whole: dict[Members, list[Any]] = {}  # cache of `of`, until something changes
+        # Held while a thread uses communicators that another thread may want to abort.
         self.launching = threading.Lock()
         self._ending: list[threading.Thread] = []
-        # Of those who have left while they connected; they may still be in NCCL with them.
+        # Made by workers that left their command while connecting; they may still be in NCCL with them.
         self._unwanted: list[Any] = []
 
     def prepare(self, members: Members) -> bool:
-        """Whether `members` are connected; if not, they are invited. By one of them, before they connect."""
+        """Whether `members` are connected; if not, invite them. Called by one of them before they connect."""
         if self.of(members) is not None:
             return True
-        # Without the lock: the first one of a process looks for networks, and who stops a cell takes that.
+        # Without the lock, which stopping a cell needs: the first id of a process looks for networks.
         unique = self._nccl.get_unique_id()
         with self._lock:
             if self._of(members) is not None:
                 return True
-            # Also where some are connected and some are not: a call of theirs was aborted, or a thread that
-            # was given up still waits in NCCL with the former id.
+            # Invite all even if some are connected: a call of theirs was aborted, or a thread that was given
+            # up still waits in NCCL with the former id.
             number = next(self._numbers)
             self._whole.clear()
-            # Only if no group has one: another split would take it away with what it still has to do.
+            # Only if no group has a communicator: a new split would replace it, with its unfinished work.
             whole = members == self._everybody and all(self._of(group) is None for group in self._groups)
             parts = self._groups if whole else ()
             self._invitations[members] = _Invitation(number, unique, parts)
@@ -122,21 +122,21 @@ class Communicators:
         return found if len(found) == len(members) else None
 
     def are_held(self, members: Members, communicators: Sequence[Any]) -> bool:
-        """Whether these have not been taken out: that happens to all members' at once."""
+        """Whether `communicators` were not taken out, which happens to all members' at once."""
         held = self._held[members[0]].get(members)
         return held is not None and held.communicator is communicators[0]
 
     def connect(self, worker: int, members: Members, is_over: Callable[[], bool] = lambda: False) -> Any:
-        """The caller's communicator; waits for the other members if it has to be made.
+        """Return the caller's communicator; wait for the other members if it has to be made.
 
         Args:
-            worker: who connects.
-            members: to whom.
+            worker: the calling worker.
+            members: the workers that connect.
             is_over: whether the caller's command has ended meanwhile: its thread may have been given up, and
-                what it has made must not get into its successor's way.
+                its communicator must not get into the way of the thread's successor.
 
         Raises:
-            PlaneAborted: it has.
+            PlaneAborted: that command has ended.
         """
         invitation = self._invitations[members]
         held = self._held[worker].get(members)
@@ -146,7 +146,7 @@ class Communicators:
         made = self._nccl.NcclCommunicator(len(members), invitation.unique_id, members.index(worker))
         wanted = self._keep(worker, members, _Held(invitation.number, made), is_over)
         try:
-            # Even by who is not wanted any more: the others wait for it there, and nobody can call them back.
+            # Even if the result is no longer wanted: the others wait in NCCL and cannot be called back.
             self._split(worker, made, invitation, is_over)
         except BaseException:
             self.abort(worker, members, made)
@@ -159,7 +159,7 @@ class Communicators:
         return made
 
     def _drop(self, unwanted: Any) -> None:
-        with self._lock:  # `close` may have taken it, and to abort it twice would free it twice
+        with self._lock:  # `close` may have taken it, and a second abort would free it twice
             mine = unwanted in self._unwanted
             if mine:
                 self._unwanted.remove(unwanted)
@@ -167,7 +167,7 @@ class Communicators:
             self.in_thread(unwanted.abort)
 
     def _split(self, worker: int, world: Any, invitation: _Invitation, is_over: Callable[[], bool]) -> None:
-        """The communicator of the worker's group; cheaper than one from scratch, and all members are here."""
+        """Split off the communicator of the worker's group, which is cheaper than a new one: all are here."""
         for color, group in enumerate(invitation.parts):
             if worker in group:
                 split = world.commSplit(color, group.index(worker))
@@ -175,7 +175,7 @@ class Communicators:
                     self._drop(split)
 
     def _keep(self, worker: int, members: Members, held: _Held, is_over: Callable[[], bool]) -> bool:
-        """Whether it is wanted still; otherwise it is the caller's to abort, as long as we do not `close`."""
+        """Store `held` and return True if it is still wanted; if not, the caller or `close` aborts it."""
         with self._lock:
             invitation = self._invitations.get(members)
             wanted = invitation is not None and invitation.number == held.number and not is_over()
@@ -191,7 +191,7 @@ class Communicators:
         return wanted
 
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
-        """End what a communicator of the worker's does on the GPU; it cannot be used any more. Any thread."""
+        """End the work of one of the worker's communicators, which becomes unusable. From any thread."""
         with self._lock:
             mine = self._take(worker, members, communicator)
         if mine:
@@ -206,36 +206,36 @@ class Communicators:
         return mine
 
     def take_out(self, members: Members, communicators: Sequence[Any]) -> list[Any]:
-        """Those of `communicators` that are still held; nobody gets them any more, `abort_soon` is next."""
+        """Take out those of `communicators` that are still held, and return them for `abort_soon`."""
         pairs = zip(members, communicators, strict=True)
         with self._lock:
             return [each for worker, each in pairs if self._take(worker, members, each)]
 
     def abort_soon(self, communicators: Sequence[Any]) -> None:
-        """Abort what was taken out, each in a thread of its own: it waits for what its GPU did before."""
+        """Abort what was taken out, each in its own thread: an abort waits for earlier work of its GPU."""
         for communicator in communicators:
             self.in_thread(partial(self._abort, communicator))
 
     def _abort(self, communicator: Any) -> None:
-        self._await_launch()  # who is using it now has it from before it was taken out
+        self._await_launch()  # a thread may use it that got it before it was taken out
         communicator.abort()
 
     def _await_launch(self) -> None:
-        # Not for ever: a start that waits for room in a GPU's queue goes on when others are aborted.
+        # Limited: a start that waits for room in a GPU's queue goes on only when others are aborted.
         if self.launching.acquire(timeout=_LAUNCH_PATIENCE_S):
             self.launching.release()
 
     def in_thread(self, work: Callable[[], object]) -> bool:
-        """``work()`` in a thread of its own; as long as one is alive, communicators are `ending`.
+        """Call ``work()`` in a new thread; as long as one is alive, `are_ending` is true.
 
-        False: there can be none, for there are too many threads, or the interpreter is ending. What is to be
-        aborted then goes with the process.
+        Returns False if no thread can be started: there are too many, or the interpreter is ending. Then what
+        was to be aborted ends with the process.
         """
         thread = threading.Thread(target=work, name="nccl-abort", daemon=True)
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
             try:
-                Context().run(thread.start)  # it serves all of them
+                Context().run(thread.start)  # in no worker's context
             except RuntimeError:
                 return False
             self._ending.append(thread)
@@ -245,8 +245,8 @@ class Communicators:
 
     @property
     def are_ending(self) -> bool:
-        """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
-        # Asked twice per call, and nearly always there are none: that takes a tenth of `any`.
+        """Whether some communicators are still being aborted; until then nothing may start on their GPUs."""
+        # The list is nearly always empty: checking that first takes a tenth of `any`, twice per call.
         return bool(self._ending) and any(each.is_alive() for each in self._ending)
 
     def _others_abort(self) -> bool:
@@ -254,15 +254,15 @@ class Communicators:
         return any(each.is_alive() for each in list(_aborting) if each not in self._ending)
 
     def close(self) -> None:
-        """Abort all: `destroy` would wait for the other members, one after the other."""
+        """Abort all communicators: `destroy` would wait for the other members, one after the other."""
         with self._lock:
             self._invitations.clear()
             self._whole.clear()
         self._await_launch()
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):
-                # The last of a process's to be aborted frees their memory, which waits for what the GPUs do:
-                # behind a kernel that never ends for ever, and whoever restarts then has just that.
+                # The last abort of a process frees the memory of all, which waits for the GPUs: with an
+                # endless kernel for ever. A restart, which needs this, often comes with just such a kernel.
                 work = partial(self.abort, worker, members, each.communicator)
                 if not self.in_thread(work):
                     work()
@@ -276,7 +276,7 @@ class Communicators:
 
 
 def async_error(communicator: Any, nccl: Any) -> Exception | None:
-    """What NCCL says has gone wrong since the last call, None if nothing."""
+    """The error that NCCL reports since the last call; None if there is none."""
     try:
         communicator.check_async_error()
     except (nccl.NcclError, KeyError) as error:  # KeyError: a status that cupy has no name for, remote errors
@@ -287,7 +287,7 @@ def async_error(communicator: Any, nccl: Any) -> Exception | None:
 
 
 def known(error: Exception) -> Exception:
-    """`error`, or what NCCL has said where cupy has no name for it."""
+    """`error`, or one with NCCL's name for it if cupy has none."""
     if isinstance(error, KeyError) and error.args in _UNNAMED:
         return RuntimeError(_UNNAMED[error.args])
     return error

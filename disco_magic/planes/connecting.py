@@ -1,7 +1,7 @@
-"""Members of a collective that make their communicators before it, each waiting in C code for the others.
+"""Members of a collective that first make their communicators, each waiting in C code for the others.
 
-Nobody can call them back from there: one that cannot come raises at once, and whoever looks where the others
-are is told why they wait.
+These waits cannot be ended from outside: a member that cannot connect raises at once, and the tables of where
+workers are say why the others wait.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Connecting(WaitForNobody):
-    """What members do before a collective, until NCCL ends it.
+    """The wait of members that connect before a collective, until NCCL ends it.
 
     Attributes:
-        failed: one that could not connect, and why.
+        failed: a worker that could not connect, and its error.
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
@@ -35,7 +35,7 @@ class Connecting(WaitForNobody):
         self.failed: tuple[int, BaseException] | None = None
 
     def check(self) -> None:
-        """Raise what a member has met with."""
+        """Raise if a member has failed to connect."""
         if self.failed is not None:
             raise PlaneError(
                 f"{self._outcome()}; {next(iter(self._calls.values())).describe()} was not begun"
@@ -54,5 +54,5 @@ class Connecting(WaitForNobody):
         return self._outcome() + ("" if self.failed else f" for {call.describe()}"), str(call.site)
 
     def describe(self) -> str:
-        """What goes on."""
+        """``connecting workers [0-3] by NCCL``, and how it failed."""
         return self._outcome()

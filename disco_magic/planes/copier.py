@@ -1,7 +1,7 @@
 """Many copies within one GPU in few launches, by the kernel in ``copies.cu``.
 
-An alltoall of eight workers is 64 copies, and to launch a kernel takes the host longer than a copy of some
-kilobytes takes the GPU.
+An alltoall of eight workers is 64 copies, and the host needs longer to launch a kernel than the GPU needs to
+copy a few kilobytes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     Entry = tuple[int, int, int, int, int, int, int]
 
-# As in copies.cu: copies per launch, which take 3.5 KiB of the 4 KiB that a kernel's parameters may have.
+# Copies per launch, as in copies.cu: they take 3.5 KiB of the 4 KiB that a kernel's parameters may have.
 MOST = 64
 COPY = struct.Struct("=QQqqqqq")
 NBYTES = MOST * COPY.size
 
 
 class Copier:
-    """Copies arrays on one GPU. Any thread may use it, several at a time.
+    """Copies arrays on one GPU. Thread-safe.
 
     Args:
-        cupy: as `Folder` takes it.
+        cupy: see `Folder`.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -39,16 +39,16 @@ class Copier:
         self._job = Parameters(NBYTES)
 
     def launch(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        """Queue copies of bytes on the calling thread's current stream; they are not waited for.
+        """Queue byte copies on the calling thread's current stream, without waiting for them.
 
         Costs one launch per `MOST` copies whose addresses and lengths allow accesses of the same width.
 
         Args:
-            pairs: source and target of each: arrays on the GPU, of one shape and dtype, as `rows_of` can lay
-                out. No target overlaps a source or another target.
+            pairs: (source, target) of each copy: arrays on the GPU, of one shape and dtype, that `rows_of`
+                can lay out. No target overlaps a source or another target.
 
         Raises:
-            UsageMistake: two arrays of a pair differ, or are no rows; nothing was queued.
+            UsageMistake: two arrays of a pair differ, or `rows_of` cannot lay them out; nothing was queued.
         """
         groups: dict[Variant, list[tuple[Work, Entry]]] = {}
         for source, target in pairs:
@@ -66,7 +66,7 @@ class Copier:
 
 
 def _read(source: Any, target: Any) -> tuple[Work, Entry]:
-    """What is to be done for a copy, and what the kernel is to know of it."""
+    """The work of one copy, and its entry in the kernel's parameters."""
     arrays = [source, target]
     rows = rows_of(arrays) if (source.shape, source.dtype) == (target.shape, target.dtype) else None
     if rows is None:

@@ -1,13 +1,13 @@
-// Many copies on one GPU in one launch: blockIdx.y says which one, the other blocks of its row share it.
-// copier.py compiles this file for each `Variant` that it meets, of whose macros these matter here:
+// Many copies on one GPU in one launch: blockIdx.y selects the copy, which the blocks of that row share.
+// copier.py compiles this file for each `Variant` that it needs; these macros of a variant matter here:
 //
-//   VECTOR   bytes that a thread reads or writes in one access, which all addresses are multiples of
-//   UNROLL   accesses that a thread has under way at a time
+//   VECTOR   bytes that a thread reads or writes in one access; all addresses are multiples of it
+//   UNROLL   accesses that a thread has in flight at a time
 //   FLAT     1: source and target of every copy are one row
-//   COUNTER  u32, or u64 for more accesses than that counts
+//   COUNTER  u32, or u64 if there are more accesses than u32 can count
 //
-// Sources and targets do not overlap, and no thread reads what another one writes: as in fold.cu the threads may
-// run one after the other, as they do in tests without a GPU.
+// Sources and targets do not overlap, and no thread reads what another one writes. So, as in fold.cu, the threads
+// may also run one after the other, which they do in tests without a GPU.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -24,10 +24,10 @@ struct Copy {
     const char *source;
     char *target;
     i64 accesses;
-    i64 width;         // accesses per row; not looked at if FLAT
-    i64 source_pitch;  // bytes from row to row; not looked at if FLAT
+    i64 width;         // accesses per row; ignored if FLAT
+    i64 source_pitch;  // bytes from row to row; ignored if FLAT
     i64 target_pitch;
-    i64 tail;          // bytes behind the last access; only if FLAT
+    i64 tail;          // bytes after the last access; only if FLAT
 };
 
 struct Job { Copy copy[MOST]; };
@@ -48,7 +48,7 @@ INLINE Place place(const Copy &copy, COUNTER i) {
     return Place{(i64)row * copy.source_pitch + column, (i64)row * copy.target_pitch + column};
 }
 
-// All loads stand before the first store: what hides one load's way to memory is the next load.
+// All loads come before the first store: only further loads can hide the memory latency of a load.
 template <int unroll> INLINE void move(const Copy &copy, COUNTER i) {
     Place at[unroll];
     Access words[unroll];
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) copies(Job job) {
     COUNTER i = (COUNTER)blockIdx.x * (BLOCK * UNROLL) + threadIdx.x;
     for (; i + (UNROLL - 1) * BLOCK < count; i += step) move<UNROLL>(copy, i);
     if (UNROLL > 1)
-        for (; i < count; i += BLOCK) move<1>(copy, i);  // what is left for the last of its rounds
+        for (; i < count; i += BLOCK) move<1>(copy, i);  // the rest, less than a full round
     if (FLAT && blockIdx.x == 0 && threadIdx.x < (u32)copy.tail) {
         const i64 at = copy.accesses * VECTOR + threadIdx.x;
         copy.target[at] = copy.source[at];

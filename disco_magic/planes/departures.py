@@ -1,4 +1,4 @@
-"""Why a wait is hopeless once a worker has left: a sentence, and a table of where everybody is."""
+"""Explain why a wait is hopeless once a worker has left: a sentence, and a table of where each worker is."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOST: Final = 4
 
 
 def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable[[int], str]) -> Verdict:
-    """The verdict on `wait`, which needs `worker`.
+    """The verdict on `wait`, which cannot complete without `worker`.
 
     Args:
-        worker: has left the command; or waited in `wait` itself, and was taken out of it.
-        wait: what others wait in.
+        worker: has left the command; it is missing, or was taken out of `wait` itself.
+        wait: what the other workers wait in.
         failure: why it left, if it failed.
-        whereabouts: in words, where a worker is that has not come.
+        whereabouts: says in words where a missing worker is.
     """
     missing = wait.missing()
     failure, through = _origin(failure)
@@ -56,7 +56,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
 
 
 def _before(wait: Wait) -> str:
-    """How many messages were received before the one that does not come."""
+    """How many messages were received before the one that will not come, in words."""
     if not isinstance(wait, Receive) or not wait.before:
         return ""
     were = "which was" if wait.before == 1 else "all of which were"
@@ -64,7 +64,7 @@ def _before(wait: Wait) -> str:
 
 
 def _beside(wait: Wait) -> str:
-    """The first messages that have come for who waits, with other tags or from others: a line each."""
+    """The first unread messages of the waiting worker, with other tags or from other workers: a line each."""
     others = wait.others() if isinstance(wait, Receive) else []
     more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
     lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
@@ -72,6 +72,6 @@ def _beside(wait: Wait) -> str:
 
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:
-    """What went wrong first, and whether that was on another worker which this one waited for."""
+    """The failure that came first, and whether that is another worker's, for which this one waited."""
     first = None if failure is None else failure.first
     return first, first is not failure

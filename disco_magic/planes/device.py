@@ -1,13 +1,13 @@
-"""Several workers on one GPU: collectives by kernels of ours over the workers' arrays, which NCCL refuses.
+"""Several workers on one GPU, which NCCL refuses: collectives by our own kernels on the workers' arrays.
 
 The members meet on the host, as in the thread plane, and their calls are checked there. Then the last one to
-arrive queues everything, and nobody waits for the GPU:
+arrive queues everything, and no member waits for the GPU:
 
     stream of member 0   ...work... fence ------------------. . . . . . . . . . .-> work that needs the result
     stream of member 1   ...work... fence --.               |                    |
     stream of the last   ...work...       wait - wait -> kernels over all arrays -> done
 
-What is on the host, NumPy's arrays and numbers, is carried as in the thread plane.
+Arrays on the host, NumPy's and numbers, are moved as in the thread plane.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Barrier:
-    """An order of the members' streams."""
+    """A barrier: puts the members' streams in order."""
 
     def __init__(self, calls: Sequence[Call], memory: DeviceMemory) -> None:
         self._calls, self._memory = calls, memory
@@ -42,16 +42,15 @@ class _Barrier:
 
 
 class GpuPlane(ThreadPlane):
-    """What the planes of workers on GPUs have in common: arrays of cupy too, and those lent through DLPack.
+    """Base class of the planes for workers on GPUs: also moves cupy's arrays, and those lent through DLPack.
 
-    The arrays of all members of a call have to be in one kind of memory; what is on the host goes as in
-    `ThreadPlane`. A barrier does not wait for the GPUs, but there too what follows it comes after what was
-    before it.
+    The arrays of all members of a call have to be in one kind of memory; arrays on the host are moved as in
+    `ThreadPlane`. A barrier does not wait for the GPUs, but their later work runs after all earlier work.
 
     Args:
-        places: of the workers.
-        memory: where their arrays of cupy are.
-        plan: as `ThreadPlane` has it.
+        places: the workers' places.
+        memory: the memory of their cupy arrays.
+        plan: see `Rendezvous`.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class GpuPlane(ThreadPlane):
         return _Barrier(calls, self._memory) if calls[0].kind == "barrier" else self._plan_of(calls)
 
     def memory_of(self, worker: int, x: object) -> Memory:
-        """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""
+        """The memory of `x`; for None the GPUs', but the others' arrays decide."""
         if x is not None and self._places[worker].read(x) is None:
             return HOST
         self._memory.arrive(worker)
@@ -80,11 +79,11 @@ class GpuPlane(ThreadPlane):
 class DevicePlane(GpuPlane):
     """Moves arrays between workers that share one GPU; implements `disco_magic.core.interfaces.Plane`.
 
-    A call returns when its work is queued on the caller's current stream. Reductions give the bits that
-    `ThreadPlane` gives, for all dtypes that cupy has.
+    A call returns when its work is queued on the caller's current stream. Reductions give the same bits as
+    with `ThreadPlane`, for all dtypes that cupy has.
 
     Args:
-        places: of the workers; all on one GPU.
+        places: the workers' places, all on one GPU.
 
     Attributes:
         name: ``"device"``.

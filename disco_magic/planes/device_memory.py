@@ -1,8 +1,8 @@
-"""Arrays of cupy as planes move them: whose stream they live on, what is in order with what.
+"""How planes move cupy's arrays: the stream that each array belongs to, and the order of work on streams.
 
-Each member's arrays belong to the stream that was its current one when it made the call: results are
-allocated there, and what is queued elsewhere over them lies between two events of it. cupy hands freed memory
-to the next allocation of the same stream at once, so that anything else would be a race.
+A member's arrays belong to the stream that was current when the member made the call: results are allocated
+there, and work on these arrays in other streams is queued between two events of that stream. Anything else
+would be a race, because cupy reuses freed memory at once for the next allocation on the same stream.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from disco_magic.planes.mail import Message
     from disco_magic.planes.reductions import Reduction
 
-_PER_THREAD = 2  # cudaStreamPerThread: one number for all threads' streams
+_PER_THREAD = 2  # cudaStreamPerThread: the same number represents every thread's stream
 
 
 class Sent(NamedTuple):
-    """When a message's copy is there, and on which stream its memory lives."""
+    """An event after which a message's copy is complete, and its memory's stream."""
 
     ready: Any
     stream: Any
@@ -43,7 +43,7 @@ class DeviceMemory:
     """Arrays of cupy; implements `disco_magic.planes.memory.Memory`.
 
     Args:
-        places: of the workers, in the order of their ids.
+        places: the workers' places, in the order of their ids.
     """
 
     library = "xp"
@@ -55,16 +55,16 @@ class DeviceMemory:
         self.cupy = places[0].xp
         self.folder = Folder(self.cupy)
         self.copier = Copier(self.cupy)
-        self._can_capture = places[0].device.kind == "cuda"  # cupy raises where it is asked that on AMD's
+        self._can_capture = places[0].device.kind == "cuda"  # on AMD's GPUs, cupy's `is_capturing` raises
         # worker -> its current stream at its last call; written before it meets the others.
         self.streams: list[Any] = [place.stream for place in places]
 
     def arrive(self, worker: int) -> None:
-        """`worker` makes a call, on its current stream.
+        """Note the current stream of `worker`, which makes a call.
 
         Raises:
-            UsageMistake: its code has chosen another GPU, on whose stream nothing of this worker is queued;
-                or that stream is being captured for a CUDA graph, which would be void.
+            UsageMistake: the current GPU is not the worker's, or the current stream is the per-thread default
+                stream, or is captured for a CUDA graph, which would not repeat the call.
         """
         device, here = self.places[worker].device, self.cupy.cuda.runtime.getDevice()
         if here != device.index:
@@ -95,7 +95,7 @@ class DeviceMemory:
             _check_alignment(kind, worker, array)
             array = self.cupy.ascontiguousarray(array)
         elif _lies_oddly(array):
-            array = array.copy()  # of bytes, wherever they lie
+            array = array.copy()  # copies bytes, which need no alignment
         return array, False
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:
@@ -120,7 +120,7 @@ class DeviceMemory:
         self.folder.check(kind, op, dtype)
 
     def empty(self, call: Call, expected: Expected) -> Any:
-        """From the memory of the caller's stream, whichever thread this is."""
+        """Allocate from the memory of the caller's stream, whichever thread calls this."""
         mine = self.cupy.cuda.get_current_stream()
         self.streams[call.worker].use()
         try:
@@ -137,7 +137,7 @@ class DeviceMemory:
         return HOST.share(_shadow(a), _shadow(b))
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """They are if each one's bytes end before the next one's begin."""
+        """Whether the memory spans of the arrays are disjoint."""
         if len(arrays) < 2:
             return True
         spans = sorted([span_of(array) for array in arrays])
@@ -152,7 +152,7 @@ class DeviceMemory:
         return True
 
     def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
-        """Queue `folds` on the calling thread's stream, between what all members queued and will queue."""
+        """Queue `folds` on the calling thread's stream, between all members' earlier and later work."""
         mine = self.cupy.cuda.get_current_stream()
         others = [call for call in calls if self.streams[call.worker].ptr != mine.ptr]
         self._after(others, mine)
@@ -162,13 +162,13 @@ class DeviceMemory:
             else:
                 for whole in folds:
                     self.folder.launch(whole.sources, whole.targets, reduction)
-        finally:  # also after an error: what was queued until then uses the members' arrays
+        finally:  # also after an error: what was already queued uses the members' arrays
             self._before(others, mine)
 
     def order(self, calls: Sequence[Call]) -> None:
-        """What members will queue runs after what all of them queued; nobody waits for that."""
+        """Let the members' later work run after the earlier work of all of them; no thread waits."""
         here, mine = self.cupy.cuda.runtime.getDevice(), self.cupy.cuda.get_current_stream()
-        # A null stream has no number but 0, on every GPU.
+        # With the GPU: the null stream is 0 on every GPU.
         others = [
             call
             for call in calls
@@ -178,11 +178,11 @@ class DeviceMemory:
         self._before(others, mine)
 
     def _after(self, others: Sequence[Call], mine: Any) -> None:
-        """Let the stream `mine` wait for those of `others`."""
+        """Let the stream `mine` wait for the streams of `others`."""
         for call in others:
             try:
                 fence = self.fenced(call.worker)
-            except self.cupy.cuda.runtime.CUDARuntimeError as error:  # of that one's GPU
+            except self.cupy.cuda.runtime.CUDARuntimeError as error:  # the GPU of that member failed
                 raise Broken(call, error) from None
             mine.wait_event(fence)
 
@@ -198,13 +198,13 @@ class DeviceMemory:
                     raise Broken(call, error) from None
 
     def fenced(self, worker: int) -> Any:
-        """An event of which is known, when it has passed, that what `worker` has queued is done."""
+        """An event that passes when everything that `worker` has queued so far is done."""
         fence = self.places[worker].fence
         fence.record(self.streams[worker])
         return fence
 
     def let_wait(self, worker: int, event: Any) -> None:
-        """What `worker` queues from now on runs after `event`."""
+        """Let everything that `worker` queues from now on run after `event`."""
         self.streams[worker].wait_event(event)
 
     def copy(self, target: Any, source: Any) -> None:
@@ -220,30 +220,30 @@ class DeviceMemory:
         return sent, Sent(ready, self.streams[worker])
 
     def unpack(self, worker: int, message: Message) -> Any:
-        """See `Memory.unpack`. The receiver copies: what was sent is memory of the sender's stream."""
-        self.arrive(worker)  # an `out` on the host did not
+        """See `Memory.unpack`. The receiver copies, because the memory belongs to the sender's stream."""
+        self.arrive(worker)  # not done yet if `out` is on the host
         sent, stream, source = message.token, self.streams[worker], cast("Any", message.array)
         stream.wait_event(sent.ready)
         array = self.cupy.empty(source.shape, source.dtype)
         runtime = self.cupy.cuda.runtime
-        # Also from one GPU to another: the address says where it is.
+        # Also from one GPU to another: the address says on which.
         runtime.memcpyAsync(
             array.data.ptr, source.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
         )
         copied = self.cupy.cuda.Event(disable_timing=True)
         copied.record(stream)
-        with self.cupy.cuda.Device(source.device.id):  # a null stream has no number but 0, on every GPU
-            sent.stream.wait_event(copied)  # before that memory is anybody else's
+        with self.cupy.cuda.Device(source.device.id):  # the null stream is 0 on every GPU
+            sent.stream.wait_event(copied)  # before that memory is reused
         return array
 
 
 def _is_copy(whole: Fold) -> bool:
-    """Whether it has one source and one target."""
+    """Whether `whole` has one source and one target."""
     return len(whole.sources) == len(whole.targets) == 1
 
 
 def _lies_oddly(array: Any) -> bool:
-    """Whether its elements do not begin where a GPU can read and write them."""
+    """Whether the elements are not aligned as a GPU needs them to read and write them."""
     return bool(array.data.ptr % array.dtype.alignment)
 
 
@@ -256,7 +256,7 @@ def _check_alignment(kind: str, worker: int, array: Any) -> None:
 
 
 class _Shadow:
-    """Where a device array is, in words that NumPy understands."""
+    """The address and layout of a device array, as NumPy's array interface."""
 
     def __init__(self, array: Any) -> None:
         self.__array_interface__ = {
@@ -269,5 +269,5 @@ class _Shadow:
 
 
 def _shadow(array: Any) -> np.ndarray[Any, Any]:
-    """An array at the same address, to compare with others; its elements must not be touched."""
+    """A NumPy array at the same address, for overlap tests only: its elements must not be accessed."""
     return np.asarray(_Shadow(array))

@@ -1,4 +1,4 @@
-"""One member's part of a collective that NCCL was given, and what becomes of all of them."""
+"""One member's part of a collective that NCCL was given, and the fate shared by all parts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def _nothing() -> None:
-    """What a collective gives that gives nothing."""
+    """The result of a collective without one: None."""
 
 
 class Fate:
-    """What becomes of one collective, for all its members.
+    """The outcome of one collective, shared by all its members.
 
     Attributes:
         members: worker ids, ascending.
         communicators: theirs, in rank order.
-        verdict: why it will not be done.
+        verdict: why it will not be completed.
     """
 
     __slots__ = ("communicators", "members", "verdict")
@@ -40,12 +40,12 @@ class Fate:
 
 
 class Flight(WaitForNobody):
-    """One member's part of a collective on its way, without the arrays; who waits looks whether it is done.
+    """One member's part of a collective in flight, without its arrays; a waiting worker polls its event.
 
     Attributes:
-        fate, done: of the collective; an event of the member's stream.
-        result, is_new: gives what the caller got, as long as anybody has it, else None; not its `out`.
-        forgiven: nothing is told of it: its command has failed already.
+        fate, done: the collective's fate; an event of the member's stream.
+        result, is_new: returns the caller's result while it lives, else None; whether that is not its `out`.
+        forgiven: its failure is not raised, because its command has failed already.
     """
 
     __slots__ = (
@@ -87,12 +87,12 @@ class Flight(WaitForNobody):
 
 
 def given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:
-    """What members raise of `what`, which will not be done."""
+    """The verdict for the members of `what`, which was given up."""
     text = f"{what} was given up while it was being carried out: {why} - {INCOMPLETE}"
     return Verdict(PlaneAborted, text, failure)
 
 
 def with_it(flight: Flight, verdict: Verdict) -> Verdict:
-    """The same of a flight that goes with another one, whose verdict it is."""
+    """The verdict for a flight that is given up with another one, which has `verdict`."""
     text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
     return verdict._replace(kind=PlaneAborted, text=text)

@@ -1,14 +1,14 @@
-"""What NCCL was given and has not done yet, by worker.
+"""The collectives that NCCL has not completed yet, per worker.
 
-A collective's call returns when it is queued. What goes wrong afterwards is told where the worker waits for
-its GPU the next time, at the end of its cell at the latest, or where it calls the next collective:
+A collective's call returns when it is queued. A later failure is raised when the worker next waits for its
+GPU, at the end of its cell at the latest, or when it calls its next collective:
 
-    queued -> done                                          nothing to tell
-           -> NCCL reports an error     seen by who waits      \
-           -> a member is interrupted   seen by who interrupts  -> verdict, communicators aborted -> raised
+    queued -> done                                          nothing to raise
+           -> NCCL reports an error     seen by a waiting worker  \
+           -> a member is interrupted   seen by the interrupt      -> verdict, communicators aborted -> raised
 
-Communicators are condemned by threads of their own, into which nothing is injected: half of it done would
-leave GPUs waiting for ever. A member whose part is done already (a root that has sent, say) is told nothing.
+Communicators are condemned in separate threads, into which nothing is injected: if that stopped half-way,
+GPUs would wait for ever. If a member's part is already done (a root that has sent, say), it is told nothing.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from disco_magic.planes.device_memory import DeviceMemory
     from disco_magic.planes.flight import Fate
 
-# So long nobody looks whether the work can end at all: that takes several times as long as to see its end.
+# For so long only the end of the work is looked for: looking for errors takes several times as long.
 _AT_ONCE_S: Final = 300e-6
-# A thread of a busy machine needs no longer to say what is condemned.
+# Even on a busy machine, a thread needs no longer to note which flights are condemned.
 _ORDER_S: Final = 5.0
-# A GPU's queue is finite, and who finds it full waits in C code.
+# A GPU's queue is finite, and a thread that finds it full waits in C code.
 MOST: Final = 256
 
 
 class Flights:
-    """The collectives of one plane that are on their way.
+    """The collectives of one plane that are in flight.
 
     Args:
         board, memory, communicators: the plane's.
@@ -57,39 +57,39 @@ class Flights:
         self._cupy = memory.cupy
         self._communicators = communicators
         self._nccl = nccl
-        # Only the thread that serves the worker adds to these and takes out of them; anybody looks.
+        # Only the thread that serves the worker adds and removes flights; any thread reads them.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
         self._incomplete: list[deque[Flight]] = [deque() for _ in memory.places]
         self._starting: tuple[Call, Fate] | None = None
-        self._ordered: set[Fate] = set()  # to be condemned by threads that may only have been started
+        self._ordered: set[Fate] = set()  # to be condemned by threads that may not have begun yet
         self._condemned: set[int] = set()
         self._untold: dict[int, Verdict] = {}  # worker -> what `settle` has to raise
-        self._interrupts: dict[int, Failure] = {}  # worker -> its last one
+        self._interrupts: dict[int, Failure] = {}  # worker -> its last interrupt
 
     # --- by the worker's own thread --------------------------------------------------------------
 
     def add(self, call: Call, fate: Fate) -> Flight:
-        """What the caller's stream has been given up to now has to be done for `call`; in a plane call."""
+        """Record that `call` is done when its stream has done all it was given so far. In a plane call."""
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
-        if left[worker] >= call.seat.scope:  # interrupted; if this thread was given up, these are not its own
+        if left[worker] >= call.seat.scope:  # interrupted; `flights` may belong to a newer thread already
             why = given_up(
                 f"{call.describe()} at {call.site}", _interrupted(worker), self._interrupts.get(worker)
             )
             self._condemn_soon(fate, why)
             return Flight(call, fate, None)
         self._prune(worker)
-        # A new one: to record a former one again would take it from whoever still asks for that.
+        # A new event: re-recording an earlier one would change it for a flight that still uses it.
         done = self._cupy.cuda.Event(disable_timing=True)
         done.record(self._memory.streams[worker])
         flight = Flight(call, fate, done)
         flights.append(flight)
-        # Either whoever takes the communicators away finds the flight, or we see that they are gone.
+        # Either the thread that takes the communicators out finds the flight, or we see that they are gone.
         if not self._communicators.are_held(fate.members, fate.communicators):
             text = f"{flight.describe()} was given up: its communicators were aborted - {INCOMPLETE}"
             fate.verdict = fate.verdict or Verdict(PlaneAborted, text)
             self._condemned.add(worker)
-        # As with those: who interrupts looks for flights after he has noted the departure.
+        # Likewise: an interrupt looks for flights after it has noted the departure.
         if left[worker] >= flight.scope:
             flight.forgiven = True
             scopes = range(flight.scope, flight.scope + 1)
@@ -101,10 +101,10 @@ class Flights:
 
     @contextmanager
     def starting(self, call: Call, fate: Fate) -> Iterator[None]:
-        """While NCCL is given all parts of one collective, of which `call` is one; one at a time.
+        """Context while all parts of one collective, of which `call` is one, are started; one at a time.
 
-        That may not end by itself: a first start connects its members, and CUDA can be told to wait for what
-        is started. Who interrupts a member then has no flight to give up, but this.
+        A start may not end by itself: the first one connects the members, and CUDA can be configured to wait
+        for what is started. An interrupt of a member then finds no flight to give up, only this start.
         """
         self._starting = call, fate
         try:
@@ -113,10 +113,10 @@ class Flights:
             self._starting = None
 
     def wait(self, worker: int, is_done: Callable[[], bool]) -> None:
-        """Return when ``is_done()``, as `wait_until`; raise what could not be done.
+        """Return when ``is_done()``, as `wait_until`; raise if a collective failed.
 
         Raises:
-            PlaneError, PlaneAborted: a collective could not; the worker's, of this command or an earlier one.
+            PlaneError, PlaneAborted: a collective of the worker, of this command or an earlier one, failed.
         """
         if not wait_until(is_done, _AT_ONCE_S):
             try:
@@ -127,7 +127,7 @@ class Flights:
         self.settle(worker)
 
     def settle(self, worker: int) -> None:
-        """Raise what could not be done of the worker's collectives; once."""
+        """Raise if a collective of the worker failed; once per failure."""
         if worker not in self._condemned:
             return
         self._take_condemned(worker)
@@ -145,15 +145,15 @@ class Flights:
             self._incomplete[worker].append(flight)
 
     def incomplete(self, worker: int) -> list[tuple[Any, bool, BaseException]]:
-        """See `Place.incomplete`: what was condemned since this was last asked.
+        """See `Place.incomplete`: what was condemned since the last call.
 
-        Who was interrupted did not come to `settle`, and its next command must not read what was given up.
+        An interrupted worker did not reach `settle`, and its next command must not read what was given up.
         """
-        # Their threads do not wait for a GPU before they have said what is condemned.
+        # The threads do not wait for a GPU before they have noted what is condemned.
         if self._ordered:
             wait_until(lambda: not any(worker in fate.members for fate in list(self._ordered)), _ORDER_S)
         self._take_condemned(worker)
-        if worker in self._untold:  # of an earlier command: still to be told
+        if worker in self._untold:  # of an earlier command, not raised yet
             self._condemned.add(worker)
         told: list[tuple[Any, bool, BaseException]] = []
         flights = self._incomplete[worker]
@@ -172,23 +172,23 @@ class Flights:
             self._condemned.add(worker)
 
     def _look(self, worker: int) -> bool:
-        """Look for errors of what the worker waits for, and show what that is; never an end of the wait."""
+        """Look for NCCL errors in what the worker waits for, and show what that is; always return False."""
         self._prune(worker)
         flights = self._of[worker]
         self._show(worker, flights[0] if flights else None)
-        oldest: dict[int, Flight] = {}  # by communicator: the one that it is at
+        oldest: dict[int, Flight] = {}  # communicator -> the flight that it works on
         for flight in list(flights):
             oldest.setdefault(id(flight.fate.communicators[0]), flight)
         for flight in oldest.values():
-            self._look_at(flight, (worker,))  # the others look at theirs where they wait, and `survey` at all
+            self._look_at(flight, (worker,))  # the others look at their own when they wait, `survey` at all
         return False
 
     def _look_at(self, flight: Flight, members: Sequence[int]) -> None:
         fate, launching = flight.fate, self._communicators.launching
-        # Who has it may take long; the next look is soon.
+        # Its holder may keep it for long; the next look is soon.
         if fate.verdict is not None or not launching.acquire(blocking=False):
             return
-        try:  # meanwhile nobody aborts them
+        try:  # locked, so that they are not aborted
             held = self._communicators.are_held(fate.members, fate.communicators)
             theirs = zip(fate.members, fate.communicators, strict=True)
             errors = {at: async_error(each, self._nccl) for at, each in theirs if held and at in members}
@@ -199,8 +199,8 @@ class Flights:
             self._condemn_soon(fate, broken_on(wrong[0][0], flight.describe(), wrong[0][1]))
 
     def survey(self, before: Sequence[Flight | None]) -> list[Flight | None]:
-        """What is the oldest of each worker; those that were it `before` are looked at. By any thread."""
-        # Copies: the workers add to these and take out of them meanwhile.
+        """The oldest flight of each worker; look for errors in those that were it `before`. Any thread."""
+        # Copies, because workers add and remove flights meanwhile.
         oldest = [next(iter(list(flights)), None) for flights in self._of]
         for flight, former in zip(oldest, before, strict=False):
             if flight is not None and flight is former and not self._is_done(flight):
@@ -208,7 +208,7 @@ class Flights:
         return oldest
 
     def _show(self, worker: int, flight: Flight | None) -> None:
-        """Let who asks where the worker is see what it waits for, None: nothing of NCCL's."""
+        """Show on the board that the worker waits for `flight`; None: for nothing of NCCL's."""
         board, watch = self._board, self._board.asleep[worker]
         with board.lock:
             shown = board.waiting.get(worker)
@@ -225,24 +225,24 @@ class Flights:
     # --- by any thread ---------------------------------------------------------------------------
 
     def note(self, worker: int, failure: Failure) -> None:
-        """The worker is interrupted: before anybody can see that it has left its command."""
+        """Note that the worker is interrupted, before any thread can see that it has left its command."""
         self._interrupts[worker] = failure
 
     def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
-        """Give up what the worker's command `scope` has on its way, and what it waits for of those before."""
-        self.forgive(worker, scope)  # first: the worker itself may see the end of it at once
+        """Give up the flights of the worker's command `scope`, and the earlier ones that it waits for."""
+        self.forgive(worker, scope)  # first, because the worker itself may see their end at once
         shown = self._board.waiting.get(worker)
         first = min(scope, shown.scope) if isinstance(shown, Flight) else scope
         self._give_up(worker, range(first, scope + 1), _interrupted(worker), failure)
         self._show(worker, None)
 
     def forgive(self, worker: int, scope: int) -> None:
-        """The worker's command `scope` has failed already, and with it what it was to do."""
+        """Do not raise for flights of the worker's command `scope`, which has failed already."""
         for flight in list(self._of[worker]):
             flight.forgiven |= flight.scope == scope
 
     def abort(self, through: int, why: str) -> None:
-        """Give up what all workers have on their way of commands up to `through`."""
+        """Give up the flights of all workers of commands up to `through`."""
         for worker in range(len(self._of)):
             self._give_up(worker, range(through + 1), why)
 
@@ -253,7 +253,7 @@ class Flights:
             fate = flight.fate
             if flight.scope not in scopes or fate.verdict is not None or self._is_done(flight):
                 continue
-            if fate.communicators[0] not in taken:  # else that one takes it along
+            if fate.communicators[0] not in taken:  # else it is condemned with the earlier flight
                 taken.append(fate.communicators[0])
                 self._condemn_soon(fate, given_up(flight.describe(), why, failure))
 
@@ -262,7 +262,7 @@ class Flights:
             return
         call, fate = start
         if call.seat.scope in scopes and worker in fate.members and fate.verdict is None:
-            # Those who add their flights after it, if it ends all the same, find it here.
+            # Set at once, for members that add their flights if the start ends all the same.
             fate.verdict = given_up(Flight(call, fate, None).describe(), why, failure)
             self._condemn_soon(fate, fate.verdict)
 
@@ -270,18 +270,18 @@ class Flights:
         try:
             return has_passed(self._cupy, flight.done)
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
-            return is_lost(error)  # who waits for that GPU will see
+            return is_lost(error)  # raised to the worker that waits for that GPU
 
     def _condemn_soon(self, fate: Fate, verdict: Verdict) -> None:
-        # What strikes before it is started changes nothing: who looks next does it.
+        # If an interrupt strikes before the thread is started, the next look condemns it.
         self._ordered.add(fate)
         if not self._communicators.in_thread(lambda: self.condemn(fate, verdict)):
             self._ordered.discard(fate)
 
     def condemn(self, fate: Fate, verdict: Verdict) -> None:
-        """Nothing that the communicators of `fate` still have to do will be done.
+        """Take out the communicators of `fate`, fail their unfinished flights, abort them.
 
-        By a thread into which nothing is injected.
+        Called by a thread into which nothing is injected.
         """
         taken = self._communicators.take_out(fate.members, fate.communicators)
         try:
@@ -292,7 +292,7 @@ class Flights:
             self._condemned.update(fate.members)
         finally:
             self._ordered.discard(fate)
-        # Now that what is aborted is known by its verdict: its events will pass.
+        # Only when all flights have a verdict: an abort lets their events pass.
         self._communicators.abort_soon(taken)
 
 

@@ -4,16 +4,16 @@
 //   OP           add, multiply, minimum, maximum; not defined: one source is copied as it is
 //   AVERAGE      1: the result is divided by the number of sources
 //   SOURCE, ACCUMULATOR, RESULT    types of the sources, of the running value, of the targets; see below
-//   SOURCES      how many sources; 0: more than GROUP, as many as the job says
+//   SOURCES      number of sources; 0: more than GROUP, the job says how many
 //   VECTOR       neighbouring elements that a thread reads or writes in one access
 //   ALIGN        bytes that every access is aligned to, if that is less than its size
-//   UNROLL       accesses per array that a thread has under way at a time
+//   UNROLL       accesses per array that a thread has in flight at a time
 //   FLAT         1: every array is one row
-//   COUNTER      u32, or u64 for more accesses than that counts
+//   COUNTER      u32, or u64 if there are more accesses than u32 can count
 //
-// A target may be the very memory of a source: a thread reads its elements of all sources before it writes
+// A target may be exactly the memory of a source: a thread reads its elements of all sources before it writes
 // the first of them, and no thread reads what another one writes. So there is no __restrict__ here, no shared
-// memory and no barrier, and the threads may as well run one after the other, as they do in tests without a GPU.
+// memory and no barrier, and the threads may also run one after the other, which they do in tests without a GPU.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -26,7 +26,7 @@ typedef long long i64;
 typedef float f32;
 typedef double f64;
 struct flag { u8 bits; };   // NumPy's bool: one byte, 0 or not
-struct f16 { u16 bits; };   // no header of CUDA's is needed for these two
+struct f16 { u16 bits; };   // our own types, so that these two need no header of CUDA
 struct bf16 { u16 bits; };
 template <class Part> struct complex { Part re, im; };
 typedef complex<f32> c64;
@@ -36,13 +36,13 @@ typedef complex<f64> c128;
 #ifdef __CUDA_ARCH__
 #define COPY_BYTES memcpy
 #else
-#define COPY_BYTES __builtin_memcpy  // no header declares the other one
+#define COPY_BYTES __builtin_memcpy  // memcpy would need a header
 #endif
 
 // --- Arithmetic ------------------------------------------------------------------------------------
 
-// In PTX, because cupy compiles with -ftz=true, which would flush small float32 numbers to zero (in comparisons,
-// too), and because a compiler may fuse a product with a sum. What is written with .rn is neither flushed nor fused.
+// In PTX, because cupy compiles with -ftz=true, which would flush denormal float32 numbers (in comparisons, too),
+// and because a compiler may fuse a product with a sum. Operations with .rn are neither flushed nor fused.
 #ifdef __CUDA_ARCH__
 #define ROUNDED(name, type, letter, operation, sign)                                              \
     INLINE type name(type a, type b) {                                                            \
@@ -87,7 +87,7 @@ ROUNDED(divide, f64, "d", "div.rn.f64", /)
 FUSED(f32, "f", "fma.rn.f32", __builtin_fmaf)
 FUSED(f64, "d", "fma.rn.f64", __builtin_fma)
 
-// The first NaN stays. Of equal numbers (0.0 and -0.0) the later rank's is taken, as by x86's MINPS and MAXPS.
+// The first NaN stays. Of equal numbers (0.0 and -0.0) the later rank's is taken, as x86's MINPS and MAXPS do.
 // Conditions are joined with | and &, which need no branches.
 template <class T> INLINE T minimum(T a, T b) { return is_nan(a) | less(a, b) ? a : b; }
 template <class T> INLINE T maximum(T a, T b) { return is_nan(a) | less(b, a) ? a : b; }
@@ -100,12 +100,12 @@ INLINE flag maximum(flag a, flag b) { return add(a, b); }
 template <class T> INLINE complex<T> add(complex<T> a, complex<T> b) {
     return complex<T>{add(a.re, b.re), add(a.im, b.im)};
 }
-// Fused as in NumPy's loops for processors that have FMA.
+// Fused as in NumPy's loops for processors with FMA.
 template <class T> INLINE complex<T> multiply(complex<T> a, complex<T> b) {
-    const T minus = subtract((T)-0.0, multiply(a.im, b.im));  // a plain minus sign would flush small numbers, too
+    const T minus = subtract((T)-0.0, multiply(a.im, b.im));  // a plain minus sign would flush denormals
     return complex<T>{fused(a.re, b.re, minus), fused(a.re, b.im, multiply(a.im, b.re))};
 }
-// NumPy's order: real part first, a number with a NaN in it comes before all others and stays.
+// NumPy's order: by the real part first; a number that contains a NaN comes before all others and stays.
 template <class T> INLINE bool is_nan(complex<T> a) { return is_nan(a.re) | is_nan(a.im); }
 template <class T> INLINE bool before(complex<T> a, complex<T> b) {
     return (less(a.re, b.re) & !is_nan(a.im) & !is_nan(b.im)) |
@@ -114,11 +114,11 @@ template <class T> INLINE bool before(complex<T> a, complex<T> b) {
 template <class T> INLINE complex<T> minimum(complex<T> a, complex<T> b) { return is_nan(a) | before(a, b) ? a : b; }
 template <class T> INLINE complex<T> maximum(complex<T> a, complex<T> b) { return is_nan(a) | before(b, a) ? a : b; }
 
-// By a power of two, quotient and product have the same bits; the product is one instruction.
+// For a power of two, quotient and product have the same bits; the product is one instruction.
 template <class T> INLINE T average(T total, int count) {
     return count & (count - 1) ? divide(total, (T)count) : multiply(total, (T)1 / (T)count);
 }
-// NumPy divides by a complex count, in Smith's way; its zero imaginary part turns infinities into NaN.
+// NumPy divides by a complex count, with Smith's algorithm; its zero imaginary part turns infinities into NaN.
 template <class T> INLINE complex<T> average(complex<T> total, int count) {
     const T scale = divide((T)1, (T)count), zero = 0;
     return complex<T>{multiply(add(total.re, multiply(total.im, zero)), scale),
@@ -141,7 +141,7 @@ template <> struct Convert<f32, bf16> {
 };
 template <> struct Convert<bf16, f32> {
     static INLINE bf16 from(f32 x) {
-        const u32 bits = as_bits(x), rounded = bits + 0x7fff + (bits >> 16 & 1);  // half way: to the even one
+        const u32 bits = as_bits(x), rounded = bits + 0x7fff + (bits >> 16 & 1);  // ties round to even
         return bf16{(u16)(is_nan(x) ? bits >> 16 | 0x40 : rounded >> 16)};
     }
 };
@@ -167,8 +167,8 @@ template <> struct Convert<f16, f32> {
 #else
         const u32 sign = as_bits(x) >> 16 & 0x8000, rest = as_bits(x) & 0x7fffffff;
         if (rest > 0x7f800000) return f16{(u16)(sign | 0x7e00)};
-        if (rest >= 0x47800000) return f16{(u16)(sign | 0x7c00)};  // 65536; what is nearly that much is rounded up
-        // The last bit of 0.5 is worth what the last bit of a denormal float16 is: the sum rounds there.
+        if (rest >= 0x47800000) return f16{(u16)(sign | 0x7c00)};  // from 65536; a little less may round up below
+        // The last bit of 0.5 has the value of a denormal float16's last bit, so the sum rounds at that bit.
         if (rest < 0x38800000) return f16{(u16)(sign | (as_bits(as_f32(rest) + 0.5f) - as_bits(0.5f)))};
         return f16{(u16)(sign | ((rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13))};
 #endif
@@ -182,13 +182,13 @@ enum { BLOCK = 256, GROUP = 8, MOST = 128 };
 
 struct Job {
     i64 accesses;     // per array
-    i64 width;        // accesses per row; not looked at if FLAT
-    i32 tail;         // elements behind the last access; only if FLAT
+    i64 width;        // accesses per row; ignored if FLAT
+    i32 tail;         // elements after the last access; only if FLAT
     i32 sources;
     i32 targets;
     i32 unused;
     char *data[MOST]; // the sources in rank order, then the targets
-    i64 pitch[MOST];  // bytes from row to row; not looked at if FLAT
+    i64 pitch[MOST];  // bytes from row to row; ignored if FLAT
 };
 
 template <int bytes> struct Unit;
@@ -197,7 +197,7 @@ template <> struct Unit<2> { typedef u16 type; };
 template <> struct Unit<4> { typedef u32 type; };
 template <> struct Unit<8> { typedef u64 type; };
 
-// What one access moves, in machine words: the compiler splits arrays of small elements into as many accesses.
+// What one access moves, in machine words: an array of small elements would be split into as many accesses.
 template <class T, int elements> struct Words {
     enum { bytes = sizeof(T) * elements, align = bytes < ALIGN ? (int)bytes : ALIGN, word = align < 8 ? (int)align : 8 };
     struct alignas(align) Memory { typename Unit<word>::type part[bytes / word]; } memory;
@@ -222,8 +222,8 @@ INLINE char *address(const Job &job, int array, Place at, u64 bytes) {
 
 // --- The fold --------------------------------------------------------------------------------------
 
-// `unroll` accesses of `vector` elements to every array. All loads of a group stand before its arithmetic, since
-// a multiprocessor has nothing but other loads to hide a load's way to memory behind.
+// `unroll` accesses of `vector` elements to every array. All loads of a group come before its arithmetic, because
+// only further loads can hide the memory latency of a load.
 template <int vector, int unroll> INLINE void move(const Job &job, const Place (&at)[unroll]) {
     enum { group = SOURCES ? SOURCES : GROUP };
     const int sources = SOURCES ? SOURCES : job.sources;
@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) fold(Job job) {
         move<VECTOR, UNROLL>(job, at);
     }
     if (UNROLL > 1)
-        for (; i < count; i += BLOCK) {  // what is left for the last of its rounds
+        for (; i < count; i += BLOCK) {  // the rest, less than a full round
             const Place at[1] = {place(job, i)};
             move<VECTOR, 1>(job, at);
         }

@@ -1,7 +1,7 @@
-"""Our sources for a GPU's compiler, and the kernels that they become.
+"""Our CUDA sources, and the kernels compiled from them.
 
-NVRTC compiles a kernel for each `Variant` that is met, in a few tenths of a second; cupy keeps the result on
-disk, so that it is done once per machine.
+NVRTC compiles a kernel for each `Variant` that is used, in a few tenths of a second. cupy keeps the result on
+disk, so this happens once per machine.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from disco_magic.planes.variants import Variant, Work
 
 BLOCK = 256  # threads per block, as in the sources
-# More blocks than a multiprocessor holds at a time: one that is done early finds another.
+# More blocks than a multiprocessor holds at a time, so that one that is done early gets another.
 _BLOCKS_PER_MULTIPROCESSOR = 32
 
 
 class Parameters(threading.local):
-    """A kernel's parameters, each thread's own: to make them anew would take as long as the rest of a launch.
+    """A kernel's parameters, thread-local: making new ones would take as long as the rest of a launch.
 
     Args:
-        nbytes: how many bytes they have.
+        nbytes: size of the parameters in bytes.
 
     Attributes:
-        value: what the kernel is given. Bytes without fields: cupy has NumPy describe its argument, and
-            fields take 20 us.
-        memory: the same, to be written to. A launch copies it before it returns.
+        value: the kernel's argument. Bytes without fields: cupy asks NumPy to describe its argument, and
+            with fields that takes 20 us.
+        memory: the same bytes, for writing. A launch copies them before it returns.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -39,11 +39,11 @@ class Parameters(threading.local):
 
 
 class KernelSource:
-    """A file ``NAME.cu`` beside this one, whose kernel has that name. Any thread may use it.
+    """A file ``NAME.cu`` next to this one, whose kernel is called NAME. Thread-safe.
 
     Args:
-        cupy: the module, or what has the same `RawModule` and `cuda.Device`.
-        name: of the file and of the kernel.
+        cupy: the module, or an object with the same `RawModule` and `cuda.Device`.
+        name: name of the file and of the kernel.
     """
 
     def __init__(self, cupy: Any, name: str) -> None:
@@ -57,7 +57,7 @@ class KernelSource:
         return Path(__file__).with_name(f"{self._name}.cu").read_text(encoding="utf-8")
 
     def function(self, variant: Variant) -> Any:
-        """The kernel, compiled in this way; what it was compiled to before, if it was."""
+        """The kernel compiled as `variant`; compiled only once."""
         return self._functions.get(variant) or self._compiled(variant)
 
     def _compiled(self, variant: Variant) -> Any:
@@ -68,7 +68,7 @@ class KernelSource:
             return self._functions[variant]
 
     def blocks(self, todo: Work, beside: int = 1) -> int:
-        """How many blocks work on that, where `beside` such rows of blocks share the current GPU."""
+        """How many blocks to launch for `todo` if `beside` such rows of blocks share the current GPU."""
         wanted = -(-todo.accesses // (BLOCK * todo.variant.unroll))
         return max(1, min(wanted, self._most_blocks // beside))
 

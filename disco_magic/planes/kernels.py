@@ -1,8 +1,8 @@
 """One fold over arrays on one GPU: what `Reduction.fold` does with NumPy, by the kernel in ``fold.cu``.
 
-Results have the bits that NumPy's have on x86 processors with FMA. Elsewhere NumPy itself differs in whether
-a product of complex numbers is fused, and in which of 0.0 and -0.0 is the minimum (here the later rank's).
-The bits of a NaN are not the same anywhere.
+Results are bitwise equal to NumPy's on x86 processors with FMA. On other processors NumPy itself differs in
+whether a product of complex numbers is fused, and in whether 0.0 or -0.0 is the minimum (here the later
+rank's). The bits of a NaN are never guaranteed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from disco_magic.planes.reductions import Reduction
     from disco_magic.planes.variants import Work
 
-# As in fold.cu: sources and targets together, which take 2 KiB of the 4 KiB that the parameters of a kernel
-# may have; those parameters.
+# As in fold.cu: the most sources and targets, which take 2 KiB of the 4 KiB that a kernel's parameters may
+# have; the layout of these parameters.
 MOST = 128
 JOB = np.dtype(
     [
@@ -44,11 +44,11 @@ _PITCH = _DATA + 8 * MOST
 
 
 class Folder:
-    """Carries out folds on one GPU. Any thread may use it, several at a time.
+    """Carries out folds on one GPU. Thread-safe.
 
     Args:
-        cupy: the module, or what has the same `RawModule` and `cuda.Device`. The GPU is its current device
-            wherever folds are launched.
+        cupy: the module, or an object with the same `RawModule` and `cuda.Device`. Folds are launched while
+            the GPU is its current device.
     """
 
     def __init__(self, cupy: Any) -> None:
@@ -57,22 +57,22 @@ class Folder:
 
     @staticmethod
     def check(verb: str, op: str, dtype: np.dtype[Any]) -> None:
-        """UsageMistake, which begins with `verb`, if arrays of `dtype` cannot be reduced on a GPU."""
+        """Raise UsageMistake, which begins with `verb`, if arrays of `dtype` cannot be reduced on a GPU."""
         if not supported(dtype, op):
             raise UsageMistake(f"{verb}: {refusal(dtype)}")
 
     def launch(self, sources: Sequence[Any], targets: Sequence[Any], reduction: Reduction | None) -> None:
-        """Queue one fold on the calling thread's current stream; it is not waited for.
+        """Queue one fold on the calling thread's current stream, without waiting for it.
 
         Args:
-            sources: arrays of one shape on the GPU, in rank order; one if nothing is reduced. Views are such
-                as `rows_of` can lay out.
-            targets: arrays of that shape. One may be the very memory of a source, with the same strides;
-                apart from that, what is written overlaps nothing else.
+            sources: arrays of one shape on the GPU, in rank order; exactly one if nothing is reduced. Views
+                must be such that `rows_of` can lay them out.
+            targets: arrays of that shape. A target may be exactly the memory of a source, with the same
+                strides; otherwise no target overlaps any other array.
             reduction: None to copy the bytes of the source.
 
         Raises:
-            UsageMistake: the kernel has no way for these dtypes, shapes or layouts, or there are more than
+            UsageMistake: the kernel does not support these dtypes, shapes or layouts, or there are more than
                 `MOST` arrays; nothing was queued.
         """
         arrays = [*sources, *targets]
@@ -102,7 +102,7 @@ def _fill(memory: Any, todo: Work, pointers: Sequence[int], pitches: Sequence[in
 
 
 def _checked(arrays: Sequence[Any], sources: int, reduction: Reduction | None) -> tuple[int, int]:
-    """Item sizes of sources and targets; what is wrong with them would be read or written out of bounds."""
+    """Item sizes of sources and targets, which are checked: a wrong one would be accessed out of bounds."""
     if len(arrays) > MOST:
         raise UsageMistake(
             f"a fold of {sources} sources to {len(arrays) - sources} targets - a GPU takes {MOST} arrays at a"

@@ -1,4 +1,4 @@
-"""Which shape and dtype every member of a checked collective gets, and which part of what goes where."""
+"""The shape and dtype of each member's result in a checked collective, and which part of what goes where."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Expected(NamedTuple):
-    """What one member gets."""
+    """Shape and dtype of one member's result."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
 def giver(calls: Sequence[Call]) -> Call:
-    """Whose array the result is derived from: the root's for broadcast and scatter, else rank 0's."""
+    """The call whose array the result derives from: for broadcast and scatter the root's, else rank 0's."""
     return calls[calls[0].root or 0] if calls[0].kind not in TO_ROOT else calls[0]
 
 
@@ -66,9 +66,9 @@ def _along(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
 
 
 def arriving(calls: Sequence[Call], rank: int = 0) -> list[int]:
-    """How long along the axis each member's part is of what the member of `rank` gets, in rank order.
+    """Lengths along the axis of the parts that the member of `rank` gets from each member, in rank order.
 
-    Of a verb that joins: allgather, gather, alltoall.
+    For the verbs that join parts: allgather, gather, alltoall.
     """
     return [_length(call, rank) for call in calls]
 
@@ -93,7 +93,7 @@ def split(array: NDArray[Any], axis: int, size: int) -> list[NDArray[Any]]:
 
 
 def cut(array: NDArray[Any], axis: int, lengths: Iterable[int]) -> list[NDArray[Any]]:
-    """Views of `array` that follow each other along `axis`, of these lengths."""
+    """Consecutive views of `array` along `axis`, of these lengths."""
     views, start = [], 0
     for length in lengths:
         views.append(part(array, axis, start, start + length))
@@ -102,7 +102,7 @@ def cut(array: NDArray[Any], axis: int, lengths: Iterable[int]) -> list[NDArray[
 
 
 def sent(call: Call, axis: int) -> list[NDArray[Any]]:
-    """The views of an alltoall's array that go to each rank."""
+    """The views of an alltoall's array, one for each rank."""
     if call.array is None:
         raise AssertionError(f"{call.kind} of rank {call.seat.rank} was accepted without an array")
     if call.counts is not None:

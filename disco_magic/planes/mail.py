@@ -1,4 +1,4 @@
-"""Messages between two workers, and waiting for them: for what is sent, or until it is received."""
+"""Messages between two workers, and the waits for them: for a message, or until one is received."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def tagged(seat: Seat) -> str:
-    """``, tag 3`` of a message that bears one."""
+    """``, tag 3`` if `seat` has a tag, else an empty text."""
     return f", tag {seat.tag!r}" if seat.tag != 0 else ""
 
 
 class Message(NamedTuple):
-    """An array on its way: the sender's copy; its memory makes it the receiver's own, with the `token`."""
+    """An array on its way: the sender's copy, and the `token` that `Memory.unpack` needs to hand it over."""
 
     array: NDArray[Any]
     scalar: bool
@@ -40,12 +40,12 @@ class Message(NamedTuple):
 
 
 class Sent:
-    """That a message was sent, without what was in it: whom it went to, and who received it where.
+    """The record of a sent message, without its array: where it went, and which call received it.
 
     Attributes:
         call: the sender's ``send``.
         dtype, shape: of the array.
-        receiver: worker it went to.
+        receiver: the worker that it was sent to.
         taken: the receiver's ``recv``, once it has asked for the message.
     """
 
@@ -66,11 +66,11 @@ class Sent:
 
 
 class WaitForOne(ABC):
-    """Most of a `Wait` of one worker for one other, or for itself, which never ends.
+    """Base class of a `Wait` of one worker for another one, or for itself, which never ends.
 
     Attributes:
-        call: what the worker called.
-        peer: whom it waits for.
+        call: what the waiting worker called.
+        peer: the worker that it waits for.
         arrived, scope, to_wake, verdict: see `Wait`.
     """
 
@@ -92,26 +92,26 @@ class WaitForOne(ABC):
     @property
     @abstractmethod
     def said(self) -> str:
-        """What it waits in, in words that name the peer."""
+        """The waiting call in words, naming the peer."""
 
     @property
     @abstractmethod
     def lacks(self) -> str:
-        """What the peer would have to call."""
+        """The call that the peer would have to make."""
 
     def missing(self) -> list[int]:
         """The peer, until it has come."""
         return [] if self.complete else [self.peer]
 
     def gates(self) -> list[tuple[int, LockType]]:
-        """The one that waits."""
+        """The waiting worker and its gate."""
         return [(self.call.worker, self.call.gate)]
 
     def describe(self) -> str:
         """``recv from worker 0 that worker 1 waits in at Cell In[3], line 4``."""
         return f"{self.said} that worker {self.call.worker} waits in at {self.call.site}"
 
-    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits here
+    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits
         """``recv from worker 0``, ``Cell In[3], line 4``."""
         return self.said, str(self.call.site)
 
@@ -127,11 +127,11 @@ class WaitForOne(ABC):
 
 
 class Receive(WaitForOne):
-    """A worker that waits for a message; `peer` is its source.
+    """The wait of a worker for a message; `peer` is its source.
 
     Attributes:
         message: set by the sender.
-        before: how many messages of that source and tag it has received in this scope.
+        before: how many messages from that source with that tag the worker has received in this scope.
     """
 
     __slots__ = ("_others", "before", "message")
@@ -149,17 +149,17 @@ class Receive(WaitForOne):
         self._others = others
 
     def others(self) -> list[Message]:
-        """What has come for the worker in this scope, and is not what it waits for. With the board's lock."""
+        """The worker's unread messages in this scope, none of them awaited; with the board's lock held."""
         return [message for key, box in self._others.items() if key[1] == self.scope for message in box]
 
     @property
     def awaits(self) -> tuple[int, int, int | str]:
-        """Source, scope and tag of the message."""
+        """Source, scope and tag of the awaited message."""
         return self.peer, self.scope, self.tag
 
     @property
     def complete(self) -> bool:
-        """The message is there."""
+        """Whether the message has come."""
         return self.message is not None
 
     @property
@@ -174,7 +174,7 @@ class Receive(WaitForOne):
 
 
 class Delivery(WaitForOne):
-    """A worker that waits until its message is asked for; `peer` is the receiver.
+    """The wait of a sender until its message is asked for; `peer` is the receiver.
 
     Attributes:
         sent: the message.
@@ -185,11 +185,11 @@ class Delivery(WaitForOne):
     def __init__(self, call: Call, sent: Sent) -> None:
         super().__init__(call, sent.receiver)
         self.sent = sent
-        self.scope = sent.call.seat.scope  # in which it can be asked for, also if the caller has gone on
+        self.scope = sent.call.seat.scope  # the receiver's, even if the caller has gone on to a later command
 
     @property
     def complete(self) -> bool:
-        """The receiver has asked for it."""
+        """Whether the receiver has asked for the message."""
         return self.sent.taken is not None
 
     @property

@@ -1,7 +1,7 @@
 """Messages: buffered by the sender, first in, first out per (source, receiver, scope, tag).
 
-A message counts as *received* when its receiver has asked for it: it waits for it, has taken it, or has
-announced that it will. For that its sender can wait: `Mailbox.deliver`.
+A message counts as *received* when its receiver has asked for it: the receiver waits for it, has taken it, or
+has announced that it will. The sender can wait for that with `Mailbox.deliver`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class Mailbox:
         num_workers: number of workers.
 
     Attributes:
-        boxes: receiver -> (source, scope, tag) -> messages that it has not received.
+        boxes: receiver -> (source, scope, tag) -> messages that it has not taken.
     """
 
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
-        # Receiver -> how many messages it was sent: what errors tell.
+        # Receiver -> how many messages were sent to it, for errors.
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
-        self._tidied = [-1] * num_workers  # the last scope that a receiver was sent something in
-        # Receiver -> announcements that no message has come for yet: the calls, oldest first.
+        self._tidied = [-1] * num_workers  # the last scope in which a receiver was sent something
+        # Receiver -> announcing calls for which no message has come yet, oldest first.
         self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
-        """Number of messages that nobody has received yet."""
+        """Number of messages that no receiver has taken yet."""
         return sum(len(box) for boxes in self.boxes for box in boxes.values())
 
     def post(self, message: Message) -> None:
-        """Give `message` to its receiver: into its hands if it waits for it, else into its box.
+        """Give `message` to its receiver: directly if the receiver waits for it, else into its box.
 
         Raises:
             PlaneAborted: the receiver has left the scope and will never receive it.
@@ -79,11 +79,11 @@ class Mailbox:
             self.boxes[to].setdefault(key, deque()).append(message)
 
     def deliver(self, call: Call, sent: Sent) -> None:
-        """Wait until the receiver has asked for what the caller has sent.
+        """Wait until the receiver has asked for `sent`, the caller's message.
 
         Raises:
-            PlaneAborted: it has left without doing so.
-            PlaneMismatch: it waits for the caller itself.
+            PlaneAborted: the receiver left without doing so.
+            PlaneMismatch: the receiver itself waits for the caller.
         """
         board = self._board
         wait = Delivery(call, sent)
@@ -97,7 +97,7 @@ class Mailbox:
             raise wait.verdict.error()
 
     def announce(self, call: Call, source: int) -> None:
-        """The caller will take the next message of `source` with the tag of `call` that is not announced yet.
+        """Announce that the caller will take the next unannounced message of `source` with the tag of `call`.
 
         Raises:
             PlaneAborted: the caller has left the scope.
@@ -114,7 +114,7 @@ class Mailbox:
                 self._receive(message, call)
 
     def take(self, call: Call, source: int) -> Message:
-        """The next message of `source` for the caller that bears the tag of `call`; waits for it.
+        """Wait for the next message of `source` to the caller with the tag of `call`, and return it.
 
         Raises:
             PlaneAborted: `source` left without sending.
@@ -131,7 +131,7 @@ class Mailbox:
                 self._receive(message, call)
                 return message
             announced = self._announced[call.worker].get(key)
-            if announced:  # this call is what was announced
+            if announced:  # this is the announced call
                 announced.popleft()
             wait = Receive(call, source, self._sent[call.worker].get(key, 0), boxes)
             board.park(call.worker, wait)
@@ -143,7 +143,7 @@ class Mailbox:
         raise wait.verdict.error()
 
     def _receive(self, message: Message, call: Call) -> None:
-        """`message` is asked for by `call`; its sender may wait for that. With the board's lock held."""
+        """Note that `call` asks for `message`, and wake a sender that waits for that; with the lock held."""
         sent, board = message.sent, self._board
         if sent.taken is not None:
             return
@@ -153,19 +153,19 @@ class Mailbox:
             board.wake(wait)
 
     def unread(self, worker: int, scope: int) -> list[str]:
-        """The messages of `scope` that `worker` has not received, in words."""
+        """The messages of `scope` that `worker` has not taken, in words."""
         if not self.boxes[worker]:
             return []
         with self._board.lock:
             return self._sent_in(worker, scope)
 
     def _sent_in(self, worker: int, scope: int) -> list[str]:
-        # Not in the body of a `with`, see `notebook.libraries.caught`: an interrupt may strike here.
+        # Not within the `with`: on CPython 3.13.0, an interrupt in a comprehension leaves the lock taken.
         boxes = [box for (_, sent_in, _), box in self.boxes[worker].items() if sent_in == scope]
         return [message.describe() for box in boxes for message in box]
 
     def forget(self, worker: int) -> None:
-        """Drop messages to `worker` of scopes it has left; with the board's lock held."""
+        """Drop the messages to `worker` in scopes that it has left; with the board's lock held."""
         if not self._sent[worker] and not self._announced[worker]:
             return
         over = max(self._board.left[worker], self._board.ended)

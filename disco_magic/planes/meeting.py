@@ -1,4 +1,4 @@
-"""What a worker can wait for: the other members of a collective; messages are in `mail`."""
+"""The waits of workers: for the other members of a collective. Waits for messages are in `mail`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(NamedTuple):
-    """Why a call fails; every caller concerned raises an exception object of its own."""
+    """Why a call fails; each caller concerned raises its own exception object."""
 
     kind: type[PlaneError]
     text: str
@@ -28,13 +28,13 @@ class Verdict(NamedTuple):
     astray: int | None = None
 
     def error(self) -> PlaneError:
-        """A new exception."""
+        """Return a new exception."""
         error = self.kind(self.text)
         if isinstance(error, PlaneAborted):
             error.failure = self.failure
         if isinstance(error, PlaneMismatch):
             error.astray = self.astray
-        if self.cause is not None:  # None, too, would hide what the caller was handling: `finally: barrier()`
+        if self.cause is not None:  # even None would hide what the caller is handling: `finally: barrier()`
             error.__cause__ = self.cause
         return error
 
@@ -43,7 +43,7 @@ class Wait(Protocol):
     """Something that workers wait for; its attributes are guarded by the board's lock.
 
     Attributes:
-        to_wake: gates of those who are woken, each by the one before; see `Board.wake`.
+        to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`.
     """
 
     scope: int
@@ -52,30 +52,30 @@ class Wait(Protocol):
 
     @property
     def arrived(self) -> int:
-        """How many came: while no more wait in all, nobody waits elsewhere. 0 if one waits for itself."""
+        """How many have come: if no more wait in all, there is no circle. 0 for one that waits for itself."""
 
     @property
     def complete(self) -> bool:
-        """Nobody is missing: those who wait will be woken by the one who completed it."""
+        """Whether nobody is missing; the worker that completed it wakes the waiting ones."""
 
     def missing(self) -> list[int]:
-        """Workers that have to come before those who wait can go on."""
+        """Workers that have to come before the waiting ones can go on."""
 
     def gates(self) -> list[tuple[int, LockType]]:
-        """(worker, gate) of those who came."""
+        """(worker, gate) of the workers that have come."""
 
     def describe(self) -> str:
-        """What is waited for, who waits, where."""
+        """What is waited for, who waits, and where."""
 
     def call_of(self, worker: int) -> tuple[str, str]:
-        """What `worker` waits in, and its own line."""
+        """The call that `worker` waits in, and its line."""
 
     def seen_by(self, worker: int) -> str:
-        """What `worker` waits in, with whom, and its own line."""
+        """The call that `worker` waits in, with whom, and its line."""
 
 
 class WaitForNobody(ABC):
-    """Most of a `Wait` for what no other worker ends: NCCL does, or the worker's GPU."""
+    """Base class of a `Wait` that no other worker ends, but NCCL or the worker's GPU."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class WaitForNobody(ABC):
         return []
 
     def gates(self) -> list[tuple[int, LockType]]:
-        """None: nobody is woken."""
+        """None: no worker is woken."""
         return []
 
     @abstractmethod
@@ -102,19 +102,19 @@ class WaitForNobody(ABC):
 class Meeting:
     """One collective call of one communicator, from the first member's arrival to the last one's departure.
 
-    Every collective gets a fresh one, so nothing of an earlier call can be seen by a later one.
+    Every collective gets a new meeting, so a later call cannot see anything of an earlier one.
 
     Attributes:
         members: worker ids, ascending.
-        scope: the command the call is part of.
-        calls: worker -> its call, for those who have arrived.
-        verdict: why the call fails, for those who have arrived and those still to come.
+        scope: the command that the call is part of.
+        calls: worker -> its call, if it has arrived.
+        verdict: why the call fails, for the members that have arrived and those still to come.
         plan: what is moved; set by the last member to arrive.
-        pieces: what is still to be moved, when several members share the work. Members take from it with
+        pieces: what is still to be moved, when several members share the work. Members take pieces with
             `deque.popleft`, which is documented to be thread-safe; no lock is held while data moves.
         busy: number of members that are moving pieces.
-        resting: members that found no more piece and wait for the busy ones.
-        moved: everything was moved.
+        resting: members that found no more pieces and wait for the busy ones.
+        moved: whether everything was moved.
         size: number of members.
         to_wake: see `Wait`.
     """
@@ -153,7 +153,7 @@ class Meeting:
 
     @property
     def complete(self) -> bool:
-        """All members have arrived."""
+        """Whether all members have arrived."""
         return len(self.calls) == self.size
 
     def missing(self) -> list[int]:
@@ -166,7 +166,7 @@ class Meeting:
         return [(worker, call.gate) for worker, call in self.calls.items()]
 
     def in_rank_order(self) -> list[Call]:
-        """The calls of a complete meeting."""
+        """The calls of a complete meeting, in rank order."""
         return [self.calls[member] for member in self.members]
 
     def describe(self) -> str:

@@ -1,7 +1,7 @@
-"""Where the arrays of a call are: the host's memory here; a GPU's in `device`.
+"""The memory in which a call's arrays are: the host's is here, that of GPUs in `device_memory`.
 
-What a plane does with arrays is written once, in `arguments`, `checks`, `plans`; what depends on where they
-are is asked of a `Memory`. Arrays of both kinds have NumPy's attributes: `shape`, `dtype`, `flags`, `nbytes`,
+What a plane does with arrays is written once, in `arguments`, `checks`, `plans`; a `Memory` does what depends
+on where the arrays are. Arrays of both kinds have NumPy's attributes `shape`, `dtype`, `flags`, `nbytes`, and
 slices that are views.
 """
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class Memory(Protocol):
-    """What planes need to know of arrays that live in one kind of memory.
+    """What planes need to do with arrays in one kind of memory.
 
     Attributes:
-        name: how errors call it.
-        library: how users call the module of its arrays.
-        shared: members move parts of large arrays at the same time, each in its own thread.
+        name: its name in errors.
+        library: the name under which users import the module of its arrays.
+        shared: whether members move parts of large arrays at the same time, each in its own thread.
     """
 
     name: str
@@ -43,47 +43,47 @@ class Memory(Protocol):
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
         """`x` as a C-contiguous array of native byte order, and whether it was a bare number.
 
-        An array that already is one is taken as it is; everything else is copied once.
+        An array that already is one is returned itself; everything else is copied once.
 
         Raises:
-            UsageMistake: it is no array that the worker could bring.
+            UsageMistake: `x` is no array that the worker may pass.
         """
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:
-        """`out` if results can be written to it at all, else UsageMistake."""
+        """Return `out`, or raise UsageMistake if it is no array that the worker may pass."""
 
     def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
-        """UsageMistake if arrays of that dtype cannot be reduced there."""
+        """Raise UsageMistake if arrays of `dtype` cannot be reduced in this memory."""
 
     def empty(self, call: Call, expected: Expected) -> Any:
-        """Where the caller of `call` gets its result."""
+        """A new array for the result of `call`."""
 
     def overlap(self, a: Any, b: Any) -> bool:
         """Whether two arrays may share memory, by their bounds."""
 
     def share(self, a: Any, b: Any) -> bool:
-        """Whether two arrays have an element in common, as far as that can be told quickly."""
+        """Whether two arrays have an element in common, as far as that can be found out quickly."""
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """Whether it is plain that no two arrays share any memory; if it is not, ask of each two."""
+        """Whether it is obvious that no two arrays share memory; if False, compare them pair by pair."""
 
     def address(self, array: Any) -> int:
-        """Of its first element."""
+        """The first element's address."""
 
     def is_writeable(self, array: Any) -> bool:
-        """Whether results may be written there."""
+        """Whether results may be written to `array`."""
 
     def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
-        """Carry out `folds`; by the last member to arrive, while the others wait."""
+        """Carry out `folds`; called by the last member to arrive, while the others wait."""
 
     def copy(self, target: Any, source: Any) -> None:
         """Copy between arrays of the calling worker."""
 
     def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Any]:
-        """A copy of `array`, what `worker` gave as `x`, that can be sent, and what `unpack` needs with it."""
+        """A copy to send of `array`, which `worker` gave as `x`, and a token that `unpack` needs."""
 
     def unpack(self, worker: int, message: Message) -> Any:
-        """What was sent, as an array that the receiver owns."""
+        """The sent array, as one that the receiver owns."""
 
 
 class HostMemory:
@@ -119,10 +119,10 @@ class HostMemory:
         raise UsageMistake(f"{kind}: out must be an array of NumPy, got {what}")
 
     def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
-        """Every dtype that has a `Reduction` is reduced here."""
+        """Accept all: every dtype with a `Reduction` can be reduced here."""
 
     def empty(self, call: Call, expected: Expected) -> Any:  # noqa: ARG002 - as above
-        """Maps memory and does not touch it: the pages are faulted in by whoever writes them first."""
+        """Map memory without touching it: the thread that writes a page first faults it in."""
         return new_array(expected.shape, expected.dtype)
 
     def overlap(self, a: Any, b: Any) -> bool:
@@ -134,14 +134,14 @@ class HostMemory:
         if not np.may_share_memory(a, b):
             return False
         try:
-            # Interleaved views (columns of one matrix) are fine and quickly told apart; whatever cannot be
-            # told within this much work is taken to be apart as well.
+            # Interleaved views (columns of one matrix) are fine and quickly found to be apart. Arrays for
+            # which this much work gives no answer are taken to be apart, too.
             return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
         except np.exceptions.TooHardError:
             return False
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """They are if each has memory of its own, which is a third of the cost of asking of two."""
+        """Whether each array has its own memory; costs a third of comparing two arrays."""
         owners = {id(array) for array in arrays if array.flags.owndata}
         return len(owners) == len(arrays)
 
@@ -155,7 +155,7 @@ class HostMemory:
         return bool(array.flags.writeable)
 
     def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:  # noqa: ARG002 - as above
-        """On the calling thread."""
+        """Carry out `folds` on the calling thread."""
         mover = Mover(reduction)
         for whole in folds:
             mover.move(whole)

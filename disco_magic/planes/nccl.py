@@ -1,16 +1,16 @@
 """One GPU per worker: collectives by NCCL, through cupy.
 
-The members meet on the host, as in the thread plane, and their calls are checked there, so that nobody starts
-what the others do not. Then the last one to arrive queues everybody's part on that member's stream, as one
-group of NCCL's, and nobody waits for the GPUs:
+The members meet on the host, as in the thread plane, and their calls are checked there, so that no member
+starts what the others do not. Then the last one to arrive queues every member's part on that member's stream,
+as one NCCL group, and no member waits for the GPUs:
 
     stream of member 0   ...work... part 0 -> work that needs the result
     stream of member 1   ...work... part 1 -> work that needs the result
 
-One thread does it for all because a part that has started waits for the others on its GPU, and whoever
-allocates memory meanwhile may wait for that, with locks of the driver that another thread would need to start
-its part.
-Communicators are made by each worker's own thread, once. What goes wrong later is told by `flights`.
+One thread does it for all because a part that has started waits on its GPU for the other parts. A thread that
+allocates memory meanwhile may wait for that GPU while it holds driver locks that another thread would need to
+start its part. Communicators are made by each worker's own thread, once. Later failures are raised by
+`flights`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class NcclMemory(DeviceMemory):
-    """Arrays of cupy on several GPUs."""
+    """cupy's arrays on several GPUs."""
 
     def __init__(self, places: Sequence[GpuPlace]) -> None:
         super().__init__(places)
@@ -65,16 +65,16 @@ class NcclMemory(DeviceMemory):
         wire(kind, op, dtype)
 
     def empty(self, call: Call, expected: Expected) -> Any:
-        """On the caller's GPU, whichever thread this is."""
+        """Allocate on the caller's GPU, whichever thread calls this."""
         device = self.places[call.worker].device
         try:
             with self.cupy.cuda.Device(device.index):
                 return super().empty(call, expected)
-        except MemoryError as error:  # on the last member's thread, so that its error would name that one
+        except MemoryError as error:  # name the worker: this is the last member's thread
             raise MemoryError(f"worker {call.worker}, on {device}: {words(error)}") from error
 
     def fenced(self, worker: int) -> Any:
-        """See `DeviceMemory.fenced`. A null stream has no number but 0, on every GPU."""
+        """See `DeviceMemory.fenced`. Selects the GPU, because the null stream is 0 on every GPU."""
         with self.cupy.cuda.Device(self.places[worker].device.index):
             return super().fenced(worker)
 
@@ -88,9 +88,9 @@ class NcclPlan:
     """One collective that NCCL carries out, for all its members.
 
     Attributes:
-        parts: of the members, in rank order.
-        fate: of what was queued; None: nothing was, and the members have to make their call again.
-        connecting: they have to connect before; None: they are.
+        parts: the members' parts, in rank order.
+        fate: the fate of what was queued; None: nothing was, and the members have to make their call again.
+        connecting: set if the members have to connect first.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class NcclPlan:
         self._flights = flights
 
     def run(self) -> None:
-        """Queue it; by the last member to arrive, while the others wait for that."""
+        """Queue all parts; called by the last member to arrive, while the others wait."""
         members, communicators = self.calls[0].seat.members, self._communicators
         if communicators.of(members) is None and not communicators.prepare(members):
             self.connecting = Connecting(self.calls)
@@ -133,41 +133,41 @@ class NcclPlan:
         try:
             with Together(self._nccl) if len(held) > 1 else nullcontext():
                 for part, communicator in zip(self.parts, held, strict=True):
-                    call = part.call  # where the group itself fails NCCL does not say whose part it was
+                    call = part.call  # if the group itself fails, NCCL does not say whose part failed
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
-        except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
-            runtime.setDevice(here)  # a group that fails leaves the thread at another member's GPU
-            # Some may have started, and wait for the others; and what came before may not be done either.
+        except Exception as error:  # noqa: BLE001 - NCCL, CUDA and cupy raise various types
+            runtime.setDevice(here)  # a failed group leaves the thread on another member's GPU
+            # Some parts may have started, and wait for the others; earlier work may not be done either.
             error = known(error)
             self._flights.condemn(Fate(call.seat.members, held), broken(call, error))
             raise Broken(call, error) from None
 
     def result(self, rank: int) -> Any:
-        """What `rank` gets, on its own stream; by its own thread."""
+        """The result of `rank`, on its own stream; called by its own thread."""
         return self.parts[rank].finish()
 
 
 class _Connected:
-    """The members' word that they have connected: what they meet for is that all of them have."""
+    """The empty plan of the meeting in which members confirm that all of them have connected."""
 
     def run(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def result(self, rank: int) -> None:
-        """Nothing."""
+        """Return None."""
 
 
 class NcclPlane(GpuPlane):
     """Moves arrays between workers with a GPU each; implements `disco_magic.core.interfaces.Plane`.
 
-    A call returns when its work is queued on the caller's current stream. If it cannot be done then (NCCL
-    reports an error, a member is interrupted) the members' next wait for their GPUs raises, or their next
-    collective. NCCL reduces in the precision of the arrays and in an order of its own: all members get the
-    same bits, but not those that another plane would give. Messages between two workers are copies from one
-    GPU to the other, without NCCL.
+    A call returns when its work is queued on the caller's current stream. If the work fails afterwards (NCCL
+    reports an error, a member is interrupted), the members' next wait for their GPUs or their next collective
+    raises. NCCL reduces in the precision of the arrays and in its own order: all members get the same bits,
+    but not those that another plane would give. Messages between two workers are copies from one GPU to the
+    other, without NCCL.
 
     Args:
-        places: of the workers; no two on one GPU.
+        places: the workers' places; no two on one GPU.
         groups: members of the session's groups.
 
     Attributes:
@@ -204,9 +204,9 @@ class NcclPlane(GpuPlane):
             return super()._meet(call)
         call.ready = ready(call)
         while True:
-            if self._communicators.are_ending:  # nothing new may start on a GPU before
+            if self._communicators.are_ending:  # nothing new may start on a GPU before they have ended
                 wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
-            # After that: what was being given up is known now, and by all members.
+            # Only after that wait do all members know what was being given up.
             self._flights.settle(call.worker)
             plan = self._met(call).plan
             if not isinstance(plan, NcclPlan):
@@ -218,44 +218,44 @@ class NcclPlane(GpuPlane):
         flight = self._flights.add(call, plan.fate)
         result = plan.result(call.seat.rank)
         if result is not None:
-            flight.result = weakref.ref(result)  # without it, memory would be kept that its owner has dropped
+            flight.result = weakref.ref(result)  # weak: a flight must not keep memory its owner has dropped
         return result
 
     def _connect(self, call: Call, connecting: Connecting) -> None:
-        """Make the caller's communicator while the others make theirs; raises where one cannot."""
+        """Make the caller's communicator while the others make theirs; raise if one of them cannot."""
         worker, members = call.worker, call.seat.members
         board, watch = self._board, self._board.asleep[worker]
         with board.lock:
             board.waiting[worker] = connecting
         watch.start()
         try:
-            connecting.check()  # somebody does not come to where NCCL connects
+            connecting.check()  # a member that has failed will not come to connect
             self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
         except Exception as error:
-            if isinstance(error, PlaneError):  # another one's failure, or an interrupt: no failure of its own
+            if isinstance(error, PlaneError):  # another member's failure, or an interrupt: not its own
                 raise
             connecting.failed = connecting.failed or (worker, known(error))
         finally:
             watch.stop()
             with board.lock:
-                # If this thread was given up, the worker's new one may wait for something else by now.
+                # If this thread was given up, the worker's new thread may wait for something else by now.
                 if board.waiting.get(worker) is connecting:
                     del board.waiting[worker]
         connecting.check()
         self._rendezvous.join(Call("connect", call.seat, call.spot, call.memory))
 
     def _is_over(self, seat: Seat) -> bool:
-        """Whether the caller can make no more calls in its command: it was interrupted."""
+        """Whether the caller can make no more calls in its command, because it was interrupted."""
         return seat.scope <= self._board.ended or self._board.left[seat.worker] >= seat.scope
 
     # --- coming and going ------------------------------------------------------------------------
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
-        """See `ThreadPlane.leave`. What an interrupted worker still has on its GPU is given up for all."""
+        """See `ThreadPlane.leave`. The flights of an interrupted worker are given up for all members."""
         if failure is None:
             super().leave(worker, scope)
             return
-        # Not one that was skipped because of another one's failure.
+        # Not a skip because of another worker's failure.
         is_its_own = (failure.worker, failure.seq) == (worker, scope)
         interrupted = is_its_own and is_by(failure, WorkerInterrupt)
         if interrupted:
@@ -267,27 +267,27 @@ class NcclPlane(GpuPlane):
             self._flights.forgive(worker, scope)
 
     def abort(self, through: int, reason: str) -> None:
-        """See `ThreadPlane.abort`. What is on its way is given up."""
+        """See `ThreadPlane.abort`. Collectives in flight are given up."""
         super().abort(through, reason)
         self._flights.abort(through, reason)
 
     def close(self) -> None:
-        """Release everybody, and refuse further calls. Idempotent."""
+        """Release all waiting workers and refuse further calls. Idempotent."""
         super().close()
         self._watching.end()
         self._flights.abort(self._board.ended, CLOSED)
         try:
             self._communicators.close()
         finally:
-            for place in self._places:  # which would keep each other alive
+            for place in self._places:  # plane and places would keep each other alive
                 place.wait, place.incomplete = wait_until, tuple
 
 
 def load_nccl(cupy: Any) -> Any:
-    """`cupy.cuda.nccl`.
+    """Return `cupy.cuda.nccl`.
 
     Raises:
-        MissingDependency: there is no NCCL that it could load.
+        MissingDependency: cupy finds no NCCL that it could load.
     """
     nccl = find.nccl_of(cupy)
     if nccl is None:

@@ -1,16 +1,16 @@
-"""Each verb as NCCL's calls, on the stream of each member; nothing here waits.
+"""Each verb as calls of NCCL on the members' streams; nothing here waits.
 
-NCCL moves contiguous runs. Verbs that cut or join along another axis than the first go through an array of
-runs, ``(n, *part)``, which costs one more copy on the GPU. What NCCL has no call for is sends and receives
-that start together.
+NCCL moves contiguous runs. Verbs that cut or join along another axis than the first use an array of runs in
+between, ``(n, *part)``, which costs one more copy on the GPU. Verbs that NCCL has no call for become sends
+and receives that start together.
 
-While a member's part runs, its GPU waits for the others. Whatever could wait for the GPU itself, to allocate
-memory or to load a kernel that is used for the first time, is done before or after all parts are started:
+While a member's part runs, its GPU waits for the others. Steps that could wait for the GPU itself, such as
+allocating memory or loading a kernel on its first use, come before or after the start of all parts:
 
-    ready      before the members meet, by each: the array as NCCL takes it
-    allocate   by the last to arrive, for all: where what arrives is put
+    ready      by each member, before they meet: the array as NCCL takes it
+    allocate   by the last to arrive, for all: memory for what arrives
     start      by the last to arrive, for all: NCCL's calls
-    finish     by each: the result as the caller gets it, queued behind them
+    finish     by each member: the result as the caller gets it, queued after these calls
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _JOINING: Final = GATHERING | {"alltoall"}
 
 
 def ready(call: Call) -> Any:
-    """What NCCL is given of the caller's array: in runs, or parts, converted. Queued on the current stream.
+    """The caller's array as NCCL takes it: in runs or parts, converted; queued on the current stream.
 
-    An array that the members' calls do not fit with is left as it is: they will be refused.
+    An array that cannot be split evenly is left as it is, because the call will be refused.
     """
     array = call.array
-    if array is None or (call.kind == "scatter" and call.seat.rank != call.root):  # the root's alone is sent
+    if array is None or (call.kind == "scatter" and call.seat.rank != call.root):  # only the root's is sent
         return array
     axis, xp = call.axis or 0, call.memory.cupy  # type: ignore[attr-defined]  # only arrays of cupy come here
     if call.counts is not None:
@@ -51,7 +51,7 @@ def ready(call: Call) -> Any:
 
 
 def _in_runs(array: Any, axis: int, size: int, xp: Any) -> Any:
-    """`array` such that the parts along the axis lie one after the other."""
+    """Lay out `array` so that its parts along the axis lie one after the other."""
     if axis == 0 or array.shape[axis] % size:
         return array
     parts = split(array, axis, size)
@@ -62,15 +62,15 @@ def _in_runs(array: Any, axis: int, size: int, xp: Any) -> Any:
 
 
 class Part:
-    """What one member does of one collective.
+    """One member's part of one collective.
 
     Args:
         calls: of all members in rank order, each `ready`; they fit together.
-        rank: of the member.
-        target: where its result goes, contiguous; None: it gets none.
+        rank: the member's.
+        target: contiguous, for its result; None: it gets none.
 
     Attributes:
-        call: the member's.
+        call: the member's call.
     """
 
     def __init__(self, calls: Sequence[Call], rank: int, target: Any) -> None:
@@ -79,26 +79,26 @@ class Part:
         self._rank = rank
         self._size = len(calls)
         self._source = self.call.ready
-        # Not of what NCCL gets: that may have been converted already.
+        # From the dtype of the caller's array: NCCL's may have been converted already.
         array, kind = self.call.array, self.call.kind
         self._how: Wire | None = None
         if array is not None and kind in REDUCING:
             self._how = wire(kind, self.call.op or "", array.dtype)
         self._target = target
-        # Where the members' arrays arrive that are joined to the target afterwards.
+        # Where the members' arrays arrive if they are copied into the target afterwards.
         self._runs: list[Any] = []
         self._communicator: Any = None
         self._stream = 0
 
     @property
     def _axis(self) -> int:
-        """The axis in the terms of the array that is split or joined."""
+        """The axis, counted from the front of the array that is split or joined."""
         return (self._calls[0].axis or 0) % max(1, sample(self._calls).ndim)
 
     # --- before ----------------------------------------------------------------------------------
 
     def allocate(self) -> None:
-        """Find the memory for what arrives elsewhere than where it belongs."""
+        """Allocate memory for parts that cannot arrive in the target directly."""
         call = self.call
         if call.kind not in _JOINING or self._target is None or self._joins_runs:
             return
@@ -107,19 +107,19 @@ class Part:
 
     @property
     def _joins_runs(self) -> bool:
-        """Whether each part of the target along the axis is contiguous there."""
+        """Whether each part of the target along the axis is contiguous."""
         return all(length == 1 for length in self._target.shape[: self._axis])
 
     # --- start -----------------------------------------------------------------------------------
 
     def start(self, communicator: Any, nccl: Any, stream: int) -> None:
-        """Queue it on the member's `stream`; from any thread, for NCCL knows each communicator's GPU."""
+        """Queue the part on the member's `stream`. Any thread may: NCCL knows each communicator's GPU."""
         self._communicator = communicator
         self._stream = stream
         if self._how is not None:
             if self._source.size:
                 self._reduce(self._how)
-        elif not any(array.size for array in arrays_of(self._calls)):  # what is gathered differs in length
+        elif not any(array.size for array in arrays_of(self._calls)):  # all: gathered arrays differ in length
             return
         elif self.call.kind == "broadcast":
             self._broadcast()
@@ -131,7 +131,7 @@ class Part:
 
     def _reduce(self, how: Wire) -> None:
         kind, to = self.call.kind, self._communicator
-        # The root alone has a target of a reduce.
+        # In a reduce, only the root has a target.
         source, target = self._source.data.ptr, 0 if self._target is None else self._target.data.ptr
         count = self._source.size * how.per_element
         if kind == "allreduce":
@@ -156,7 +156,7 @@ class Part:
         )
 
     def _exchange(self) -> None:
-        """Sends and receives, of a verb that NCCL has no call for."""
+        """Queue sends and receives for a verb that NCCL has no call for."""
         kind, root = self.call.kind, self.call.root or 0
         if kind == "allgather":
             going = [(rank, self._source) for rank in range(self._size)]
@@ -167,7 +167,7 @@ class Part:
         else:
             going = list(enumerate(self._source if self.call.counts is not None else self._cut(self._source)))
         coming = [(root, self._target)] if kind == "scatter" else enumerate(self._arriving())
-        # Both sides of a pair know that there is nothing: NCCL would make an appointment for it.
+        # Empty arrays are skipped, as both sides of a pair know: NCCL would synchronize for nothing.
         for rank, array in going:
             if array.size:
                 self._communicator.send(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
@@ -193,7 +193,7 @@ class Part:
     # --- after -----------------------------------------------------------------------------------
 
     def finish(self) -> Any:
-        """The result; what is still to be done with it is queued on the calling thread's current stream."""
+        """Return the result; the last steps for it are queued on the calling thread's current stream."""
         target, call = self._target, self.call
         if target is None:
             return None
@@ -208,7 +208,7 @@ class Part:
 
 
 class Together:
-    """NCCL's calls in its body start at once, at the end of it: no send waits for the receives after it."""
+    """Context that groups NCCL's calls: they start together at its end, so that none waits for the next."""
 
     def __init__(self, nccl: Any) -> None:
         self._nccl = nccl
@@ -217,4 +217,4 @@ class Together:
         self._nccl.groupStart()
 
     def __exit__(self, *_: object) -> None:
-        self._nccl.groupEnd()  # also after an error: the thread would stay in the group for ever
+        self._nccl.groupEnd()  # also after an error, or the thread would stay in the group for ever

@@ -1,7 +1,7 @@
-"""What has to be moved for one collective whose calls fit together.
+"""Plans: what has to be moved for one collective whose calls fit together.
 
-Every verb comes down to folds: these sources, reduced or one of them copied, to these targets. Small arrays
-take a shorter way, `small`.
+Every verb is a list of folds. A fold reduces its sources, or copies its only one, to its targets. Small
+arrays take a shorter way, `small`.
 
     allreduce, reduce   one fold: all arrays -> all results, or the root's
     reduce_scatter      one fold per rank: part r of all arrays -> result r
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Arrays = Sequence[NDArray[Any]]
     Targets = list[NDArray[Any] | None]
 
-# A source may be the very memory of a target here: it is read no later than the element is written.
+# For these a source may be exactly the memory of a target: an element is read before it is written.
 _IN_PLACE = frozenset({"allreduce", "reduce", "broadcast"})
 
 
@@ -37,17 +37,17 @@ class Plan(Protocol):
     """What is to be done for one collective."""
 
     def run(self) -> None:
-        """Do everything that one member can do for all; by the last one to arrive."""
+        """Do everything that one member can do for all; called by the last member to arrive."""
 
     def result(self, rank: int) -> Any:
-        """What the member of `rank` gets; to be called by that member, after everything was done."""
+        """The result of the member of `rank`; called by that member, after `run` or its pieces are done."""
 
 
 class FoldPlan:
-    """Folds and targets of one collective in memory that all members reach.
+    """Folds and targets of one collective in memory that all members can access.
 
     Results are allocated here, by the last member to arrive, because some shapes are known only now. That
-    maps memory and does not touch it: the pages are faulted in by whoever writes them first.
+    maps memory without touching it: the thread that writes a page first faults it in.
 
     Args:
         calls: the members' calls in rank order; `checks.verdict` found nothing wrong with them.
@@ -70,13 +70,13 @@ class FoldPlan:
         self.memory.move(self.folds, self.reduction, self.calls)
 
     def pieces(self, wanted: int) -> Iterator[Fold]:
-        """The folds in parts, about `wanted` of each, that can be moved in any order by any thread."""
+        """Cut the folds into parts, about `wanted` of each, that any thread can move in any order."""
         for whole in self.folds:
             even = whole.sources[0].nbytes // wanted
             yield from whole.cut(min(PIECE_NBYTES, max(LEAST_NBYTES, even)))
 
     def result(self, rank: int) -> Any:
-        """What the member of `rank` gets; to be called by that member, after everything was moved."""
+        """The result of the member of `rank`; called by that member, after everything was moved."""
         target, call = self.targets[rank], self.calls[rank]
         if target is None:
             return None
@@ -88,13 +88,13 @@ class FoldPlan:
 
 
 def as_given(array: NDArray[Any], call: Call, calls: Sequence[Call]) -> Any:
-    """The result of `call`: a number if that was given for it, else the array."""
+    """The result of `call`: a number if its input was one, else `array`."""
     source = giver(calls) if call.kind == "broadcast" else call
     return array[()] if source.scalar and array.ndim == 0 else array
 
 
 def targets_of(calls: Sequence[Call]) -> Targets:
-    """Where each rank's result is to be written: its `out` where that will do, else new memory of its own."""
+    """Where each rank's result is written: its `out` if that is usable, else new memory."""
     memory, wanted = giver(calls).memory, results(calls)
     outs = [
         call.out
@@ -114,21 +114,21 @@ def targets_of(calls: Sequence[Call]) -> Targets:
 
 
 def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
-    """Whether it is plain that none of `outs` overlaps what somebody reads, unless it is that very array."""
+    """Whether it is obvious that no out overlaps an array that is read, except in place."""
     if not outs:
         return True
     arrays = list(arrays_of(calls))
     in_place = set(map(id, arrays)) if calls[0].kind in _IN_PLACE else ()
-    # Also if no out is added: an array that is written in place may overlap what another member reads.
+    # Compare the arrays even if no out is added: one written in place may overlap what another member reads.
     arrays += [out for out in outs if id(out) not in in_place]
     return memory.are_apart(arrays)
 
 
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
-    """Whether results may be written straight to `out`; otherwise they go through memory of our own.
+    """Whether results may be written directly to `out`; otherwise they go through memory of our own.
 
-    It has to be contiguous and of native byte order, and must not overlap what some member still reads,
-    except in place. Bounds of memory decide: an interleaved neighbour costs a copy, never a wrong result.
+    `out` has to be contiguous and of native byte order, and must not overlap what some member still reads,
+    except in place. Memory bounds are compared: an interleaved neighbour costs a copy, never a wrong result.
     """
     if not _is_straight(out):
         return False
@@ -154,7 +154,7 @@ def _same_memory(a: NDArray[Any], b: NDArray[Any], memory: Memory) -> bool:
 
 
 def arrays_of(calls: Sequence[Call]) -> Arrays:
-    """What the members bring, of those who bring something."""
+    """The arrays that members bring, in rank order."""
     return [call.array for call in calls if call.array is not None]
 
 
@@ -163,7 +163,7 @@ def _given(targets: Targets) -> Arrays:
 
 
 def _axis(calls: Sequence[Call]) -> int:
-    """The axis in the terms of the array that is split or joined."""
+    """The axis, counted from the front of the array that is split or joined."""
     array = sample(calls)
     return (calls[0].axis or 0) % max(1, array.ndim)
 

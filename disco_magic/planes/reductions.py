@@ -1,7 +1,7 @@
 """Reductions over NumPy arrays: which dtypes, in which precision, and the arithmetic of one block.
 
-Every element is accumulated in rank order by one worker, so all members get the same bits whatever
-the number of threads that shared the work.
+Every element is accumulated in rank order by one worker, so all members get the same bits, however many
+threads share the work.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reduction:
         source: dtype of the members' arrays.
         accumulator: dtype of the running value.
         result: dtype of the result.
-        average: divide by the number of members at the end.
+        average: whether to divide by the number of members at the end.
     """
 
     ufunc: np.ufunc
@@ -50,7 +50,7 @@ class Reduction:
 
     @property
     def plain(self) -> bool:
-        """No conversion is needed: the sources can be combined straight into a target."""
+        """Whether no conversion is needed: the sources can be combined directly into a target."""
         return self.source == self.accumulator == self.result
 
     def fold(
@@ -61,11 +61,11 @@ class Reduction:
     ) -> None:
         """Reduce `sources` in rank order and write the result to all `targets`.
 
-        A target may be the very memory of a source: all sources are read before the operation that writes
-        the first target, or by it, element by element.
+        A target may be exactly the memory of a source: all sources are read before the operation that writes
+        the first target, or by that operation, element by element.
 
-        Several targets are copied from `scratch`, the first one too: NumPy's arithmetic reads a target's
-        memory before it writes it, a copy does not (4 arrays of 64 MiB, 2 cores: 26 ms instead of 28).
+        Several targets are all copied from `scratch`: NumPy's arithmetic reads a target's memory before it
+        writes it, a copy does not (4 arrays of 64 MiB, 2 cores: 26 ms instead of 28).
 
         Args:
             sources: one array per member, each of shape ``block`` and dtype `source`.
@@ -84,11 +84,11 @@ class Reduction:
     def combine(
         self, sources: Sequence[NDArray[Any]], running: NDArray[Any], last: NDArray[Any]
     ) -> NDArray[Any]:
-        """Reduce `sources` in rank order, if `plain`: the result, in `last`; of one source that itself.
+        """Reduce `sources` in rank order into `last`, if `plain`; return it, or the only source.
 
         Args:
-            sources: as `fold` has them.
-            running: memory for what is reduced so far; may be `last`, and neither may be a source.
+            sources: see `fold`.
+            running: memory for the running value; may be `last`, and neither may be a source.
             last: memory for the result.
         """
         value, *others = sources
@@ -117,7 +117,7 @@ class Reduction:
 
 
 def check_op(verb: str, op: object) -> str:
-    """`op` if it names a reduction, else UsageMistake with the names there are."""
+    """Return `op` if it names a reduction, else raise UsageMistake with the names there are."""
     if isinstance(op, str) and op in OPS:
         return op
     text = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
@@ -129,13 +129,13 @@ def check_op(verb: str, op: object) -> str:
 
 @lru_cache(maxsize=256)
 def reduction(verb: str, op: str, dtype: np.dtype[Any]) -> Reduction:
-    """The reduction `op` for arrays of `dtype`, or UsageMistake if such arrays cannot be reduced.
+    """Return the reduction `op` for arrays of `dtype`; raise UsageMistake if these cannot be reduced.
 
-    * float16, bfloat16 and what else ml_dtypes has of floats, float8 for one, are accumulated in float32 and
+    * float16, bfloat16 and the other floats of ml_dtypes, such as float8, are accumulated in float32 and
       rounded once, at the end.
-    * The average of bool and integer arrays is a float64, as `numpy.mean` has it.
+    * The average of bool and integer arrays is a float64, as in `numpy.mean`.
     * Otherwise the dtype is kept: integers wrap around, the sum of bools is *or*, their product *and*.
-    * min and max hand on NaN; complex numbers are ordered as in NumPy (real part first).
+    * min and max propagate NaN; complex numbers are ordered as in NumPy (real part first).
     """
     accumulator = result = dtype
     if dtype == np.float16 or _is_narrow_float(dtype):
@@ -148,8 +148,8 @@ def reduction(verb: str, op: str, dtype: np.dtype[Any]) -> Reduction:
 
 
 def _is_foreign(dtype: np.dtype[Any]) -> bool:
-    # Known by its home: ml_dtypes is optional, and whoever has such an array has imported it. Of its floats
-    # one says that it is of kind f, the others that they are of kind V.
+    # Recognized by its module, because ml_dtypes is optional and may not be imported. `kind` does not help:
+    # one of its floats has kind f, the others have kind V.
     return dtype.type.__module__ == "ml_dtypes"
 
 

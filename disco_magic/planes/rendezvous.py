@@ -1,11 +1,11 @@
-r"""Bringing the members of a collective together, and letting them go together.
+r"""Bring the members of a collective together, and release them together.
 
     member arrives --> not the last: park ------------------------------.
                   \-> the last:  check all calls, plan                  |
                         small: move everything, wake all  <-------------+--> result or error
                         large: wake helpers, all move pieces, then wake all
 
-Collectives are matched by (members, tag, scope, how many collectives this worker made there before).
+Collectives are matched by (members, tag, scope, number of the worker's earlier collectives with these).
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from disco_magic.planes.calls import Call
     from disco_magic.planes.plans import Plan
 
-    # The members, and a tag if there is one.
+    # The members, with the tag if there is one.
     Line = tuple[int, ...] | tuple[tuple[int, ...], int | str]
     Key = tuple[Line, int, int]
 
-# Up to this many bytes read and written, the last member to arrive moves everything alone: every other
-# member is woken once instead of twice. Measured with 4 threads on 2 cores, allreduce in microseconds, alone
+# Up to this many bytes read and written, the last member to arrive moves everything alone, so that the other
+# members are woken once instead of twice. Measured with 4 threads on 2 cores, allreduce in us, alone
 # and shared: 2 MiB 180 and 190, 4 MiB 410 and 400, 8 MiB 640 and 550; from there on sharing is faster.
 ALONE_NBYTES = 4 * 1024 * 1024
-# Who is no deeper than that is not near any limit that is usual.
+# A stack that is no deeper than this is not near any usual recursion limit.
 _DEEP = 200
-# As many as a call goes through, and those that tell of its failure; several times that.
+# Several times the frames that a call needs, the report of its failure included.
 _FRAMES = 60
 INCOMPLETE = "results and out arrays of all members are incomplete"
 
 
 class Broken(Exception):
-    """A plan could not be carried out, and it is known for whom.
+    """A plan could not be carried out, and it is known whose part failed.
 
     Attributes:
-        call: the member's.
+        call: the call of that member.
         reason: what its part raised.
     """
 
@@ -65,7 +65,7 @@ class Rendezvous:
     Args:
         board: the bookkeeping of the plane.
         num_workers: number of workers.
-        plan: what is to be done for calls that fit together.
+        plan: makes the plan for calls that fit together.
     """
 
     def __init__(self, board: Board, num_workers: int, plan: Callable[[list[Call]], Plan]) -> None:
@@ -73,23 +73,23 @@ class Rendezvous:
         self._plan = plan
         self._meetings: dict[Key, Meeting] = {}
         self._workers = num_workers
-        # worker -> (scope, collectives made in it by communicator)
+        # worker -> (scope, collectives made in it, by communicator)
         self._made: list[tuple[int, dict[Line, int]]] = [(-1, {})] * num_workers
         self._movers = 2 * cores()
 
     @property
     def open(self) -> int:
-        """Number of meetings that wait for a member, or hold a verdict for one."""
+        """Number of meetings that wait for a member, or keep a verdict for one."""
         return len(self._meetings)
 
     def join(self, call: Call) -> Meeting:
-        """Make `call` together with the other members; its meeting, when everything was moved.
+        """Make `call` together with the other members; return their meeting once everything was moved.
 
         Raises:
             PlaneMismatch: the calls do not fit together, or members wait for each other.
             PlaneAborted: a member can no longer come.
             PlaneError: moving the data failed on some member.
-            RecursionError: the caller has come so close to the limit that it might not get through.
+            RecursionError: the caller's stack is so near to the limit that the call might not get through.
         """
         if len(call.seat.members) == 1:
             return self._alone(call)
@@ -99,10 +99,10 @@ class Rendezvous:
             self._board.sleep(call, meeting)
         elif meeting.verdict is None:
             self._settle(meeting, call)
-        if meeting.pieces is not None:  # even if it failed meanwhile: others may still read our array
+        if meeting.pieces is not None:  # even after a failure: other members may still read our array
             self._help(meeting, call)
         if meeting.verdict is not None:
-            # A failed meeting is kept for late members, not the caller's arrays.
+            # A failed meeting is kept for late members, without the caller's arrays.
             call.array = call.out = call.ready = None
             raise meeting.verdict.error()
         return meeting
@@ -121,7 +121,7 @@ class Rendezvous:
     # --- arriving ------------------------------------------------------------------------------------
 
     def _arrive(self, call: Call) -> tuple[Meeting, bool]:
-        """Enter the meeting; (meeting, whether the caller is the last and does not park)."""
+        """Enter the meeting; return it, and whether the caller goes on at once instead of parking."""
         board, seat = self._board, call.seat
         worker, members, scope = seat[:3]
         with board.lock:
@@ -142,19 +142,19 @@ class Rendezvous:
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:
-                return meeting, True  # it failed before this member came: the same verdict, at once
+                return meeting, True  # it failed before this member came: raise the same verdict at once
             board.park(worker, meeting)
         return meeting, False
 
     def _open(self, key: Key, members: tuple[int, ...]) -> Meeting:
-        # Every meeting that has not failed has a worker parked in it: so many mean that some have failed.
+        # A worker is parked in every meeting that has not failed, so this many mean that some have failed.
         if len(self._meetings) >= self._workers:
             self.forget()
         meeting = self._meetings[key] = Meeting(members, key[1])
         return meeting
 
     def forget(self) -> None:
-        """Drop the verdicts that no member can come for any more; with the board's lock held."""
+        """Drop the failed meetings that no member can still come to; with the board's lock held."""
         over = [
             key
             for key, meeting in self._meetings.items()
@@ -166,7 +166,7 @@ class Rendezvous:
     # --- moving --------------------------------------------------------------------------------------
 
     def _settle(self, meeting: Meeting, call: Call) -> None:
-        """Check the calls; then move everything, or begin to share the work. By the last member only."""
+        """Check the calls, then move everything or begin to share the work; by the last member only."""
         try:
             calls = meeting.in_rank_order()
             text = verdict(calls)
@@ -185,7 +185,7 @@ class Rendezvous:
                 plan.run()
         except BaseException as error:
             meeting.verdict = broken(call, error)
-            if not issubclass(type(error), Exception):  # isinstance would ask it for its __class__
+            if not issubclass(type(error), Exception):  # isinstance would read its __class__: user code
                 raise
         finally:
             if meeting.pieces is None and meeting.size > 1:
@@ -193,16 +193,16 @@ class Rendezvous:
                     self._board.wake(meeting)
 
     def _share(self, meeting: Meeting, plan: FoldPlan) -> None:
-        """Cut the plan into pieces and wake helpers: at most one per piece, and two per core.
+        """Cut the plan into pieces and wake helpers: at most one per piece, and at most two per core.
 
-        On idle cores, one helper each moves as fast as more (measured: 2 and 4 threads on 2 cores are
-        equal); the second keeps this session's share of a machine that others use too. The other members
-        sleep through and are woken once.
+        On idle cores, one helper per core is as fast as more (measured: 2 and 4 threads on 2 cores are
+        equal); the second one keeps this session's share of a machine that other programs use too. The other
+        members sleep on and are woken once.
         """
         pieces = deque(plan.pieces(2 * self._movers))
         with self._board.lock:
             meeting.pieces, waiting = pieces, self._board.waiting
-            # Not a worker whose thread was given up meanwhile: its new one may wait for something else.
+            # Not a worker whose thread was given up meanwhile: its new thread may wait for something else.
             helpers = [(worker, gate) for worker, gate in meeting.gates() if waiting.get(worker) is meeting]
             for worker, gate in helpers[: min(len(pieces), self._movers) - 1]:
                 del waiting[worker]
@@ -211,11 +211,11 @@ class Rendezvous:
     def _help(self, meeting: Meeting, call: Call) -> None:
         """Move pieces until none is left; return when every piece was moved.
 
-        1. A woken helper may come late, when all is `moved`: then it has nothing to do and does not park.
-        2. A member stops when it finds no piece; pieces are still being moved by the `busy` ones.
-        3. The last of those finds ``busy == 0``: all pieces are taken and all who took one are here. It wakes
-           the `resting` ones, and those that were never asked to help and are still in `waiting`.
-        So nobody returns, and reuses its input, while a peer may still read it.
+        1. A helper may wake late, when all is `moved`: then it has nothing to do and does not park.
+        2. A member stops when it finds no more pieces; the `busy` members are still moving theirs.
+        3. The last busy member finds ``busy == 0``: all pieces were taken and are moved. It wakes the
+           `resting` members, and those that were never asked to help and are still in `waiting`.
+        So no member returns, and reuses its input, while a peer may still read it.
         """
         plan, pieces = meeting.plan, meeting.pieces
         with self._board.lock:
@@ -228,7 +228,7 @@ class Rendezvous:
             pieces.clear()
             if meeting.verdict is None:
                 meeting.verdict = broken(call, error)
-            if not issubclass(type(error), Exception):  # isinstance would ask it for its __class__
+            if not issubclass(type(error), Exception):  # isinstance would read its __class__: user code
                 raise
         finally:
             self._rest(meeting, call)
@@ -246,9 +246,9 @@ class Rendezvous:
 
 
 def _check_depth() -> None:
-    """Raise RecursionError before others rely on the caller, rather than in the middle. Costs 0.5 us."""
+    """Raise RecursionError now, before other members rely on the caller, not half-way. Costs 0.5 us."""
     try:
-        sys._getframe(_DEEP)  # noqa: SLF001 - the only way to ask whether there are so many
+        sys._getframe(_DEEP)  # noqa: SLF001 - the only way to ask whether there are so many frames
     except ValueError:
         return
     _descend(_FRAMES)
@@ -270,10 +270,10 @@ def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """`error`, and what led to it, without tracebacks.
+    """Remove the tracebacks of `error` and what led to it; return it.
 
-    Their frames hold the meeting, which holds the verdict, which holds the error: a circle that would keep
-    the members' arrays until the garbage collector comes.
+    Their frames hold the meeting, which holds the verdict, which holds the error: a reference cycle that
+    would keep the members' arrays alive until the garbage collector runs.
     """
     link: BaseException | None = error
     while link is not None:
@@ -283,14 +283,14 @@ def _without_frames(error: BaseException) -> BaseException:
 
 
 def broken(call: Call, error: BaseException) -> Verdict:
-    """What all members raise of a call that one of them could not carry out: `call`, or that of `Broken`."""
+    """The verdict for all members if one could not carry out its part: that of `call`, or of `Broken`."""
     if isinstance(error, Broken):
         call, error = error.call, error.reason
     return broken_on(call.worker, f"{call.describe()} at {call.site}", error)
 
 
 def broken_on(worker: int, what: str, error: BaseException) -> Verdict:
-    """As `broken`, of a call that is only known in words."""
+    """As `broken`, for a call that is only known in words."""
     text = (
         f"{what} could not be carried out on worker {worker}:"
         f" {class_name(error)}: {words(error)} - {INCOMPLETE}"

@@ -1,4 +1,4 @@
-"""How the arrays of one fold lie in memory: rows of neighbouring elements, each array at its own pitch."""
+"""The memory layout of the arrays of one fold: rows of contiguous elements, with a pitch per array."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Rows(NamedTuple):
-    """Arrays of one shape, each as `rows` rows of `inner` neighbouring elements.
+    """Arrays of one shape, each as `rows` rows of `inner` contiguous elements.
 
     Attributes:
         rows: 1 if all arrays are contiguous.
@@ -24,10 +24,10 @@ class Rows(NamedTuple):
 
 
 def rows_of(arrays: Sequence[Any]) -> Rows | None:
-    """`arrays`, all of one shape, as rows, or None where that takes more than one pitch per array.
+    """`arrays`, all of one shape, as rows; None if one pitch per array does not describe them.
 
     Contiguous arrays are one row. Views of contiguous arrays that were cut along one axis can always be laid
-    out, with or without contiguous ones beside them; other views only by chance: copy them first.
+    out, also together with contiguous arrays. Other views only by chance: copy them first.
 
     Args:
         arrays: at least one, of any kind that has `shape`, `strides` (in bytes) and `itemsize`; none empty.
@@ -36,7 +36,7 @@ def rows_of(arrays: Sequence[Any]) -> Rows | None:
     return _rows(arrays[0].shape, strides, tuple([array.itemsize for array in arrays]))
 
 
-# A program calls its collectives with the same shapes again and again: this is looked up in a microsecond.
+# Cached, because a program calls its collectives with the same shapes again and again: a hit takes 1 us.
 @lru_cache(maxsize=1024)
 def _rows(
     shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...]
@@ -52,7 +52,7 @@ def _rows(
 def _merged(
     shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """Length and strides of the axes, neighbours taken together where they are one axis in every array."""
+    """Length and strides of the axes; neighbouring axes are merged where they form one in every array."""
     axes: list[tuple[int, tuple[int, ...]]] = []
     for length, steps in zip(shape, zip(*strides, strict=True), strict=True):
         if length == 1:

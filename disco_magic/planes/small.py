@@ -1,8 +1,8 @@
-"""Small arrays on the host of which members get the same: one result is made, and copied to each.
+"""Collectives on small host arrays where all get the same result: it is made once and copied for each.
 
-`FoldPlan` moves straight to `out` where it may, and finds out first whose memory overlaps whose: that takes
-longer than to add small arrays. Here everything has been read before anybody's `out` is written. As there,
-all results are complete before any member goes on.
+`FoldPlan` writes directly to `out` where it may, but first has to find out which arrays overlap: that takes
+longer than adding small arrays. Here everything is read before any `out` is written. As with `FoldPlan`, all
+results are complete before any member goes on.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     Make = Callable[[Sequence[Call]], NDArray[Any]]
 
 SMALL_NBYTES: Final = 512 * 1024
-"""Of all members' arrays together; more of the work is worth sharing, see `rendezvous.ALONE_NBYTES`."""
+"""Limit for all members' arrays together; larger ones are worth sharing, see `rendezvous.ALONE_NBYTES`."""
 
 
 class OnePlan:
-    """One result for all who get one; implements `disco_magic.planes.plans.Plan`.
+    """One result for all members that get one; implements `disco_magic.planes.plans.Plan`.
 
     Args:
         calls: the members' calls in rank order; `checks.verdict` found nothing wrong with them.
-        make: makes the result of them, an array that nobody else has; None: there is none, of a barrier.
+        make: makes the result from the calls, as a new array; None for a barrier, which has no result.
     """
 
     __slots__ = ("_calls", "_make", "_results")
@@ -49,7 +49,7 @@ class OnePlan:
         self._results: list[Any] = [None] * len(calls)
 
     def run(self) -> None:
-        """Make the result, and everybody's copy of it; by the last member to arrive."""
+        """Make the result and each member's copy of it; called by the last member to arrive."""
         if self._make is None:
             return
         calls, given = self._calls, self._results
@@ -61,17 +61,17 @@ class OnePlan:
             if out is None:
                 given[rank] = as_given(value.copy(), call, calls)
             elif type(out) is np.ndarray:
-                out[...] = value  # a third of `copyto`'s time; of a subclass it may be its own code
+                out[...] = value  # a third of the time of `copyto`; in a subclass this may run its own code
             else:
                 np.copyto(out, value)
 
     def result(self, rank: int) -> Any:
-        """What the member of `rank` gets."""
+        """The result of the member of `rank`."""
         return self._results[rank]
 
 
 def plan_of(calls: Sequence[Call]) -> Plan:
-    """What is to be done for `calls`, which fit together, in memory that all members reach."""
+    """The plan for `calls`, which fit together, in memory that all members can access."""
     kind = calls[0].kind
     if kind == "barrier":
         return OnePlan(calls, None)
@@ -93,14 +93,14 @@ def _reduced(calls: Sequence[Call]) -> NDArray[Any]:
     if rule is None:
         raise AssertionError(f"{calls[0].kind} was accepted without a reduction")
     value = np.empty(arrays[0].shape, rule.result)
-    if rule.plain:  # as `Mover.move`, without its blocks and its scratch: 1.5 us instead of 6
+    if rule.plain:  # as `Mover.move`, but without blocks and scratch memory: 1.5 us instead of 6
         return quietly(rule, arrays, value)
     Mover(rule).move(fold(arrays, [value]))
     return value
 
 
 def _quiet_context() -> Context | None:
-    """A context in which NumPy warns of nothing; None where it keeps that by thread (before 2.0)."""
+    """A context in which NumPy does not warn; None where NumPy keeps this setting per thread (before 2.0)."""
     context = Context()
     with np.errstate(all="warn"):
         context.run(np.seterr, all="ignore")
@@ -111,10 +111,10 @@ _QUIET = _quiet_context()
 
 
 def quietly(rule: Reduction, arrays: Sequence[NDArray[Any]], value: NDArray[Any]) -> NDArray[Any]:
-    """``rule.combine`` into `value` without warnings, see `Mover.move`.
+    """Call ``rule.combine`` into `value` without warnings, see `Mover.move`.
 
-    Of plain arrays, so that nothing of the user's runs in a context that is not his. To copy one takes
-    0.1 us, `numpy.errstate` 0.8.
+    Only for plain arrays, so that no user code runs in a foreign context. Copying one takes 0.1 us,
+    `numpy.errstate` 0.8.
     """
     if _QUIET is not None:
         return _QUIET.copy().run(rule.combine, arrays, value, value)

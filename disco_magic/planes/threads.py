@@ -6,8 +6,8 @@ r"""The data plane between threads of one process: NumPy arrays through shared m
 
                         board (left, waiting, abort)   mailbox (send, recv)
 
-What limits it, measured on 2 cores: waking a parked thread (20-40 us each) for small arrays, memory
-bandwidth for big ones.
+The limits, measured on 2 cores: for small arrays waking parked threads (20-40 us each), for large ones memory
+bandwidth.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ThreadPlane:
     """Moves arrays between the threads of one process; implements `disco_magic.core.interfaces.Plane`.
 
     Arrays may have any strides and any dtype without Python objects. Results are fresh arrays of native
-    byte order, owned by the caller; a number gives a NumPy scalar. With `out`, which needs the result's
-    exact shape and dtype, in any byte order, the result is written there and `out` is returned; it may be the
-    input itself, and costs one more copy if it is not contiguous, of another byte order, or partly overlaps
-    some member's input.
+    byte order, owned by the caller; for a number the result is a NumPy scalar. The result
+    is written to `out`, if given, and `out` is returned. It needs the result's exact shape and dtype, in any
+    byte order, and may be the input itself. It costs one more copy if it is not contiguous, has another
+    byte order, or partly overlaps some member's input.
 
     Reductions accumulate every element in rank order: all members get the same bits in every run.
     See `disco_magic.planes.reductions` for precision.
@@ -104,7 +104,7 @@ class ThreadPlane:
     # --- coming and going ----------------------------------------------------------------------------
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
-        """`worker` makes no further call in `scope` or an earlier one; who needs it there is released.
+        """`worker` makes no further call in `scope` or an earlier one; release the workers that wait for it.
 
         A failure has to be reported here, not by writing `left` first: the reason and the departure must
         become visible together.
@@ -123,14 +123,14 @@ class ThreadPlane:
         return len(self.mail[worker].get((source, scope, tag), ()))
 
     def abort(self, through: int, reason: str) -> None:
-        """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come.
+        """Make every waiting or future call with ``scope <= through`` raise PlaneAborted.
 
-        A collective that all members have joined is finished: it ends by itself, and soon.
+        A collective that all members have joined still completes, soon and by itself.
         """
         self._board.abort(through, reason)
 
     def close(self) -> None:
-        """Release everybody and refuse further calls. Idempotent."""
+        """Release all waiting workers and refuse further calls. Idempotent."""
         self._board.close()
 
     def forsake(self, reason: str) -> None:
@@ -157,7 +157,7 @@ class ThreadPlane:
         return self._collective("allreduce", seat, x, op=op, out=out)
 
     def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
-        """As `allreduce`, for rank `root` only; the others get None and their `out` is not looked at."""
+        """As `allreduce`, for rank `root` only; the others get None, and their `out` is ignored."""
         return self._collective("reduce", seat, x, op=op, root=root, out=out)
 
     def allgather(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
@@ -165,7 +165,7 @@ class ThreadPlane:
         return self._collective("allgather", seat, x, axis=axis, out=out)
 
     def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
-        """As `allgather`, for rank `root` only; the others get None and their `out` is not looked at."""
+        """As `allgather`, for rank `root` only; the others get None, and their `out` is ignored."""
         return self._collective("gather", seat, x, root=root, axis=axis, out=out)
 
     def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
@@ -173,21 +173,21 @@ class ThreadPlane:
         return self._collective("reduce_scatter", seat, x, op=op, axis=axis, out=out)
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
-        """Copy the array of rank `root` to every member, the root included unless its `out` is that array.
+        """Copy the array of rank `root` to every member, also to the root unless its `out` is that array.
 
-        The others pass None, or an array of the root's shape and dtype, which is only compared.
+        The others pass None, or an array whose shape and dtype are compared with the root's.
         """
         return self._collective("broadcast", seat, x, root=root, out=out)
 
     def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
         """Split the array of rank `root` evenly along `axis`; rank r gets part r.
 
-        The others pass None, or an array of the root's shape and dtype, which is only compared.
+        The others pass None, or an array whose shape and dtype are compared with the root's.
         """
         return self._collective("scatter", seat, x, root=root, axis=axis, out=out)
 
     def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
-        """Split `axis` evenly, or by `counts`; part j goes to rank j; joined in rank order."""
+        """Split along `axis`, evenly or by `counts`; rank j gets part j of each, joined in rank order."""
         return self._collective("alltoall", seat, x, axis=axis, counts=counts, out=out)
 
     def barrier(self, seat: Seat) -> None:
@@ -195,7 +195,7 @@ class ThreadPlane:
         self._collective("barrier", seat)
 
     def memory_of(self, worker: int, x: object) -> Memory:  # noqa: ARG002 - one memory for all arrays here
-        """Where `x`, what `worker` brings or wants filled, is."""
+        """The memory of `x`, which is the input or the `out` of `worker`."""
         return HOST
 
     def _collective(
@@ -216,12 +216,12 @@ class ThreadPlane:
         )
 
     def _meet(self, call: Call) -> Any:
-        """Make `call` together with the other members; what the caller gets of it."""
+        """Make `call` together with the other members; return the caller's result."""
         plan = self._met(call).plan
         return None if plan is None else plan.result(call.seat.rank)
 
     def _met(self, call: Call) -> Meeting:
-        """The meeting in which `call` was made together with the others'."""
+        """Make `call` together with the other members; return their meeting."""
         meeting = self._rendezvous.join(call)
         if call.kind in FROM_ROOT and call.root is not None:
             self._libraries[call.worker] = meeting.calls[call.seat.members[call.root]].seat.library
@@ -230,7 +230,7 @@ class ThreadPlane:
     # --- point to point ------------------------------------------------------------------------------
 
     def send(self, seat: Seat, x: Any, to: int) -> Sent:
-        """Hand a copy of `x` to worker `to` (an id, possibly the caller's own); see `Plane.send`."""
+        """Send a copy of `x` to worker `to` (an id, possibly the caller's own); see `Plane.send`."""
         receiver = self._peer("send", seat, "to", to)
         memory = self.memory_of(seat.worker, x)
         array, scalar = memory.read("send", seat.worker, x)
@@ -252,7 +252,7 @@ class ThreadPlane:
         self._mailbox.announce(Call("recv", seat, spot_of(seat), HOST), sender)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
-        """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""
+        """Wait for the next array that worker `source` (an id) sends to the caller in this scope."""
         sender = self._peer("recv", seat, "source", source)
         memory = self.memory_of(seat.worker, out)
         target = None if out is None else memory.check_out("recv", seat.worker, out)

@@ -1,7 +1,7 @@
-"""Which of the kernels that ``fold.cu`` can become carries out a fold, and how much it has to do.
+"""Choose the variant of ``fold.cu`` that carries out a fold, and compute how much work it has.
 
-Types, operation, number of sources and width of an access are fixed when a kernel is compiled: then its loops
-are unrolled, all loads are under way together, and an access of 16 bytes is one instruction.
+Types, operation, number of sources and width of an access are fixed when a kernel is compiled: so its loops
+are unrolled, all loads are in flight together, and an access of 16 bytes is one instruction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.rows import Rows
 
 GROUP = 8  # as in fold.cu: sources that are read together
-ACCESS_NBYTES = 16  # the widest access that there is
+ACCESS_NBYTES = 16  # the widest access of a GPU
 COUNTED_IN_32_BITS = 2**31  # accesses; a thread's counter may run to nearly twice as many
 
 _TYPES = {
@@ -41,10 +41,10 @@ class Variant(NamedTuple):
         op: function that combines two numbers; "" copies bytes.
         average: 1 to divide by the number of sources.
         source, accumulator, result: types by their names in ``fold.cu``.
-        sources: their number up to `GROUP`, 0 for more.
+        sources: number of sources up to `GROUP`, 0 for more.
         vector: elements per access.
-        align: 16, or what complex numbers are aligned to that are not aligned to their own size.
-        unroll: accesses per array that a thread has under way at a time.
+        align: 16, or the alignment of complex numbers that are not aligned to their own size.
+        unroll: accesses per array that a thread has in flight at a time.
         flat: 1 if every array is one row.
         counter: type that counts accesses.
     """
@@ -62,12 +62,12 @@ class Variant(NamedTuple):
     counter: str
 
     def options(self) -> tuple[str, ...]:
-        """The macros as a compiler's options."""
+        """The macros as compiler options."""
         return tuple(f"-D{name.upper()}={value}" for name, value in self._asdict().items() if value != "")
 
 
 class Work(NamedTuple):
-    """A variant and what it has to do: `accesses` per array, in rows of `width`; then `tail` elements."""
+    """A variant and its work: `accesses` per array in rows of `width`, then `tail` single elements."""
 
     variant: Variant
     accesses: int
@@ -76,16 +76,16 @@ class Work(NamedTuple):
 
 
 def supported(dtype: np.dtype[Any], op: str | None) -> bool:
-    """Whether arrays of `dtype` can be reduced with `op`, or copied if that is None, by the kernel.
+    """Whether the kernel can reduce arrays of `dtype` with `op`, or copy them if `op` is None.
 
-    Copies move bytes, whatever they mean, unless they are references to Python objects. Long doubles, other
-    byte orders and whatever `reductions.reduction` refuses are not reduced.
+    Bytes of any dtype are copied, except references to Python objects. Long doubles, other byte orders and
+    dtypes that `reductions.reduction` refuses are not reduced.
     """
     return not dtype.hasobject if op is None else _type(dtype) is not None
 
 
 def refusal(dtype: np.dtype[Any]) -> str:
-    """Why arrays of `dtype` are not reduced, and what to do."""
+    """Say why arrays of `dtype` are not reduced, and what to do instead."""
     return (
         f"arrays of dtype {dtype} cannot be reduced on a GPU - expected bool, integer, float16, bfloat16,"
         f" float32, float64, complex64 or complex128, in native byte order; convert first, e.g."
@@ -96,13 +96,13 @@ def refusal(dtype: np.dtype[Any]) -> str:
 def work(
     pointers: Sequence[int], rows: Rows, itemsizes: tuple[int, int], sources: int, reduction: Reduction | None
 ) -> Work:
-    """How a fold is best carried out.
+    """The best variant for a fold, and its work.
 
     Args:
         pointers: addresses of the sources, then of the targets.
-        rows: their layout.
+        rows: the layout of these arrays.
         itemsizes: bytes per element of a source and of a target.
-        sources: their number.
+        sources: number of sources.
         reduction: None to copy.
 
     Raises:
@@ -114,7 +114,7 @@ def work(
     return _work((rows.rows, rows.inner), (source_align, target_align), itemsizes, sources, reduction)
 
 
-# A program calls its collectives with the same shapes again and again: this is looked up in a microsecond.
+# Cached, because a program calls its collectives with the same shapes again and again: a hit takes 1 us.
 @lru_cache(maxsize=1024)
 def _work(
     lengths: tuple[int, int],
@@ -141,7 +141,7 @@ def _work(
         sources=sources if sources <= GROUP else 0,
         vector=vector,
         align=align,
-        unroll=max(1, min(4, GROUP // sources)),  # a thread has up to 8 loads under way
+        unroll=max(1, min(4, GROUP // sources)),  # a thread has up to 8 loads in flight
         flat=int(rows == 1),
         counter="u32" if accesses < COUNTED_IN_32_BITS else "u64",
     )
@@ -150,14 +150,14 @@ def _work(
 
 @lru_cache(maxsize=256)
 def _type(dtype: np.dtype[Any]) -> str | None:
-    """What ``fold.cu`` calls the type of such elements; None if it has none."""
+    """The name in ``fold.cu`` of the type for elements of `dtype`; None if there is none."""
     if dtype.kind == "V" and dtype.name == "bfloat16":
         return "bf16"
     return _TYPES.get(dtype)
 
 
 def _names(reduction: Reduction) -> tuple[str, int, str, str, str]:
-    """The first fields of a variant."""
+    """The first five fields of a `Variant`."""
     source, accumulator, result = map(_type, (reduction.source, reduction.accumulator, reduction.result))
     if source is None or accumulator is None or result is None:
         raise UsageMistake(refusal(reduction.source))
@@ -165,7 +165,7 @@ def _names(reduction: Reduction) -> tuple[str, int, str, str, str]:
 
 
 def _alignment(*numbers: int) -> int:
-    """The greatest power of 2, up to an access's size, that divides all `numbers`."""
+    """The greatest power of 2, up to `ACCESS_NBYTES`, that divides all `numbers`."""
     bits = ACCESS_NBYTES
     for number in numbers:
         bits |= number
@@ -179,7 +179,7 @@ def _access(
     vector = min(source_align // source, target_align // target, ACCESS_NBYTES // max(source, target))
     if vector:
         return vector, ACCESS_NBYTES
-    if halves and min(source_align, target_align) >= source // 2:  # one access for each part of a number
+    if halves and min(source_align, target_align) >= source // 2:  # one access per part of a complex number
         return 1, min(source_align, target_align)
     size, align = (source, source_align) if source_align < source else (target, target_align)
     raise UsageMistake(

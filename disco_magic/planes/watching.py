@@ -1,8 +1,8 @@
-"""A look now and then at what has been on its way for long, by nobody who waits for it.
+"""A watchdog thread that looks for NCCL errors in collectives that have been on their way for long.
 
-Who waits for a GPU in our own way looks at NCCL himself (`flights`). In cupy's, ``float(y[0])`` for one, a
-thread is in C code until NCCL's kernel ends; where NCCL has met with an error it does not end before the
-communicator is aborted.
+A worker that waits for its GPU in our own functions looks at NCCL itself (`flights`). One that waits in cupy,
+as in ``float(y[0])``, is in C code until NCCL's kernel ends; after an error, only aborting the communicator
+ends it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PERIOD_S: Final = 1.0
 
 
 class Watching:
-    """A thread that looks once a period, until it is ended or nobody has `flights` any more."""
+    """A thread that looks at `flights` once per period, until it is ended or `flights` is garbage."""
 
     def __init__(self, flights: Flights) -> None:
         self._over = threading.Event()
         work = (weakref.ref(flights), self._over)
-        with suppress(RuntimeError):  # too many threads: then who waits in our own way looks, as ever
+        with suppress(RuntimeError):  # too many threads: waits through our own functions still look
             watch = threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True)
             Context().run(watch.start)  # a session may be made on a worker of another one
 
     def end(self) -> None:
-        """It looks no more; idempotent."""
+        """End the thread. Idempotent."""
         self._over.set()
 
 
@@ -44,4 +44,4 @@ def _watch(ref: weakref.ref[Flights], over: threading.Event) -> None:
         if flights is None:
             return
         before = flights.survey(before)
-        del flights  # while it sleeps it keeps nothing alive
+        del flights  # the sleeping thread keeps nothing alive

@@ -1,4 +1,4 @@
-"""What NCCL is told about arrays: numbers of its dtypes and operations, and what it has none for."""
+"""NCCL's numbers for dtypes and operations, and the arrays that it cannot reduce."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TYPES: Final = {
 }
 # ncclRedOp_t.
 _OPS: Final = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
-# Of zeros and ones in bytes: or, and.
+# On bytes of 0 and 1: *or*, *and*.
 _OF_BOOLS: Final = {"sum": "max", "prod": "min", "min": "min", "max": "max"}
 
 
@@ -36,10 +36,10 @@ class Wire(NamedTuple):
 
     Attributes:
         dtype: what arrays are converted to first; None: they are taken as they are.
-        code: of the elements that NCCL sees.
+        code: NCCL's type of the elements that it sees.
         per_element: how many of those one element of the array is.
-        op: NCCL's operation.
-        divide: the result is to be divided by the number of members afterwards.
+        op: NCCL's number for the operation.
+        divide: whether to divide by the number of members afterwards.
     """
 
     dtype: np.dtype[np.float64] | None
@@ -53,12 +53,12 @@ class Wire(NamedTuple):
 def wire(verb: str, op: str, dtype: np.dtype[np.generic]) -> Wire:
     """How NCCL reduces arrays of `dtype` with `op`.
 
-    It adds in the arrays' own precision, float16 too, in an order of its own; all members get the same bits.
+    NCCL adds in the arrays' own precision, also float16, and in its own order; all members get the same bits.
 
     Raises:
-        UsageMistake: it does not; the message says what to do instead.
+        UsageMistake: NCCL cannot reduce them; the message says what to do instead.
     """
-    if op == "avg" and dtype.kind in "biu":  # a float64, as everywhere here
+    if op == "avg" and dtype.kind in "biu":  # the average is a float64, as on all planes
         return Wire(np.dtype(np.float64), _TYPES["float64"], 1, _OPS["sum"], divide=True)
     if dtype.kind == "b":
         return Wire(None, BYTES, 1, _OPS[_OF_BOOLS[op]], divide=False)

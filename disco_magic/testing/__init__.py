@@ -1,4 +1,4 @@
-"""Conformance checks: run your own implementation of a contract through the tests of ours."""
+"""Conformance checks: run your own implementation of a contract through the checks that ours pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Stand-ins for arrays of CuPy and PyTorch on a device, for machines that have none of it.
+"""Stand-ins for arrays of CuPy, PyTorch and JAX, for machines without these libraries or a GPU.
 
-They refuse what real ones refuse, to be read by NumPy without being asked, and say how much was
-copied to the host.
+Like real ones, arrays on a device refuse implicit conversion to NumPy. They count what is copied to the host.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class _Remote:
 
     Attributes:
         shape, dtype, device, nbytes: as its library gives them.
-        fetched: how many elements each copy to the host had.
+        fetched: number of elements of each copy to the host.
     """
 
     def __init__(self, array: Any, dtype: Any, device: Any, fetched: list[int] | None = None) -> None:
@@ -43,7 +42,7 @@ class _Remote:
 
 
 class _Device(nullcontext[None]):
-    """What `cupy.ndarray.device` is: the current device inside of a ``with``."""
+    """Stand-in for `cupy.ndarray.device`, which is the current device within a ``with`` block."""
 
     def __str__(self) -> str:
         return "<CUDA Device 0>"
@@ -65,15 +64,15 @@ class _Tensor(_Remote):
         return self._array if self.device == "cpu" else self._refuse()
 
     def is_inference(self) -> bool:
-        """No: it has a version, that counts how often it was written."""
+        """False: the tensor has a version, which counts how often it was written."""
         return False
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self._array.itemsize
 
     def view(self, dtype: Any) -> Any:
-        """The same bits as another dtype."""
+        """The same bits as elements of another dtype."""
         array = self._array.view(str(dtype).removeprefix("torch."))
         return type(self)(array, dtype, self.device, self.fetched)
 
@@ -82,29 +81,29 @@ class _Tensor(_Remote):
         return type(self)(self._array.reshape(*shape), self.dtype, self.device, self.fetched)
 
     def untyped_storage(self) -> Any:
-        """Its memory: as much as its elements take."""
+        """Its memory, as large as its elements."""
         return SimpleNamespace(nbytes=lambda: self._array.nbytes)
 
     def data_ptr(self) -> int:
-        """Where the first element is."""
+        """The address of the first element."""
         return self._array.ctypes.data
 
     def stride(self) -> tuple[int, ...]:
-        """From one element to the next, in elements."""
+        """Steps along each axis, in elements."""
         return tuple(step // self._array.itemsize for step in self._array.strides)
 
     def is_contiguous(self) -> bool:
-        """Whether they lie one after the other."""
+        """Whether the elements are C-contiguous."""
         return self._array.flags.c_contiguous
 
     def is_conj(self) -> bool:
-        """No: it is read as it is."""
+        """False: the elements are read as they are."""
         return False
 
     is_neg = is_conj
 
     def numel(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return self._array.size
 
     def clone(self) -> Any:
@@ -112,7 +111,7 @@ class _Tensor(_Remote):
         return type(self)(self._array.copy(), self.dtype, self.device, self.fetched)
 
     def detach(self) -> Any:
-        """The same elements without a history."""
+        """The same elements without autograd history."""
         return type(self)(self._array, self.dtype, self.device, self.fetched)
 
     def float(self) -> Any:
@@ -120,7 +119,7 @@ class _Tensor(_Remote):
         return type(self)(self._array.astype(np.float32), "torch.float32", self.device, self.fetched)
 
     def numpy(self, *, force: bool = False) -> Any:
-        """A copy on the host, which has to be forced; of one that is there the elements themselves."""
+        """A copy on the host, which needs `force`; on the host, the elements themselves."""
         if str(self.dtype) in ("torch.bfloat16", "torch.float8_e4m3fn"):
             raise TypeError(f"NumPy has no {self.dtype}")
         if self.device == "cpu":
@@ -129,7 +128,7 @@ class _Tensor(_Remote):
 
 
 class _JaxArray:
-    """An array of JAX on the host, which may still be computed."""
+    """Stand-in for an array of JAX on the host, which may not be computed yet."""
 
     weak_type = committed = False
 
@@ -141,17 +140,17 @@ class _JaxArray:
         self.size, self.device = self._array.size, "cpu:0"
 
     def is_ready(self) -> bool:
-        """Whether it is computed; of one that is deleted nobody may ask."""
+        """Whether the array is computed; for a deleted one, real JAX crashes."""
         if self.is_deleted():
             raise AssertionError("this ends the process")
         return self._ready
 
     def delete(self) -> None:
-        """Give its memory away, as `jax.jit` does with a donated argument."""
+        """Delete the array, as `jax.jit` does with a donated argument."""
         self._array = None
 
     def is_deleted(self) -> bool:
-        """Whether it was given away."""
+        """Whether the array was deleted."""
         return self._array is None
 
     def __array__(self, *_: object, **__: object) -> Any:
@@ -168,19 +167,19 @@ class _JaxArray:
         return jax_array, (self._array.copy(),)
 
 
-# What a look goes by is the name of a value's type.
+# Values are recognized by the names of their types.
 _CupyArray.__module__, _CupyArray.__name__ = "cupy", "ndarray"
 _Tensor.__module__, _Tensor.__name__ = "torch", "Tensor"
 _JaxArray.__module__, _JaxArray.__name__ = "jaxlib._jax", "ArrayImpl"
 
 
 def cupy_array(array: Any) -> Any:
-    """Something like ``cupy.asarray(array)``."""
+    """A stand-in for ``cupy.asarray(array)``."""
     return _CupyArray(array, np.asarray(array).dtype, _Device())
 
 
 def jax_array(array: Any, *, ready: bool = True) -> Any:
-    """Something like ``jax.numpy.asarray(array)`` on the CPU; `ready`: it is computed already."""
+    """A stand-in for ``jax.numpy.asarray(array)`` on the CPU; `ready`: it is computed already."""
     return _JaxArray(array, ready=ready)
 
 
@@ -189,7 +188,7 @@ def _written(made: Any) -> None:
 
 
 def torch() -> Any:
-    """What is needed of PyTorch's module to look into tensors on the host, and to make them."""
+    """The part of PyTorch's module that is needed to make tensors on the host and to look into them."""
     names = ("bool", "bfloat16", "float8_e4m3fn", "int8", "int16", "int64")
     return SimpleNamespace(
         from_numpy=lambda array: tensor(array, device="cpu"),
@@ -201,5 +200,5 @@ def torch() -> Any:
 
 
 def tensor(array: Any, dtype: str | None = None, device: str = "cuda:0") -> Any:
-    """Something like ``torch.asarray(array, device=device)``; `dtype` is what it calls its dtype."""
+    """A stand-in for ``torch.asarray(array, device=device)``; `dtype` is the name of its dtype."""
     return _Tensor(array, dtype or f"torch.{np.asarray(array).dtype.name}", device)

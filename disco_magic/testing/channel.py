@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def messages_arrive_whole_and_in_order(make: Make) -> None:
-    """What was sent comes out equal, first in, first out, a bare call perhaps as a `Call`."""
+    """Commands come out equal and in the order sent; a bare call may come out as a `Call`."""
     channel, receive = make()
     sent: list[Message] = [
         Sync(1),
@@ -39,7 +39,7 @@ def messages_arrive_whole_and_in_order(make: Make) -> None:
 
 
 def sending_does_not_wait_for_the_receiver(make: Make) -> None:
-    """Ten thousand messages fit in before one is taken out."""
+    """Ten thousand messages can be sent before one is received."""
     channel, receive = make()
     for seq in range(10_000):
         channel.send(Sync(seq))
@@ -48,7 +48,7 @@ def sending_does_not_wait_for_the_receiver(make: Make) -> None:
 
 
 def several_threads_may_send(make: Make) -> None:
-    """Nothing is lost or doubled, and each thread's messages keep their order."""
+    """Nothing is lost or duplicated, and each thread's messages keep their order."""
     channel, receive = make()
 
     def send(start: int) -> None:
@@ -67,7 +67,7 @@ def several_threads_may_send(make: Make) -> None:
 
 
 def what_was_sent_before_closing_still_arrives(make: Make) -> None:
-    """Closing refuses what comes later, and only that."""
+    """Closing refuses later commands; earlier ones still arrive."""
     channel, receive = make()
     channel.send(Sync(1))
     channel.close()
@@ -90,10 +90,10 @@ CHANNEL_CHECKS = (
 
 
 def check_channel(make: Make) -> None:
-    """Run a channel through all checks; the first thing it does wrong raises AssertionError.
+    """Run a channel through all checks; raise AssertionError at the first one that fails.
 
     Args:
-        make: gives a new channel and the function with which its worker takes the next command out.
+        make: returns a new channel, and the function with which its worker takes the next command out.
     """
     for check in CHANNEL_CHECKS:
         try:

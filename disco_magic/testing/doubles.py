@@ -1,4 +1,4 @@
-"""Stand-ins that force an order of events: gated, scripted and lying ones. Tests need no sleeps with them."""
+"""Test doubles that force an order of events without sleeps: gated, scripted and lying stand-ins."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ DEADLINE_S = 60.0
 
 
 class Gate:
-    """Stops whoever calls it until it is opened, and says who got there; calling an open one does nothing.
+    """Blocks its callers until it is opened, and reports which ones arrived; an open gate does not block.
 
-    The caller sits in a C call meanwhile, so that an interrupt cannot end it: a thread at a gate is what a
-    thread stuck in foreign code is. A gate is a handle: a copy of it is the gate itself, so that it can be
-    an argument of `call_packed`.
+    A blocked caller sits in a C call that an interrupt cannot end, like a thread that is stuck in foreign
+    code. A copy of a gate is the gate itself, so that it can be an argument of `call_packed`.
     """
 
     def __init__(self) -> None:
@@ -42,12 +41,12 @@ class Gate:
         self._is_open = False
 
     def __call__(self, point: object = None) -> None:
-        """Say that `point` was reached; return when the gate is open.
+        """Report that `point` was reached; return when the gate is open.
 
         Raises:
-            TimeoutError: nobody opened it within `DEADLINE_S`.
+            TimeoutError: the gate was not opened within `DEADLINE_S`.
         """
-        # The ticket is written before `_is_open` is read, `open` writes and reads them the other way round.
+        # Write the ticket before reading `_is_open`: `open` writes `_is_open` before it reads the tickets.
         ticket: SimpleQueue[None] = SimpleQueue()
         self._tickets.append(ticket)
         self._arrivals.put(point)
@@ -59,7 +58,7 @@ class Gate:
             raise TimeoutError(f"nobody opened the gate at {point!r} within {DEADLINE_S:g} s") from None
 
     def arrived(self, count: int = 1) -> list[object]:
-        """The points that the next `count` callers reached, in order of arrival; waits for them.
+        """Wait for the next `count` callers; return the points that they reached, in order of arrival.
 
         Raises:
             TimeoutError: fewer came within `DEADLINE_S`.
@@ -73,7 +72,7 @@ class Gate:
         return points
 
     def open(self) -> None:
-        """Let everybody through from now on. Idempotent."""
+        """Let all callers through from now on. Idempotent."""
         self._is_open = True
         for ticket in list(self._tickets):
             ticket.put(None)
@@ -83,7 +82,7 @@ class Gate:
 
 
 class ScriptedChannel:
-    """Keeps every command it is given; implements `disco_magic.core.interfaces.Channel`."""
+    """Keeps every command that is sent; implements `disco_magic.core.interfaces.Channel`."""
 
     def __init__(self) -> None:
         self.commands: list[Command] = []
@@ -101,19 +100,19 @@ class ScriptedChannel:
 
 
 class ScriptedLauncher:
-    """A launcher without workers: keeps what the session asks of it; the test says what the workers answer.
+    """A launcher without workers: records the session's calls; the test supplies the workers' events.
 
-    Answers that are due while the session waits are given in `on_interrupt` and `on_replace`, which the
-    session calls without holding its lock; all others with `deliver` beforehand.
+    Events that are due while the session waits come from `on_interrupt` and `on_replace`, which the session
+    calls without holding its lock; all others are given to `deliver` beforehand.
 
     Attributes:
         channels: one per worker, by id.
         interrupts: ``(through, workers)`` of every interrupt.
         replaced: workers of every call of `replace_stuck`.
         stops: ``(timeout_s, through)`` of every call of `stop`.
-        unread: what `backlog` says.
-        places: what `positions` says: for each worker the command it executes.
-        on_interrupt: called as ``on_interrupt(through, workers)`` after an interrupt was noted.
+        unread: what `backlog` returns.
+        places: what `positions` reports: for each worker the command that it executes.
+        on_interrupt: called as ``on_interrupt(through, workers)`` after an interrupt was recorded.
         on_replace: called as ``on_replace(workers)``; returns who was replaced.
     """
 
@@ -131,7 +130,7 @@ class ScriptedLauncher:
 
     @property
     def commands(self) -> list[Command]:
-        """What worker 0 was sent so far."""
+        """The commands that worker 0 was sent so far."""
         return self.channels[0].commands
 
     def start(self, deliver: Callable[[Event], None]) -> Sequence[ScriptedChannel]:
@@ -140,12 +139,12 @@ class ScriptedLauncher:
         return self.channels
 
     def deliver(self, *events: Event) -> None:
-        """Tell the session `events`, as workers would."""
+        """Send `events` to the session, as workers would."""
         for event in events:
             cast("Callable[[Event], None]", self._deliver)(event)
 
     def cell_done(self, failure: Failure | None = None, workers: Sequence[int] | None = None) -> None:
-        """Tell the session that its last cell has ended on `workers`, None: on all it was sent to."""
+        """Report to the session that its last cell has ended on `workers`; None: on all it was sent to."""
         for worker, channel in enumerate(self.channels):
             cells = [command for command in channel.commands if isinstance(command, Run)]
             if cells and (workers is None or worker in workers):
@@ -156,34 +155,34 @@ class ScriptedLauncher:
         self.deliver(Lost(worker, 0, reason))
 
     def forsake(self, reason: str) -> None:
-        """Nothing: nobody is in a collective."""
+        """Do nothing: no worker is in a collective."""
 
     def prepare(self, worker: int, seq: int, scope: object, context: object) -> None:  # noqa: ARG002 - the contract
-        """Note that worker `worker` runs cell `seq` in a scope."""
+        """Record the worker and the cell."""
         self.prepared.append((worker, seq))
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
-        """Note it, then do what the script says."""
+        """Record the call, then call `on_interrupt`."""
         self.interrupts.append((through, tuple(workers)))
         if self.on_interrupt is not None:
             self.on_interrupt(through, tuple(workers))
         return list(workers)
 
     def skip(self, through: int, workers: Sequence[int]) -> None:
-        """Nothing: all that was sent has begun."""
+        """Do nothing: all commands that were sent have begun."""
 
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
-        """As `interrupt`; everybody has begun."""
+        """As `interrupt`; all workers have begun the cell."""
         self.interrupt(seq, workers)
         return []
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
-        """Note it, then do what the script says; without a script nobody is stuck."""
+        """Record the call, then call `on_replace`, if set."""
         self.replaced.append(tuple(workers))
         return [] if self.on_replace is None else self.on_replace(tuple(workers))
 
     def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:  # noqa: ARG002 - the contract
-        """Workers that are not there hold nothing."""
+        """Nothing: there are no workers."""
         return [[] for _ in self.channels]
 
     def marks(self) -> list[dict[str, tuple[str, ...]]]:
@@ -191,7 +190,7 @@ class ScriptedLauncher:
         return [{} for _ in self.places]
 
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
-        """Workers that are not there hold nothing."""
+        """Nothing: there are no workers."""
         return [None for _ in self.channels]
 
     def examine(
@@ -202,57 +201,57 @@ class ScriptedLauncher:
         circles: Sequence[tuple[int, ...]],
         since: int = 0,  # noqa: ARG002 - as above
     ) -> list[Any]:
-        """Workers that are not there hold nothing."""
+        """Return None for each circle: there are no workers."""
         return [None for _ in circles]
 
     def examine_names(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
     ) -> list[Any]:
-        """Cells of workers that are not there see no names."""
+        """Call `function` with no names: there are no workers."""
         return [function({}, {}, *arguments) for _ in workers]
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:  # noqa: ARG002 - the contract
-        """A worker that is not there has no GPU."""
+        """Do nothing: there is no worker's GPU."""
         return nullcontext(enter_result=True)
 
     def has_rested(self, worker: int, seq: int) -> bool:  # noqa: ARG002 - the contract
-        """A worker that is not there has to be asked."""
+        """Return False: the session always has to ask."""
         return False
 
     def glance(self, worker: int, register: int) -> Any:  # noqa: ARG002 - the contract
-        """Workers that are not there hold nothing."""
+        """Return ABSENT: there are no workers."""
         return ABSENT
 
     def given_up(self) -> int:
-        """None."""
+        """No thread was given up."""
         return 0
 
     def positions(self) -> list[Position]:
-        """Every worker executes what `places` says."""
+        """Every worker executes the command in `places`."""
         return [Position(worker, "executing", command) for worker, command in enumerate(self.places)]
 
     def backlog(self) -> list[int]:
-        """`unread`."""
+        """A copy of `unread`."""
         return list(self.unread)
 
     def accounts(self) -> list[Account]:
-        """Workers that are not there hold nothing and spend no time."""
+        """Empty accounts: there are no workers."""
         return [
             Account(registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0) for _ in self.channels
         ]
 
     def records(self, seq: int | None = None) -> list[Record]:  # noqa: ARG002 - a Launcher's signature
-        """Workers that are not there did nothing."""
+        """Empty records: there are no workers."""
         return [Record() for _ in self.channels]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[Position]:
-        """Note it; everybody has ended."""
+        """Record the call; all workers have ended."""
         self.stops.append((timeout_s, through))
         return []
 
 
 class ScriptedPreset:
-    """A row of the presets' table whose launchers are scripted; keeps the one it made last."""
+    """A row of the presets' table that makes scripted launchers, and keeps them in `made`."""
 
     kind = "scripted"
     device = "cpu"
@@ -265,25 +264,25 @@ class ScriptedPreset:
         self.made: list[ScriptedLauncher] = []
 
     def launcher(self, topology: Topology, session_id: int) -> ScriptedLauncher:  # noqa: ARG002 - the presets' signature
-        """A new scripted launcher."""
+        """Make a new scripted launcher."""
         self.made.append(ScriptedLauncher(topology.num_workers))
         return self.made[-1]
 
 
 def scripted_session(num_workers: int, num_groups: int = 1) -> tuple[Session, ScriptedLauncher]:
-    """A real session on a scripted launcher: its logic without a thread."""
+    """A real session on a scripted launcher: the session's logic without threads."""
     preset = ScriptedPreset()
     session = Session(Topology(num_workers, num_groups), cast("Preset", preset))
     return session, preset.made[0]
 
 
 class JumpingClock:
-    """Stands in for the module `time`: pretends that `step_s` seconds went by between any two looks."""
+    """Replaces the module `time`: pretends that `step_s` seconds pass between any two calls."""
 
     def __init__(self, step_s: float) -> None:
         self._looks = itertools.count()
         self._step_s = step_s
 
     def monotonic(self) -> float:
-        """Seconds since the first look, which never was as long ago as this says."""
+        """The pretended seconds since the first call."""
         return next(self._looks) * self._step_s

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def every_worker_answers(crew: Crew) -> None:
-    """There is a channel per worker, and each worker says that it reached the marker."""
+    """There is a channel per worker, and each worker reports that it reached the marker."""
     expect(len(crew.channels) == crew.size, f"{len(crew.channels)} channels for {crew.size} workers")
     seq = crew.send(Sync)
     expected = [Reached(worker, seq) for worker in range(crew.size)]
@@ -31,7 +31,7 @@ def every_worker_answers(crew: Crew) -> None:
 
 
 def commands_are_executed_in_order(crew: Crew) -> None:
-    """A register holds what the last of many commands left there."""
+    """A register holds the result of the last of many commands."""
     crew.send(lambda seq: Call(seq, 1, int, ()))
     for _ in range(200):
         crew.send(lambda seq: Call(seq, 1, max, (1, seq), (0,)))
@@ -46,7 +46,7 @@ def workers_know_who_they_are(crew: Crew) -> None:
 
 
 def a_failure_is_reported_at_once_and_the_worker_goes_on(crew: Crew) -> None:
-    """Failed comes without being asked for; the next command is executed."""
+    """Failed comes at once, without a query; the next command is executed."""
     seq = crew.send(lambda seq: Call(seq, 1, int, ("no number",)))
     for event in crew.one_each():
         expect(isinstance(event, Failed) and event.seq == seq, f"expected Failed of {seq}, got {event}")
@@ -56,7 +56,7 @@ def a_failure_is_reported_at_once_and_the_worker_goes_on(crew: Crew) -> None:
 
 
 def an_interrupt_ends_what_runs_and_skips_what_was_sent(crew: Crew) -> None:
-    """An endless loop and what comes after it up to the given number end; later commands are executed."""
+    """An interrupt ends an endless loop and skips commands up to the number; later ones are executed."""
     endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
     crew.send(lambda seq: Run(seq, 1, endless))
     through = crew.send(lambda seq: Call(seq, 2, int, ()))
@@ -70,7 +70,7 @@ def an_interrupt_ends_what_runs_and_skips_what_was_sent(crew: Crew) -> None:
 
 
 def what_was_sent_can_be_skipped(crew: Crew) -> None:
-    """What is executed goes on, what was sent after it up to the given number fails in its turn."""
+    """The running command goes on; those sent after it, up to the given number, fail in their turn."""
     gate = Gate()
     first = crew.send(lambda seq: Call(seq, 1, gate, ()))
     gate.arrived(crew.size)
@@ -87,7 +87,7 @@ def what_was_sent_can_be_skipped(crew: Crew) -> None:
 
 
 def a_withdrawn_cell_ends_alone(crew: Crew) -> None:
-    """It fails in its turn if it has not begun, at once if it has; what was sent before it goes on."""
+    """A withdrawn cell fails in its turn if it has not begun, else at once; earlier commands go on."""
     gate, endless = Gate(), compile_cell("n = 0\nwhile True:\n    n += 1\n")
     crew.send(lambda seq: Call(seq, 1, gate, ()))
     gate.arrived(crew.size)
@@ -110,21 +110,21 @@ def _ended_by_interrupt(crew: Crew, seq: int) -> None:
 
 
 def an_interrupt_of_an_idle_worker_does_nothing(crew: Crew) -> None:
-    """It is not kept for the next command."""
+    """The interrupt is not kept for the next command."""
     crew.launcher.interrupt(crew.seq, range(crew.size))
     crew.send(lambda seq: Call(seq, 1, int, ("3",)))
     expect(crew.ask(1) == [3] * crew.size, "an interrupt struck a command that came after it")
 
 
 def positions_say_what_every_worker_does(crew: Crew) -> None:
-    """One text per worker, also while nothing runs."""
+    """One position per worker, also while nothing runs."""
     positions = crew.launcher.positions()
     found = [position.worker for position in positions]
     expect(found == list(range(crew.size)), f"expected a position of each worker, in order, got {positions}")
 
 
 def records_say_what_every_worker_did(crew: Crew) -> None:
-    """A cell that has ended is in the record of each worker, with its label and its time."""
+    """A cell that has ended is in the record of each worker, with its times."""
     crew.run("1 + 1")
     records = crew.launcher.records()
     cells = [[span for span in record.spans if span.kind == "cell"] for record in records]
@@ -136,7 +136,7 @@ def records_say_what_every_worker_did(crew: Crew) -> None:
 
 
 def values_are_examined_where_they_are(crew: Crew) -> None:
-    """Also while every worker sits in a call: by name and by number, of one worker and of several."""
+    """Values can be examined by name and by number, on one worker and on several, even while all are busy."""
     crew.run("x = 2.0 + worker_id")
     crew.send(lambda seq: Call(seq, 7, int, ("5",)))
     crew.ask(7)
@@ -161,7 +161,7 @@ def values_are_examined_where_they_are(crew: Crew) -> None:
 
 
 def names_are_examined_where_they_are(crew: Crew) -> None:
-    """Also while every worker sits in a call: each one's own names, and what cells see behind them."""
+    """Each worker's names, bound ones and others that cells see, can be examined even while all are busy."""
     crew.run("x = 2.0 + worker_id\n_y = 1\nglobals()[5] = 'no name'")
     gate = Gate()
     crew.send(lambda seq: Call(seq, 2, gate, ()))
@@ -180,7 +180,7 @@ def names_are_examined_where_they_are(crew: Crew) -> None:
 
 
 def a_worker_at_rest_has_done_and_told_everything(crew: Crew) -> None:
-    """`has_rested` is true of no worker that executes or was sent more, and then its values are the last."""
+    """`has_rested` is false for a worker with unfinished commands; if true, its values are the latest."""
     rested = crew.launcher.has_rested
     for count in range(200):
         seq = crew.send(lambda seq: Call(seq, 3, int, (str(seq),)))
@@ -215,7 +215,7 @@ def _names(bound: dict[str, Any], behind: dict[str, Any]) -> tuple[set[str], set
 
 
 def stopping_twice_is_no_error(crew: Crew) -> None:
-    """The second stop finds nothing to do; also while an endless loop runs."""
+    """A second stop does nothing, also if an endless loop was running."""
     endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
     crew.send(lambda seq: Run(seq, 1, endless))
     crew.stop(timeout_s=0.0)
@@ -243,12 +243,12 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
 def check_launcher(
     make: Make, *, sizes: Iterable[int] = (1, 2, 3), checks: Iterable[Check] = LAUNCHER_CHECKS
 ) -> None:
-    """Run a launcher through all checks; the first thing it does wrong raises AssertionError.
+    """Run a launcher through all checks; raise AssertionError at the first one that fails.
 
     Args:
-        make: gives a new launcher, not started, of that many workers.
+        make: returns a new launcher, not started, for that many workers.
         sizes: numbers of workers to try.
-        checks: what to check; each is called with a `Crew` that has just started.
+        checks: the checks; each is called with a `Crew` that has just started.
     """
     for check in checks:
         for size in sizes:

@@ -1,8 +1,8 @@
 """`check_plane`: what every implementation of `disco_magic.core.interfaces.Plane` has to do.
 
-The checks come in four files: `plane_values` (the right numbers in the right place), `plane_parts` (also
-where parts differ in length), `plane_messages` (send and recv) and `plane_conduct` (who is refused, who is
-released, what is left behind).
+The checks are in four files: `plane_values` (the right numbers in the right place), `plane_parts` (parts of
+equal and different lengths), `plane_messages` (send and recv) and `plane_conduct` (refused calls,
+released workers, what is left behind).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def check_plane(
     sizes: Iterable[int] = (1, 2, 3, 4),
     checks: Iterable[Callable[[Plane, int, Run], None]] = PLANE_CHECKS,
 ) -> None:
-    """Run a plane through all checks; the first thing it does wrong raises AssertionError.
+    """Run a plane through all checks; raise AssertionError at the first one that fails.
 
     Args:
-        make_plane: gives a new plane for that many workers; it is closed after each check.
+        make_plane: returns a new plane for that many workers; it is closed after each check.
         run: executes a program on all workers, see `disco_magic.testing.stage.Run`.
         sizes: numbers of workers to try. 3 finds errors that 2 hides.
-        checks: what to check; each is called with a plane, its number of workers and `run`.
+        checks: the checks; each is called with a plane, its number of workers and `run`.
     """
     for check in checks:
         for size in sizes:

@@ -1,4 +1,4 @@
-"""Checks of a plane's conduct: who is refused, who is released, what is left behind."""
+"""Checks of a plane's conduct: refused calls, released workers, what is left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _odd_one_out(size: int) -> list[tuple[str, Callable[[Plane, Seat, bool, Any], Any]]]:
-    """Calls in which one worker, told by the flag, does something else than the others."""
+    """Calls in which one worker, for which the flag is true, does something else than the others."""
     x = np.ones((2 * size, 3), "f4")
     return [
         ("kind", lambda p, s, odd, out: p.barrier(s) if odd else p.allreduce(s, x, "sum", out)),
@@ -34,7 +34,7 @@ def _odd_one_out(size: int) -> list[tuple[str, Callable[[Plane, Seat, bool, Any]
 
 
 def disagreement_raises_on_every_member(plane: Plane, size: int, run: Run) -> None:
-    """Calls that do not fit raise PlaneMismatch on all members before anything is written."""
+    """Calls that do not fit together raise PlaneMismatch on all members before anything is written."""
     if size == 1:
         return
 
@@ -59,7 +59,7 @@ def disagreement_raises_on_every_member(plane: Plane, size: int, run: Run) -> No
 
 
 def one_callers_mistake_is_refused_at_once(plane: Plane, size: int, run: Run) -> None:
-    """What is wrong whatever the others do raises UsageMistake without joining: the caller may correct it."""
+    """Arguments that are wrong whatever the others do raise UsageMistake; the caller may call again."""
     x = np.ones(2 * size)
     wrong: list[Callable[[Plane, Seat], Any]] = [
         lambda p, s: p.allreduce(s, x, "total", None),
@@ -91,7 +91,7 @@ def one_callers_mistake_is_refused_at_once(plane: Plane, size: int, run: Run) ->
 
 
 def a_subset_is_told_at_once(plane: Plane, size: int, run: Run) -> None:
-    """A collective of workers that did not all get the command is refused, not waited for."""
+    """A collective is refused at once if some of its members did not get the command."""
     if size == 1:
         return
 
@@ -106,7 +106,7 @@ def a_subset_is_told_at_once(plane: Plane, size: int, run: Run) -> None:
 
 
 def a_failure_releases_everybody(plane: Plane, size: int, run: Run) -> None:
-    """When a worker fails, those who need it raise PlaneAborted with its `Failure`."""
+    """When a worker fails, the workers that need it raise PlaneAborted with its `Failure`."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         if seat.worker == size - 1:
@@ -118,12 +118,12 @@ def a_failure_releases_everybody(plane: Plane, size: int, run: Run) -> None:
     for error in errors(outcomes[:-1], PlaneAborted):
         failure = error.failure
         expect(failure is not None, f"no failure on {error}")
-        # A member that came late may be told of a peer that was released before it.
+        # For a late member the failure may be that of a peer that was released before.
         expect(failure.worker == size - 1 or isinstance(failure.exception, PlaneAborted), f"{failure}")
 
 
 def an_early_leaver_releases_everybody(plane: Plane, size: int, run: Run) -> None:
-    """When a worker finishes without joining, those who wait for it raise PlaneAborted."""
+    """When a worker finishes without joining, the workers that wait for it raise PlaneAborted."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         if seat.worker != size - 1:
@@ -163,7 +163,7 @@ def a_circle_is_an_error(plane: Plane, size: int, run: Run) -> None:
 
 
 def groups_do_not_disturb_each_other(plane: Plane, size: int, run: Run) -> None:
-    """Disjoint and overlapping communicators work side by side; ranks count inside the communicator."""
+    """Disjoint and overlapping communicators work at the same time; ranks count within the communicator."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         mine = tuple(w for w in range(size) if w % 2 == seat.worker % 2)
@@ -192,7 +192,7 @@ def abort_reaches_present_and_future_calls(plane: Plane, size: int, run: Run) ->
 
 
 def close_ends_everything_twice(plane: Plane, size: int, run: Run) -> None:
-    """`close` releases who waits and refuses who comes; a second one does nothing."""
+    """`close` releases waiting calls and refuses later ones; a second `close` does nothing."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         if seat.worker == size - 1:

@@ -1,4 +1,4 @@
-"""Checks of a plane's messages: in order, by their tags, and what becomes of those that nobody reads."""
+"""Checks of a plane's messages: their order, their tags, and what happens to unread ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def messages_arrive_in_order(plane: Plane, size: int, run: Run) -> None:
-    """Messages between two workers arrive in the order sent, copied, also to oneself."""
+    """Messages arrive as copies and in the order sent, also from a worker to itself."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
@@ -38,7 +38,7 @@ def messages_arrive_in_order(plane: Plane, size: int, run: Run) -> None:
 
 
 def messages_bear_tags(plane: Plane, size: int, run: Run) -> None:
-    """Who receives gets the messages with the tag that it asks for, in the order sent, and no others."""
+    """A receiver gets only the messages with the tag that it asks for, in the order sent."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
@@ -52,7 +52,7 @@ def messages_bear_tags(plane: Plane, size: int, run: Run) -> None:
 
 
 def tags_keep_collectives_apart(plane: Plane, size: int, run: Run) -> None:
-    """Collectives with different tags never meet, whoever makes them."""
+    """Collectives with different tags never meet."""
 
     def in_order(plane: Plane, seat: Seat) -> Any:
         return [plane.allreduce(seat._replace(tag=tag), np.ones(2), "sum", None) for tag in ("a", 0, "b")]
@@ -69,7 +69,7 @@ def tags_keep_collectives_apart(plane: Plane, size: int, run: Run) -> None:
 
 
 def unread_messages_are_told_and_dropped(plane: Plane, size: int, run: Run) -> None:
-    """`unread` names messages that were not received; a later scope does not see them."""
+    """`unread` names messages that were not received; later scopes do not see them."""
 
     def program(plane: Plane, seat: Seat) -> Any:
         if seat.worker == 0:
@@ -91,7 +91,7 @@ def unread_messages_are_told_and_dropped(plane: Plane, size: int, run: Run) -> N
 
 
 def a_missing_message_is_an_error(plane: Plane, size: int, run: Run) -> None:
-    """A recv whose sender finishes raises PlaneAborted; one whose out does not fit, PlaneMismatch."""
+    """A recv whose sender finishes raises PlaneAborted; one whose `out` does not fit raises PlaneMismatch."""
     if size == 1:
         return
 
@@ -108,7 +108,7 @@ def a_missing_message_is_an_error(plane: Plane, size: int, run: Run) -> None:
 
 
 def sends_can_wait_until_they_are_asked_for(plane: Plane, size: int, run: Run) -> None:
-    """With ``rendezvous`` a send returns when its message is asked for; what is announced is."""
+    """With ``rendezvous``, a send returns once its message is asked for; announcing it counts as that."""
 
     def announced(plane: Plane, seat: Seat) -> Any:
         right, left = (seat.worker + 1) % size, (seat.worker - 1) % size

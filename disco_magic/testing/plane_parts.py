@@ -1,4 +1,4 @@
-"""Checks of a plane's parts: even ones, and those of an alltoall whose lengths the members choose."""
+"""Checks of how a plane splits arrays: evenly, and in an alltoall with lengths that the members choose."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def uneven_splits_are_refused(plane: Plane, size: int, run: Run) -> None:
 
 
 def _counts(worker: int, size: int) -> tuple[int, ...]:
-    """How much `worker` sends to each; rank 1 gets nothing at all."""
+    """How much `worker` sends to each worker; rank 1 gets nothing."""
     return tuple((3 * worker + 5 * to + 1) % 4 if to != 1 else 0 for to in range(size))
 
 
 def parts_of_any_length_are_exchanged(plane: Plane, size: int, run: Run) -> None:
-    """`counts` of an alltoall say how much goes to whom, along any axis, nothing included."""
+    """`counts` of an alltoall say how much goes to each member, along any axis; it may be nothing."""
     dtypes = ("f", "?", "D", "U4")
 
     def make(worker: int, dtype: str, axis: int) -> Any:
@@ -72,7 +72,7 @@ def parts_of_any_length_are_exchanged(plane: Plane, size: int, run: Run) -> None
 
 
 def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> None:
-    """Wrong counts are the caller's mistake; counts on some members only are everybody's."""
+    """Wrong counts raise UsageMistake for the caller; counts on only some members, PlaneMismatch on all."""
     x, even = np.ones(2 * size), (2,) * size
 
     def program(plane: Plane, seat: Seat) -> Any:
@@ -104,7 +104,7 @@ def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> Non
 
 
 def what_can_be_reduced_is_told_without_the_others(plane: Plane, size: int, run: Run) -> None:
-    """`reducible` gives what allreduce carries, and refuses what it would refuse of this caller alone."""
+    """`reducible` returns what allreduce carries, and refuses what is wrong whatever the others do."""
     x = np.arange(12.0).reshape(3, 4)
     wrong: list[tuple[Any, str, Any]] = [
         (x, "total", None),
@@ -118,7 +118,7 @@ def what_can_be_reduced_is_told_without_the_others(plane: Plane, size: int, run:
 
     def program(plane: Plane, seat: Seat) -> Any:
         refused = 0
-        for array, op, out in wrong if seat.worker == size - 1 else ():  # nobody else is asked
+        for array, op, out in wrong if seat.worker == size - 1 else ():  # the others make no call
             try:
                 plane.reducible(seat.worker, array, op, out)
             except UsageMistake:

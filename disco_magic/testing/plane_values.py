@@ -1,4 +1,4 @@
-"""Checks of a plane's results: against NumPy, for all verbs, dtypes, layouts and numbers of workers."""
+"""Checks of a plane's results against NumPy, for all verbs, dtypes, layouts and numbers of workers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
 
 
 def sample(worker: int, shape: tuple[int, ...], dtype: str) -> Array:
-    """Numbers that differ between workers; with NaN where the dtype has it, small enough for float16."""
+    """Numbers that differ between workers and are small enough for float16."""
     rng = np.random.default_rng(1000 + worker)
     if dtype == "?":
         return rng.integers(0, 2, shape).astype(dtype)
@@ -59,7 +59,7 @@ def sample(worker: int, shape: tuple[int, ...], dtype: str) -> Array:
 
 
 def reference(arrays: list[Array], op: str) -> Array:
-    """The reduction by its definition: in rank order, float16 through float32, avg of integers in float64."""
+    """The reduction by definition: in rank order, float16 through float32, avg of integers in float64."""
     dtype = arrays[0].dtype
     wide: np.dtype[Any] = dtype
     if dtype == np.float16:
@@ -148,7 +148,7 @@ def movements_agree_with_numpy(plane: Plane, size: int, run: Run) -> None:
 
 
 def layouts_do_not_matter(plane: Plane, size: int, run: Run) -> None:
-    """Inputs of any strides, and `out` of any strides, give the same numbers."""
+    """Inputs and `out` of any strides give the same numbers."""
     shape = (2 * size, 4)
 
     def program(plane: Plane, seat: Seat) -> list[Any]:
@@ -174,7 +174,7 @@ def layouts_do_not_matter(plane: Plane, size: int, run: Run) -> None:
 
 
 def scalars_empty_and_zero_dimensional(plane: Plane, size: int, run: Run) -> None:
-    """Numbers give NumPy scalars, 0-d arrays 0-d arrays, empty arrays empty arrays, lists arrays."""
+    """Numbers give NumPy scalars; 0-d arrays, empty arrays and lists give arrays of the same shape."""
 
     def program(plane: Plane, seat: Seat) -> list[Any]:
         first = seat.rank == 0
@@ -203,7 +203,7 @@ def scalars_empty_and_zero_dimensional(plane: Plane, size: int, run: Run) -> Non
 
 
 def members_get_the_same_bits(plane: Plane, size: int, run: Run) -> None:
-    """A floating point sum is the rank-ordered one on all members, for small and for large arrays."""
+    """All members get the floating point sum in rank order, for small and for large arrays."""
     lengths = (1, 7, 1000, 300_001)
 
     def make(worker: int, length: int) -> Array:
@@ -220,7 +220,7 @@ def members_get_the_same_bits(plane: Plane, size: int, run: Run) -> None:
 
 
 def results_belong_to_the_caller(plane: Plane, size: int, run: Run) -> None:
-    """A result shares no memory with any member's input or result, unless `out` says so."""
+    """A result shares no memory with any member's input."""
 
     def program(plane: Plane, seat: Seat) -> list[Any]:
         x = np.arange(4.0 * size)
@@ -242,7 +242,7 @@ def results_belong_to_the_caller(plane: Plane, size: int, run: Run) -> None:
 
 
 def in_place_works(plane: Plane, size: int, run: Run) -> None:
-    """`out` may be the input, or overlap it: the result is that of separate arrays."""
+    """`out` may be the input, or overlap it: the result is the same as with separate arrays."""
 
     def program(plane: Plane, seat: Seat) -> list[Any]:
         got = []
@@ -268,7 +268,7 @@ def in_place_works(plane: Plane, size: int, run: Run) -> None:
 
 
 def the_giver_s_library_is_told(plane: Plane, size: int, run: Run) -> None:
-    """`library_of` says what `Seat.library` the giver of the last broadcast, scatter or message had."""
+    """`library_of` returns the `Seat.library` of the giver of the last broadcast, scatter or message."""
     last = size - 1
 
     def program(plane: Plane, seat: Seat) -> list[str]:

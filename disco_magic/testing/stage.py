@@ -1,4 +1,4 @@
-"""Running a program on all workers of a plane, and looking at what became of it."""
+"""Run a program on all workers of a plane, and check its outcomes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """What a harness has to offer: a program on all workers at once, as one command."""
+    """The contract of a harness: it runs a program on all workers at once, as one command."""
 
     def __call__(self, plane: Plane, program: Program, scope: int) -> list[Any]:
         """Call ``program(plane, seat)`` on every worker, each in the thread that makes its plane calls.
 
         ``seat`` is the worker's seat among all workers in `scope`. When the program has ended on a worker,
-        the harness calls ``plane.leave(worker, scope, failure)``, with a `Failure` if it raised. It must end
-        a run that hangs. Returns per worker what the program returned, or the exception it raised.
+        the harness calls ``plane.leave(worker, scope, failure)``, with a `Failure` if it raised. The harness
+        has to end a run that hangs. Returns for each worker what the program returned, or its exception.
         """
 
 
 def group(seat: Seat, members: tuple[int, ...]) -> Seat:
-    """The same worker's seat in the communicator `members`."""
+    """The seat of the same worker in the communicator `members`."""
     return seat._replace(members=members)
 
 
 def values(outcomes: list[Any]) -> list[Any]:
-    """`outcomes`, none of which may be an exception."""
+    """Return `outcomes`; raise AssertionError if one is an exception."""
     for worker, outcome in enumerate(outcomes):
         if isinstance(outcome, BaseException):
             text = f"worker {worker} raised {type(outcome).__name__}: {outcome}"
@@ -43,7 +43,7 @@ def values(outcomes: list[Any]) -> list[Any]:
 
 
 def errors(outcomes: list[Any], kind: type[BaseException]) -> list[Any]:
-    """`outcomes`, each of which has to be an exception object of its own of class `kind`."""
+    """Return `outcomes`, which have to be different exception objects of class `kind`."""
     for worker, outcome in enumerate(outcomes):
         expect(isinstance(outcome, kind), f"worker {worker}: expected {kind.__name__}, got {outcome!r}")
     expect(len({id(outcome) for outcome in outcomes}) == len(outcomes), "workers share an exception object")
@@ -51,13 +51,13 @@ def errors(outcomes: list[Any], kind: type[BaseException]) -> list[Any]:
 
 
 def expect(condition: object, text: str) -> None:
-    """AssertionError with `text` unless `condition` holds."""
+    """Raise AssertionError with `text` unless `condition` holds."""
     if not condition:
         raise AssertionError(text)
 
 
 def same(got: Any, expected: ArrayLike, text: str = "") -> None:
-    """Same shape, dtype and bits (NaN equal to NaN)."""
+    """AssertionError unless shape, dtype and values are the same (NaN equals NaN)."""
     wanted, found = np.asarray(expected), np.asarray(got)
     expect(found.dtype == wanted.dtype, f"{text}: dtype {found.dtype}, expected {wanted.dtype}")
     np.testing.assert_array_equal(found, wanted, err_msg=text, strict=True)

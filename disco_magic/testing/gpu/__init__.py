@@ -1,4 +1,4 @@
-"""A simulated GPU: an object like `cupy`, on host memory, whose streams are really asynchronous.
+"""Simulated GPUs: an object like the module `cupy`, on host memory, with truly asynchronous streams.
 
 ::
 
@@ -8,18 +8,18 @@
             total = cupy.ones(1000).sum()     # returns at once; the stream's thread computes
         stream.synchronize()
 
-What goes wrong on a GPU goes wrong here: work without an event in between comes in any order, memory that was
-freed in flight is overwritten, memory that nobody wrote holds a pattern, an error comes up at a later call
-and stays. Kernels are compiled by g++.
+What goes wrong on a GPU goes wrong here: work without an event in between runs in any order, memory that is
+freed while in use is overwritten, unwritten memory holds a pattern, an error comes up at a later call and
+persists. Kernels are compiled by g++.
 
 ::
 
     gpus.py                  the public class
-    modules.py               the modules; functions.py, creation.py: of arrays; runtime.py: of addresses
-    arrays.py                arrays; operators.py, indexing.py, dlpack.py; operations.py: what these share
+    modules.py               the modules; functions.py, creation.py: on arrays; runtime.py: on addresses
+    arrays.py                arrays; operators.py, indexing.py, dlpack.py; operations.py: their common parts
     cuda.py, pointers.py     devices, streams, events, memory as a thread sees them
     kernels.py, shim.py      compiled kernels
-    world.py                 all devices; where each thread stands; device.py: one of them
+    world.py                 all devices; each thread's current device and stream; device.py: one device
     streams.py, pieces.py    queues and their threads; what is in a queue
     memory.py                pools
 """

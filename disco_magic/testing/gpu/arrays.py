@@ -33,12 +33,12 @@ def _reduction(name: str) -> Any:
 
 
 class DeviceArray(Operators):
-    """`cupy.ndarray`; a subclass per simulation knows the `world`.
+    """`cupy.ndarray`; each simulation has a subclass with its `world`.
 
     Attributes:
-        raw: a view of the memory, for work on streams. No attribute of CuPy's.
-        data: where it begins, a `MemoryPointer`, which keeps the memory.
-        base: the array it is a view of, None: it has the memory itself.
+        raw: a view of the memory, for work on streams. CuPy has no such attribute.
+        data: a `MemoryPointer` to the first element, which keeps the memory alive.
+        base: the array that this one is a view of; None: it owns the memory.
     """
 
     __slots__ = ("__weakref__", "base", "data", "raw")
@@ -62,7 +62,7 @@ class DeviceArray(Operators):
         self.raw = np.ndarray(shape, dtype, memptr.mem.bytes, memptr.offset, strides, order)  # type: ignore[arg-type]
 
     def as_view(self, raw: Any) -> Any:
-        """An array over a part of the same memory."""
+        """Make an array over `raw`, a part of the same memory."""
         made = object.__new__(type(self))
         made.raw, made.base = raw, self if self.base is None else self.base
         offset = self.data.offset + raw.ctypes.data - self.raw.ctypes.data if raw.size else self.data.offset
@@ -73,7 +73,7 @@ class DeviceArray(Operators):
 
     @property
     def device(self) -> Any:
-        """The device it is on."""
+        """The device of the array."""
         return self.data.device
 
     @property
@@ -86,7 +86,7 @@ class DeviceArray(Operators):
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
-        """With its axes in reverse."""
+        """A view with the axes in reverse order."""
         return self.as_view(self.raw.T)
 
     @property
@@ -99,7 +99,7 @@ class DeviceArray(Operators):
             "strides": None if self.raw.flags.c_contiguous else self.strides,
             "data": (self.data.ptr if self.size else 0, False),
         }
-        # The number 0 would say that there is no need to wait: 1 is the null stream.
+        # 1 is the null stream; the interface does not allow 0.
         return interface | {"stream": self.world.stream().ptr or 1}
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -111,9 +111,9 @@ class DeviceArray(Operators):
     # --- to and from the host --------------------------------------------------------------------------
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:  # noqa: FBT001, FBT002 - CuPy's signature
-        """A copy on the host; waits for the stream, None: the current one of its device.
+        """Copy to the host, and wait for `stream`, None: the current one of the array's device.
 
-        With ``blocking=False`` only a copy into pinned memory (`out`) is not waited for.
+        With ``blocking=False`` a copy into pinned memory (`out`) is not waited for; others are.
         """
         if out is not None:
             self._check_like(out, "obtained from")
@@ -136,7 +136,7 @@ class DeviceArray(Operators):
         return bool(own.c_contiguous and other.c_contiguous) or bool(own.f_contiguous and other.f_contiguous)
 
     def set(self, arr: Any, stream: Any = None) -> None:
-        """Copy an array of the host into it; the caller may change it at once unless it is pinned memory."""
+        """Copy from a host array, which the caller may change at once unless it is in pinned memory."""
         self._check_like(arr, "set to")
         if not (self.raw.flags.c_contiguous or self.raw.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
@@ -164,11 +164,11 @@ class DeviceArray(Operators):
         return self.get().item(*args)
 
     def tolist(self) -> Any:
-        """As Python numbers; waits for the stream."""
+        """The elements as Python numbers; waits for the stream."""
         return self.get().tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
-        """Its bytes; waits for the stream."""
+        """The elements' bytes; waits for the stream."""
         content: bytes = self.get().tobytes(order)
         return content
 
@@ -200,7 +200,7 @@ class DeviceArray(Operators):
     # --- copies and views ------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> Any:
-        """A copy on the current device."""
+        """Make a copy on the current device."""
         if self.data.device_id == self.world.device.id:
             return self.astype(self.dtype, order)
         with self.device:
@@ -227,7 +227,7 @@ class DeviceArray(Operators):
         subok: object = None,  # noqa: ARG002 - CuPy's signature
         copy: bool = True,  # noqa: FBT001, FBT002
     ) -> Any:
-        """With another dtype; itself if that is none and no copy is asked for."""
+        """Convert to a dtype; the array itself if nothing has to change and `copy` is false."""
         raw, dtype = operations.operand(self.world, self), np.dtype(dtype)
         if not np.can_cast(self.dtype, dtype, casting or "unsafe"):
             raise TypeError(
@@ -243,7 +243,7 @@ class DeviceArray(Operators):
         return operations.put(self.world, operations.empty(self.world, self.shape, dtype, kept), lambda: raw)
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """A view where the elements lie so that one is possible, a copy otherwise."""
+        """A view if the memory layout allows one, else a copy."""
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         candidate = self.raw.reshape(wanted, order=order)  # type: ignore[call-overload]
         if np.may_share_memory(candidate, self.raw) or not self.size:
@@ -251,7 +251,7 @@ class DeviceArray(Operators):
         return self.copy(order).reshape(candidate.shape, order=order)
 
     def ravel(self, order: str = "C") -> Any:
-        """With one axis."""
+        """As ``reshape(-1)``."""
         return self.reshape(-1, order=order)
 
     def flatten(self, order: str = "C") -> Any:
@@ -259,11 +259,11 @@ class DeviceArray(Operators):
         return self.copy(order).ravel(order)
 
     def transpose(self, *axes: Any) -> Any:
-        """A view with other axes."""
+        """A view with permuted axes."""
         return self.as_view(self.raw.transpose(*axes))
 
     def squeeze(self, axis: Any = None) -> Any:
-        """A view without axes of one element."""
+        """A view without axes of length 1."""
         return self.as_view(self.raw.squeeze(axis))
 
     def view(self, dtype: Any = None) -> Any:
@@ -271,7 +271,7 @@ class DeviceArray(Operators):
         return self.as_view(self.raw.view() if dtype is None else self.raw.view(dtype))
 
     def fill(self, value: Any) -> None:
-        """Write one value everywhere."""
+        """Set all elements to one value."""
         indexing.assign(self.world, self, Ellipsis, value)
 
     # --- parts -----------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def _array(  # noqa: PLR0917 - CuPy's signature
     *,
     blocking: bool = False,
 ) -> Any:
-    """On the current device; of an array on the host what is in it now."""
+    """Make an array on the current device; an array on the host is read now."""
     if not isinstance(obj, world.cupy.ndarray) and hasattr(obj, "__cuda_array_interface__"):
         obj = _adopt(world, obj)
     if isinstance(obj, world.cupy.ndarray):
@@ -102,7 +102,7 @@ def _ascontiguousarray(world: World, a: Any, dtype: Any = None) -> Any:
 
 
 def _adopt(world: World, foreign: Any) -> Any:
-    """The memory of another library's array; waits for the stream that it names."""
+    """Wrap the memory of another library's array; wait for the stream that it names."""
     interface = foreign.__cuda_array_interface__
     (ptr, _), shape, dtype = interface["data"], interface["shape"], np.dtype(interface["typestr"])
     strides, stream = interface.get("strides"), interface.get("stream")
@@ -125,7 +125,7 @@ def _arange(world: World, start: Any, stop: Any = None, step: Any = 1, dtype: An
 
 
 def _from_dlpack(world: World, x: Any) -> Any:
-    """The same memory; its own arrays make no detour."""
+    """An array over the same memory; for our own arrays, without DLPack."""
     return x.as_view(x.raw) if isinstance(x, world.cupy.ndarray) else dlpack.take(world, x)
 
 

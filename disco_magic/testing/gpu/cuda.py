@@ -20,7 +20,7 @@ MAX_THREADS_PER_BLOCK: Final = 1024
 
 
 class Device:
-    """`cupy.cuda.Device`; the current device inside of a ``with``."""
+    """`cupy.cuda.Device`; the current device within a ``with`` block."""
 
     world: ClassVar[World]
 
@@ -28,12 +28,12 @@ class Device:
         self.id: int = self.world.device.id if device is None else int(device)
 
     def use(self) -> Device:
-        """Make it the calling thread's current device."""
+        """Make this the calling thread's current device."""
         self.world.set_device(self.id)
         return self
 
     def synchronize(self) -> None:
-        """Wait for all of its work."""
+        """Wait for all work of the device."""
         self._simulated.synchronize()
 
     @property
@@ -45,12 +45,12 @@ class Device:
 
     @property
     def compute_capability(self) -> str:
-        """As that of a Hopper GPU."""
+        """The compute capability of a Hopper GPU."""
         return "90"
 
     @property
     def attributes(self) -> dict[str, int]:
-        """A few, by CUDA's names."""
+        """Some attributes, by CUDA's names."""
         return {
             "MultiProcessorCount": MULTIPROCESSORS,
             "MaxThreadsPerBlock": MAX_THREADS_PER_BLOCK,
@@ -61,7 +61,7 @@ class Device:
 
     @property
     def pci_bus_id(self) -> str:
-        """What tells devices of one machine apart."""
+        """The id that distinguishes devices of one machine."""
         return f"0000:{self.id + 1:02X}:00.0"
 
     @property
@@ -89,7 +89,7 @@ class Device:
 
 
 class Event:
-    """`cupy.cuda.Event`: the point that a stream had come to when it was recorded last."""
+    """`cupy.cuda.Event`: the point in a stream's work at which it was last recorded."""
 
     world: ClassVar[World]
 
@@ -110,18 +110,18 @@ class Event:
 
     @property
     def done(self) -> bool:
-        """Whether the stream got to it, True if it was never recorded; False for ever on a broken device."""
+        """Whether the stream has reached it; True if never recorded, always False on a broken device."""
         return self.query() == SUCCESS
 
     def query(self) -> int:
-        """CUDA's number for it: reached, or not, or what broke the device."""
+        """CUDA's number: reached, not reached, or what broke the device."""
         status = self.world.device_at(self.device_id).status()
         if status == SUCCESS and self.recorded is not None and not self.recorded[1].finished:
             return NOT_READY
         return status
 
     def record(self, stream: Stream | None = None) -> None:
-        """Take the point after all work the stream, None: the current one, has been given so far."""
+        """Record the point after all work that was put on `stream`, None: the current one, so far."""
         self._check()
         queue = (self.world.stream() if stream is None else stream).queue
         if queue.device.id != self.device_id:
@@ -132,7 +132,7 @@ class Event:
         self.recorded = (queue, queue.mark())
 
     def synchronize(self) -> None:
-        """Wait until the stream has got there."""
+        """Wait until the stream has reached the event."""
         self._check()
         if self.recorded is not None:
             queue, marker = self.recorded
@@ -152,7 +152,7 @@ def elapsed_time(start: Event, end: Event) -> float:
 
 
 class Stream:
-    """`cupy.cuda.Stream`; the current stream of its device inside of a ``with``."""
+    """`cupy.cuda.Stream`; the current stream of its device within a ``with`` block."""
 
     world: ClassVar[World]
     null: ClassVar[Stream]
@@ -167,7 +167,7 @@ class Stream:
         if ptds:
             raise NotImplementedError("per-thread default streams are not simulated")
         self._queue: WorkQueue | None = None
-        self._foreign: object = None  # keeps it alive
+        self._foreign: object = None  # the foreign stream, kept alive
         self.priority = priority or 0
         self.is_non_blocking = non_blocking
         if null:
@@ -181,7 +181,7 @@ class Stream:
 
     @classmethod
     def from_external(cls, foreign: Any) -> Stream:
-        """A stream that somebody else made, who says its address by `__cuda_stream__`."""
+        """Wrap a stream of another library, which returns its address from `__cuda_stream__`."""
         _, ptr = foreign.__cuda_stream__()
         made = cls(null=True)
         if ptr:
@@ -195,37 +195,37 @@ class Stream:
 
     @property
     def queue(self) -> WorkQueue:
-        """Where its work goes; the null stream's is that of the current device."""
+        """The queue for its work; for the null stream, that of the current device."""
         return self._queue or self.world.device.null
 
     def use(self) -> Stream:
-        """Make it the calling thread's current stream of its device."""
+        """Make this the calling thread's current stream of its device."""
         self._check_device()
         self.world.set_stream(self)
         return self
 
     def synchronize(self) -> None:
-        """Wait until all work it was given is done."""
+        """Wait until all work that was put on the stream is done."""
         self.queue.synchronize()
 
     @property
     def done(self) -> bool:
-        """Whether all work it was given is done; False for ever on a broken device."""
+        """Whether all work that was put on the stream is done; always False on a broken device."""
         queue = self.queue
         return self.world.device_at(queue.device.id).status() == SUCCESS and queue.done
 
     def record(self, event: Event | None = None) -> Event:
-        """Record an event, None: a new one; returns it."""
+        """Record `event`, None: a new one, and return it."""
         made: Event = self.world.cupy.cuda.Event() if event is None else event
         made.record(self)
         return made
 
     def is_capturing(self) -> bool:
-        """Whether its work is recorded for a graph instead of being done; that is not simulated."""
+        """Return False: recording work for a graph is not simulated."""
         return False
 
     def wait_event(self, event: Event) -> None:
-        """Let all further work wait for the event; nothing if it was never recorded."""
+        """Let all further work wait for `event`; do nothing if it was never recorded."""
         self.queue.device.check()
         if event.recorded is not None:
             self.queue.wait_for(event.recorded[1])

@@ -1,4 +1,4 @@
-"""One simulated device: its memory, its streams, and what broke it."""
+"""One simulated device: its memory, its streams, and the error that broke it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SimulatedDevice:
         null: the queue of its null stream.
         queues: of all its streams, the null stream's first.
         error: what broke it: the first exception of any of its work.
-        closed: there are no more streams.
+        closed: whether new streams are refused.
     """
 
     def __init__(self, id: int, memory_nbytes: int, lag: Lag) -> None:  # noqa: A002
@@ -36,7 +36,7 @@ class SimulatedDevice:
         self.queues = [self.null]
 
     def add_queue(self, *, blocking: bool) -> WorkQueue:
-        """A new stream's queue."""
+        """Make the queue of a new stream."""
         if self.closed:
             raise CUDARuntimeError(INVALID_DEVICE, ("the simulated GPUs are closed",))
         queue = WorkQueue(self, len(self.queues), self._lag, blocking=blocking)
@@ -49,7 +49,7 @@ class SimulatedDevice:
             self.error = error
 
     def check(self) -> None:
-        """Raise what broke the device, as every call of CUDA does from then on."""
+        """Raise if the device is broken, as every call of CUDA does from then on."""
         error = self.error
         if error is not None:
             self._error_was_told = True
@@ -59,7 +59,7 @@ class SimulatedDevice:
             raise CUDARuntimeError(status, (f"work of device {self.id}: {words}",)) from error
 
     def status(self) -> int:
-        """CUDA's number for what broke it, which counts as said; 0 if nothing did."""
+        """CUDA's number for what broke the device, which then counts as reported; else 0."""
         error = self.error
         if error is None:
             return SUCCESS
@@ -68,14 +68,14 @@ class SimulatedDevice:
 
     @property
     def untold(self) -> BaseException | None:
-        """What broke the device if no call has raised it."""
+        """The error that broke the device, if no call has reported it."""
         return None if self._error_was_told else self.error
 
     def before(self, queue: WorkQueue) -> list[Marker]:
-        """What has to be reached before the next piece of `queue`: the null stream's rule.
+        """Markers that have to be reached before the next piece of `queue`: the rule of the null stream.
 
-        Every wait is for a marker that is in its queue already, so that no circle of waits can come about,
-        however many threads are at it.
+        Every wait is for a marker that already is in its queue, so that there can be no circle of waits,
+        however many threads call this.
         """
         if queue is self.null:
             others = [other for other in list(self.queues[1:]) if other.blocking]
@@ -84,7 +84,7 @@ class SimulatedDevice:
         return [other.mark_alone() for other in others if not other.done]
 
     def synchronize(self) -> None:
-        """Wait for everything that all streams were given."""
+        """Wait for all work that was put on any stream."""
         self.check()
         for queue, marker in [(queue, queue.mark_alone()) for queue in list(self.queues) if not queue.done]:
             queue.await_marker(marker)

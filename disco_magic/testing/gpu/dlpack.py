@@ -1,6 +1,6 @@
-"""Capsules of DLPack: device arrays to and from other libraries without a copy.
+"""DLPack capsules: device arrays to and from other libraries without a copy.
 
-The layout is that of ``dlpack.h``, version 0.8 and before, which every library still takes.
+The layout is that of ``dlpack.h`` up to version 0.8, which every library still accepts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Managed(ctypes.Structure):
     _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
 
 
-# By address of what others can let go of: the struct, and the array it is about.
+# Address of the struct, which a consumer releases -> the struct, and its array.
 _exported: dict[int, tuple[_Managed, object]] = {}
 
 
@@ -57,20 +57,20 @@ _delete = _DELETER(_forget)
 
 
 def _api(name: str, result: Any, *arguments: Any) -> Any:
-    # A prototype of our own: others that use `ctypes.pythonapi` have theirs.
+    # Our own prototype: attributes of `ctypes.pythonapi` are shared with other users.
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
 _new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _pointer = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# A capsule that is being collected must not be made a Python object again: by address.
+# By address, because a capsule that is being destroyed must not become a Python object again.
 _is_valid_at = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _pointer_at = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
 def _drop_unused(capsule: int) -> None:
-    """Let go of a capsule that nobody took."""
+    """Release a capsule that was never consumed."""
     if _is_valid_at(capsule, _FRESH):
         _forget(_pointer_at(capsule, _FRESH))
 
@@ -79,7 +79,7 @@ _drop = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop_unused)
 
 
 def export(world: World, array: Any, stream: int | None) -> Any:
-    """A capsule of an array; the stream at the address `stream` waits for the current one, -1: none does."""
+    """Make a capsule of an array; let the stream at address `stream` wait for the current one (-1: none)."""
     if stream == 0:
         raise ValueError("stream=0 is ambiguous: expected 1 for the null stream, or an address")
     if stream != -1:
@@ -101,7 +101,7 @@ def export(world: World, array: Any, stream: int | None) -> Any:
 
 
 class _Owner:
-    """Somebody else's tensor; lets go of it when it is collected itself."""
+    """Owner of another library's tensor; releases it when it is itself collected."""
 
     def __init__(self, address: int) -> None:
         self.tensor = _Managed.from_address(address).tensor
@@ -109,10 +109,10 @@ class _Owner:
 
 
 def take(world: World, foreign: Any) -> Any:
-    """An array over the memory of another library's, which the current stream of its device waits for.
+    """Make an array over another library's memory; the current stream of the device waits for its content.
 
     Raises:
-        BufferError: it is on no device, or of a dtype that cupy has not got.
+        BufferError: it is not on a CUDA device, or has a dtype that cupy lacks.
     """
     kind, number = foreign.__dlpack_device__()
     if kind != CUDA:

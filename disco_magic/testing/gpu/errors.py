@@ -1,4 +1,4 @@
-"""Errors of the simulated GPU, with the numbers and words that CUDA uses."""
+"""Errors of the simulated GPU, with CUDA's numbers and texts."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class CUDARuntimeError(RuntimeError):
 
 
 class CUDADriverError(RuntimeError):
-    """A call of the driver failed, as for a kernel that is not in its module."""
+    """A call of the driver failed, for example because a module has no such kernel."""
 
 
 class OutOfMemoryError(MemoryError):
-    """The device has too little memory left, also after every free block was given back."""
+    """The device has too little memory left, even after every free block was returned to it."""
 
     def __init__(self, nbytes: int, total: int, limit: int) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class CompileException(Exception):
-    """A kernel's source has errors; the text is the compiler's."""
+    """A kernel's source has errors; the message is the compiler's."""
 
     def __init__(self, message: str, source: str, name: str, options: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -57,12 +57,12 @@ class CompileException(Exception):
         self.options = options
 
     def get_message(self) -> str:
-        """What the compiler wrote."""
+        """The compiler's output."""
         return str(self)
 
 
 class NotSimulated(NotImplementedError, AttributeError):
-    """CuPy may have it, the simulation has not. An AttributeError as well, so that `hasattr` works."""
+    """The simulation lacks something that CuPy may have; an AttributeError, too, so that `hasattr` works."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

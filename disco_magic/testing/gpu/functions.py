@@ -1,4 +1,4 @@
-"""Functions of the module `cupy`: `functions(world)` gives them by name."""
+"""Functions of the module `cupy`: `functions(world)` returns them by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from disco_magic.testing.gpu.world import World
 
-# Tables in words: their columns would say nothing.
+# Listed one per line: columns would have no meaning.
 _ELEMENTWISE: Final = [
     "abs",
     "absolute",
@@ -86,7 +86,7 @@ _ELEMENTWISE: Final = [
     "true_divide",
     "trunc",
 ]
-# CuPy's order of what follows the axis; argmax and argmin have a dtype there, which is not simulated.
+# Positional parameters after the axis, in CuPy's order; the dtype of argmax and argmin is not simulated.
 _REDUCTIONS: Final = {
     **dict.fromkeys(("sum", "mean", "prod", "argmax", "argmin"), ("dtype", "out", "keepdims")),
     **dict.fromkeys(("std", "var"), ("dtype", "out", "ddof", "keepdims")),
@@ -131,7 +131,7 @@ _FROM_NUMPY: Final = [
 
 
 def functions(world: World) -> dict[str, Any]:
-    """What the module has besides classes and submodules."""
+    """The module's functions and constants, by name."""
     made: dict[str, Any] = {name: getattr(np, name) for name in _FROM_NUMPY}
     for name in _ELEMENTWISE:
         made[name] = partial(_elementwise, world, getattr(np, name))
@@ -190,7 +190,7 @@ def _concatenate(
 
 
 def _stack(world: World, tup: Any, axis: int = 0, out: Any = None, *, dtype: Any = None) -> Any:
-    """Along a new axis."""
+    """Join arrays along a new axis."""
     arrays = list(tup)
     if len({each.shape for each in arrays}) > 1:
         raise ValueError("all input arrays must have the same shape")
@@ -200,7 +200,7 @@ def _stack(world: World, tup: Any, axis: int = 0, out: Any = None, *, dtype: Any
 
 
 def _split(world: World, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Views."""
+    """Split an array into views."""
     operations.array_operand(world, ary)
     return [ary.as_view(part) for part in np.split(ary.raw, indices_or_sections, axis)]
 

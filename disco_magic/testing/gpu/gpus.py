@@ -1,4 +1,4 @@
-"""The public class: GPUs that are not there."""
+"""The public class `SimulatedGpus`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class SimulatedGpus:
-    """GPUs in host memory, whose streams are threads; a context manager that ends them.
+    """Simulated GPUs in host memory, whose streams are threads; a context manager that ends them.
 
     Args:
-        count: how many devices.
-        memory_nbytes: bytes of memory of each.
-        lag: lets every piece of a stream's work wait a little first, so that what is not ordered comes in
-            another order: a seed, or a function that gives seconds. None: no wait.
+        count: number of devices.
+        memory_nbytes: bytes of memory per device.
+        lag: delays every piece of a stream's work a little, so that unordered work runs in varying order: a
+            seed, or a function that returns seconds. None: no delay.
 
     Attributes:
-        cupy: what stands for the module `cupy`.
+        cupy: replaces the module `cupy`.
     """
 
     def __init__(self, count: int = 2, memory_nbytes: int = 1 << 28, lag: Lag = None) -> None:
@@ -32,7 +32,7 @@ class SimulatedGpus:
         self._is_closed = False
 
     def hold(self, stream: Any) -> Hold:
-        """Let a stream (or its address) make no progress from here on until the hold is released.
+        """Stop a stream (or the one at an address) at this point of its work until the hold is released.
 
         ``with gpus.hold(stream): ...`` releases it at its end; `Hold.arrived` waits for the stream.
         """
@@ -43,7 +43,7 @@ class SimulatedGpus:
         return list(self._world.devices[device].queues)
 
     def allow_peer_access(self) -> None:
-        """Let every device work on the memory of all."""
+        """Let every device access the memory of all devices."""
         self._world.peers = True
 
     def fail(self, device: int, error: BaseException) -> None:
@@ -51,10 +51,10 @@ class SimulatedGpus:
         self._world.devices[device].fail(error)
 
     def close(self) -> None:
-        """End all threads when their work is done. Idempotent.
+        """End all threads once their work is done. Idempotent.
 
         Raises:
-            RuntimeError: a stream was held or hangs, or a device broke and no call has said so.
+            RuntimeError: a stream was held or hangs, or a device broke and no call has raised that.
         """
         if not self._is_closed:
             self._is_closed = True
@@ -69,5 +69,5 @@ class SimulatedGpus:
         try:
             self.close()
         except RuntimeError:
-            if kind is None:  # otherwise what went wrong in the block says more
+            if kind is None:  # otherwise the block's own error says more
                 raise

@@ -1,4 +1,4 @@
-"""Reading and writing parts of arrays."""
+"""Indexing: reading and writing parts of arrays."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def _is_array(world: World, part: Any) -> bool:
 
 
 def is_basic(world: World, index: Any) -> bool:
-    """Whether an index gives a view: no arrays in it."""
+    """Whether an index selects a view, because it contains no arrays."""
     return not any(_is_array(world, part) for part in _parts(index))
 
 
 def view(raw: Any, index: Any) -> Any:
-    """The part of memory that a basic index names; of one element an array of no dimensions."""
+    """The view that a basic index selects; for a single element a 0-d array."""
     parts = _parts(index)
     return raw[parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis)]
 
 
 def _for_work(world: World, index: Any, *, masks_on_host: bool) -> tuple[Any, ...]:
-    """An index whose arrays are views of memory, or copies of what is on the host."""
+    """The index with its device arrays as views of memory, and its host arrays copied."""
     made: list[Any] = []
     for part in _parts(index):
         if isinstance(part, world.cupy.ndarray):
-            # How many elements a mask lets through is only known on the host: CuPy waits for it as well.
+            # Only the host can find out how many elements a mask selects; CuPy waits for it, too.
             made.append(
                 part.get() if masks_on_host and part.dtype == bool else operations.operand(world, part)
             )
@@ -50,9 +50,9 @@ def _stand_in(part: Any) -> Any:
 
 
 def take(world: World, array: Any, index: Any) -> Any:
-    """A copy of the elements that an index with arrays in it names; waits for the stream only for a mask.
+    """Copy the elements that an index with arrays selects; wait for the stream only if there is a mask.
 
-    An index beyond the end breaks the device. A real GPU wraps it around and says nothing.
+    An index beyond the end breaks the device. A real GPU silently wraps it around.
     """
     raw, parts = operations.operand(world, array), _for_work(world, index, masks_on_host=True)
     shape = np.broadcast_to(np.empty((), np.uint8), raw.shape)[tuple(map(_stand_in, parts))].shape

@@ -1,6 +1,6 @@
 """`cupy.RawModule`: CUDA sources, compiled by g++ and run on the stream's thread, one GPU thread at a time.
 
-What is not there: shared memory, barriers, atomics, anything that threads of one block do together.
+Not supported: shared memory, barriers, atomics, and anything else that threads of one block do together.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from disco_magic.testing.gpu.world import World
 
-# The same numbers as a GPU compiled with --fmad=false: no products kept exact on their way into a sum.
-# Tests spend their time in the compiler: without optimisation it takes two thirds of it, and without naming
-# the C++ libraries, which kernels do not use, two thirds of that. What they call is in the process.
+# The same numbers as on a GPU with --fmad=false: products are not fused with sums.
+# Tests spend their time in the compiler: without optimisation it takes two thirds of the time, and without
+# linking the C++ libraries, which kernels do not use, two thirds of that. What they call is in the process.
 _FLAGS: Final = ("-x", "c++", "-std=c++17", "-O0", "-ffp-contract=off", "-w", "-nostdlib")
 _MOST_PARAMETERS: Final = 64
 KERNELS: Final = "DISCO_SIMULATED_KERNELS"
-"""A folder, in the environment, in which compiled kernels are kept and found, by several processes too."""
+"""Environment variable that names a folder for compiled kernels; several processes may share it."""
 _compiling = threading.Lock()
 
 
 @cache
 def _folder() -> Path:
-    """Where compiled kernels are: in the folder that the environment names, or until the process ends."""
+    """The folder for compiled kernels: the one named by the environment, or one deleted when we exit."""
     if kept := os.environ.get(KERNELS):
         return Path(kept)
     folder = Path(tempfile.mkdtemp(prefix="disco-gpu-"))
@@ -49,7 +49,7 @@ def _folder() -> Path:
 
 
 def _prologue(options: Sequence[str]) -> str:
-    """Macros of the options; nvrtc's others choose a GPU or how exact it is, which means nothing here."""
+    """The text before a source, with the options' macros; other options, for nvrtc, have no meaning here."""
     pairs = [
         option.removeprefix("-D").removeprefix("--define-macro=").partition("=")
         for option in options
@@ -71,10 +71,10 @@ def _gxx(source: str, *flags: str) -> subprocess.CompletedProcess[str]:
 
 @cache
 def _checked(code: str, options: tuple[str, ...]) -> None:
-    """Compile a source without keeping anything.
+    """Compile a source only to find errors.
 
     Raises:
-        CompileException: it has errors.
+        CompileException: the source has errors.
     """
     done = _gxx(_prologue(options) + code, "-fsyntax-only")
     if done.returncode:
@@ -83,11 +83,11 @@ def _checked(code: str, options: tuple[str, ...]) -> None:
 
 @cache
 def _compiled(code: str, options: tuple[str, ...], name: str) -> tuple[Any, tuple[int, ...]]:
-    """The launcher of a kernel and the sizes of its parameters, negative ones of pointers."""
+    """The launcher of a kernel, and the sizes of its parameters, negative for pointers."""
     source = f"{_prologue(options)}{code}\n#define DISCO_KERNEL {name}\n{AFTER}"
     path = _folder() / f"{hashlib.sha256(source.encode()).hexdigest()[:32]}.so"
     if not path.exists():
-        made = path.with_suffix(f".{os.getpid()}")  # nobody loads half of one
+        made = path.with_suffix(f".{os.getpid()}")  # never load an incomplete file
         done = _gxx(source, "-shared", "-fPIC", "-o", str(made))
         if done.returncode:
             _checked(code, options)
@@ -105,7 +105,7 @@ def _launch(launch: Any, pointers: Any, dims: Any, values: object) -> None:  # n
 
 
 class RawModule:
-    """`cupy.RawModule` of a source."""
+    """`cupy.RawModule`, only for a source."""
 
     world: ClassVar[World]
 
@@ -124,12 +124,12 @@ class RawModule:
         self.options = tuple(options)
 
     def compile(self, log_stream: object = None) -> None:  # noqa: ARG002 - CuPy's signature
-        """Look for errors now instead of at the first kernel that is asked for."""
+        """Compile now, to find errors before the first `get_function`."""
         with _compiling:
             _checked(self.code, self.options)
 
     def get_function(self, name: str) -> RawKernel:
-        """One of its kernels."""
+        """Compile one of the kernels."""
         kernel: RawKernel = self.world.cupy.RawKernel(self.code, name, self.options, self.backend)
         kernel.compile()
         return kernel
@@ -153,7 +153,7 @@ class RawKernel:
         self.options = tuple(options)
 
     def compile(self, log_stream: object = None) -> None:  # noqa: ARG002 - CuPy's signature
-        """Compile it now instead of at the first call."""
+        """Compile the kernel now instead of at the first call."""
         self._launcher()
 
     def _launcher(self) -> tuple[Any, tuple[int, ...]]:
@@ -166,8 +166,8 @@ class RawKernel:
         """Put a launch on the current stream.
 
         Raises:
-            CUDADriverError: grid or block are empty or too large.
-            TypeError: the arguments are not what the kernel has. A real GPU would read garbage.
+            CUDADriverError: grid or block are empty, or the block is too large.
+            TypeError: the arguments do not match the kernel's parameters. A real GPU would read garbage.
         """
         launch, sizes = self._launcher()
         if shared_mem:
@@ -181,11 +181,11 @@ class RawKernel:
         pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         numbers = (ctypes.c_uint * 6)(*dims)
 
-        # The last argument is not used: the pointers do not keep alive what they point to.
+        # `values` is passed only to keep alive what the pointers point to.
         self.world.queue.put(partial(_launch, launch, pointers, numbers, values))
 
     def _bytes_of(self, number: int, argument: Any, size: int) -> Any:
-        """An argument's bytes as its parameter has them."""
+        """The bytes of an argument, as the kernel's parameter needs them."""
         what, is_pointer = f"argument {number} of {self.name}", False
         if isinstance(argument, self.world.cupy.ndarray):
             self.world.check_access(argument.data.device_id)

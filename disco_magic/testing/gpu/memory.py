@@ -1,9 +1,9 @@
-"""Device memory and pinned memory, from pools that behave as CuPy's: where real bugs come from.
+"""Device memory and pinned memory, from pools that behave like CuPy's, which is where real bugs come from.
 
-A block comes from the *arena* of the stream that was current when it was allocated. It goes back there at
-once when the array that had it is gone, work in flight or not, and is handed out again, with its old
-content, for the next request of the same size on that stream: the last one freed comes first. Another
-stream that still reads it sees what the next owner writes.
+A block comes from the *arena* of the stream that was current when it was allocated. It returns there at once
+when its array is gone, even if queued work still uses it. The next request of the same size on that stream
+gets it, with its old content; the block that was freed last comes first. Another stream that still reads it
+sees what the next owner writes.
 
 No memory is unmapped before the simulation ends, so that a test shows wrong numbers instead of crashing.
 """
@@ -22,12 +22,12 @@ from disco_magic.testing.gpu.errors import OutOfMemoryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-UNIT: Final = 512  # bytes; every block is a multiple of it and begins at one
-POISON: Final = 0xA5  # what memory holds that nobody has written
+UNIT: Final = 512  # bytes; size and address of every block are multiples of it
+POISON: Final = 0xA5  # the content of unwritten memory
 
 
 def rounded(nbytes: int) -> int:
-    """`nbytes` in whole units."""
+    """`nbytes` rounded up to whole units."""
     return -(-nbytes // UNIT) * UNIT
 
 
@@ -35,10 +35,10 @@ class Block:
     """A piece of memory.
 
     Attributes:
-        bytes: its content, an array of uint8; views of it are what work reads and writes.
+        bytes: its content, an array of uint8; work reads and writes views of it.
         ptr: its address.
         home: the free blocks of its arena and size.
-        lent: dead when the block is free.
+        lent: reference to the loan; dead when the block is free.
     """
 
     __slots__ = ("bytes", "home", "lent", "ptr")
@@ -53,26 +53,26 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """The size of the block."""
         return self.bytes.nbytes
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody has it."""
+        """Whether the block is lent."""
         return self.lent is not None and self.lent() is not None
 
     def lend(self, loan: Any) -> None:
-        """Give the block to `loan`: it is free again when `loan` is gone."""
+        """Lend the block to `loan`: it is free again when `loan` is gone."""
         back = _Return(loan, self.home.append)
         back.block = self
         self.lent = back
 
 
 class _Return(weakref.ref[Any]):
-    """Puts itself among the free blocks when the loan dies.
+    """Weak reference that joins the free blocks when the loan dies.
 
-    The callback is a C function: it takes no lock and runs no Python, so that a block cannot get lost,
-    whichever thread lets go of an array and whatever is injected into it.
+    The callback is a C function: it takes no lock and runs no Python code, so that a block cannot get lost,
+    whichever thread drops an array and whatever is injected into that thread.
     """
 
     __slots__ = ("block",)
@@ -80,11 +80,11 @@ class _Return(weakref.ref[Any]):
 
 
 class Memory:
-    """A loan of device memory; what `ndarray.data.mem` is.
+    """A loan of device memory, as in `ndarray.data.mem`.
 
     Attributes:
-        ptr, size: address and bytes.
-        device_id: the device it is on.
+        ptr, size: address, and size in bytes.
+        device_id: ordinal of its device.
         bytes: its content, for work on streams.
     """
 
@@ -98,7 +98,7 @@ class Memory:
 
 
 class UnownedMemory:
-    """Memory that somebody else owns, by address: an array of another library on the same device."""
+    """Memory by address that another object owns, such as an array of another library on the same device."""
 
     def __init__(self, ptr: int, size: int, owner: object, device_id: int = 0) -> None:
         self.bytes = at_address(ptr, size)
@@ -109,14 +109,14 @@ class UnownedMemory:
 
 
 def at_address(ptr: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes at an address of this process, whoever owns them."""
+    """The bytes at an address of this process, as an array that does not own them."""
     if not nbytes:
         return np.empty(0, np.uint8)
     return np.ndarray(nbytes, np.uint8, (ctypes.c_uint8 * nbytes).from_address(ptr))  # type: ignore[arg-type]
 
 
 def unowned(array: Any) -> Any:
-    """The same elements, by address: without anything that keeps their memory."""
+    """A view of the same elements by address, which does not keep their memory alive."""
     return np.ndarray(array.shape, array.dtype, at_address(array.ctypes.data, array.nbytes), 0, array.strides)
 
 
@@ -124,9 +124,9 @@ class Pool:
     """The memory of one device.
 
     Args:
-        device_id: whose it is.
-        limit: bytes there are.
-        settle: called before blocks are given back to the device; waits for all of the device's work, as
+        device_id: its ordinal.
+        limit: its size in bytes.
+        settle: called before blocks are returned to the device; waits for all of the device's work, as
             cudaFree does.
     """
 
@@ -138,13 +138,13 @@ class Pool:
         self._blocks: list[Block] = []
         self._attic: list[Block] = []
         self._lock = threading.Lock()
-        self._freeing = threading.Lock()  # who needs memory waits for what another one is giving back
+        self._freeing = threading.Lock()  # a thread that needs memory waits for what another one returns
 
     def malloc(self, nbytes: int, stream: int) -> Memory:
-        """A block of the arena of the stream with the number `stream`.
+        """Allocate a block of the arena of the stream at `stream`.
 
         Raises:
-            OutOfMemoryError: there is too little.
+            OutOfMemoryError: too little is left.
         """
         size = rounded(nbytes)
         free = self._arenas.setdefault(stream, {}).setdefault(size, [])
@@ -177,7 +177,7 @@ class Pool:
         return None
 
     def free_all_blocks(self, stream: int | None = None) -> None:
-        """Give what is free back to the device, None: of all streams; waits for the device's work."""
+        """Return free blocks of `stream`, None: of all streams, to the device; wait for the device's work."""
         with self._freeing:
             arenas = list(self._arenas.values()) if stream is None else [self._arenas.get(stream, {})]
             idle = [block for arena in arenas for free in list(arena.values()) for block in _emptied(free)]
@@ -189,19 +189,19 @@ class Pool:
                 self._attic += idle
 
     def total_bytes(self) -> int:
-        """What the pool has from the device."""
+        """Bytes that the pool has from the device."""
         return sum(block.nbytes for block in list(self._blocks))
 
     def used_bytes(self) -> int:
-        """What arrays have."""
+        """Bytes in use by arrays."""
         return sum(block.nbytes for block in list(self._blocks) if block.in_use)
 
     def n_free_blocks(self) -> int:
-        """How many blocks wait for the next array."""
+        """The number of free blocks."""
         return sum(not block.in_use for block in list(self._blocks))
 
     def holds(self, ptr: int, nbytes: int) -> bool:
-        """Whether `nbytes` bytes at `ptr` are one block's, free or not."""
+        """Whether `nbytes` bytes at `ptr` belong to one block, free or not."""
         return _holds(self._blocks, ptr, nbytes)
 
 
@@ -220,7 +220,7 @@ def _holds(blocks: Iterable[Block], ptr: int, nbytes: int) -> bool:
 
 
 class PinnedPool:
-    """Pinned host memory, with the same rules: a block that is freed in flight is somebody else's at once."""
+    """Pinned host memory, by the same rules: a freed block is reused at once, even if work still uses it."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[_Return]] = {}
@@ -228,7 +228,7 @@ class PinnedPool:
         self._attic: list[Block] = []
 
     def malloc(self, nbytes: int) -> Any:
-        """Memory with `ptr`, `size()`, `mem` and the buffer protocol (``np.frombuffer``)."""
+        """Allocate memory with `ptr`, `size()`, `mem` and the buffer protocol (``np.frombuffer``)."""
         free = self._free.setdefault(rounded(nbytes), [])
         try:
             block = free.pop().block
@@ -242,15 +242,15 @@ class PinnedPool:
         return pinned
 
     def holds(self, ptr: int, nbytes: int) -> bool:
-        """Whether memory is pinned."""
+        """Whether `nbytes` bytes at `ptr` are pinned."""
         return _holds(self._blocks, ptr, nbytes)
 
     def n_free_blocks(self) -> int:
-        """How many blocks wait for the next request."""
+        """The number of free blocks."""
         return sum(not block.in_use for block in list(self._blocks))
 
     def free_all_blocks(self) -> None:
-        """Forget what is free; it stays where it is, but is no longer pinned."""
+        """Drop free blocks: their memory stays mapped, but is no longer pinned."""
         gone = {block.ptr for free in list(self._free.values()) for block in _emptied(free)}
         self._attic += [block for block in self._blocks if block.ptr in gone]
         self._blocks = [block for block in self._blocks if block.ptr not in gone]
@@ -259,14 +259,14 @@ class PinnedPool:
 class _Pinned:
     @property
     def ptr(self) -> int:
-        """Its address."""
+        """The address."""
         return ctypes.addressof(self)  # type: ignore[arg-type]
 
     @property
     def mem(self) -> Any:
-        """The block; it is its own here."""
+        """The memory: here the same object."""
         return self
 
     def size(self) -> int:
-        """Its bytes."""
+        """The size in bytes."""
         return ctypes.sizeof(self)  # type: ignore[arg-type]

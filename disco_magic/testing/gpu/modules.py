@@ -1,4 +1,4 @@
-"""The module-like objects: `cupy`, `cupy.cuda`, `cupy.cuda.runtime` and what hangs on them."""
+"""The module-like objects: `cupy`, `cupy.cuda`, `cupy.cuda.runtime` and their attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = "14.2.0"
 
 
 class Module(types.ModuleType):
-    """A module whose missing attributes say that the simulation has not got them."""
+    """A module whose missing attributes raise `NotSimulated`."""
 
     def __init__(self, name: str, **content: Any) -> None:
         super().__init__(name)
@@ -31,12 +31,12 @@ class Module(types.ModuleType):
 
 
 def _bound(world: World, name: str, base: type, module: str = "cupy.cuda") -> Any:
-    """A class as CuPy names it, that knows its simulation."""
+    """Make a subclass with CuPy's name and module, bound to one simulation."""
     return type(name, (base,), {"world": world, "__module__": module, "__qualname__": name, "__slots__": ()})
 
 
 def simulated_cupy(world: World) -> Any:
-    """All of it."""
+    """Make the whole of `cupy`."""
     cupy: Any = Module("cupy", **functions(world))
     cupy.ndarray = _bound(world, "ndarray", DeviceArray, "cupy")
     cupy.RawModule = _bound(world, "RawModule", kernels.RawModule, "cupy")
@@ -75,14 +75,14 @@ def _cuda(world: World) -> Module:
 
 
 class Generator:
-    """`cupy.random.default_rng(seed)`: standard normal numbers, those of NumPy."""
+    """`cupy.random.default_rng(seed)`: standard normal numbers, the same as NumPy's."""
 
     def __init__(self, world: World, seed: Any) -> None:
         self._world = world
         self._numbers = np.random.default_rng(seed)
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64) -> Any:
-        """Drawn on the host, copied on the current stream."""
+        """Draw numbers on the host and copy them on the current stream."""
         return operations.from_host(self._world, self._numbers.standard_normal(size, dtype), None, "C")
 
     def __getattr__(self, name: str) -> Any:

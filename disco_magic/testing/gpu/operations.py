@@ -1,8 +1,8 @@
-"""What functions of arrays have in common: shape and dtype are known at once, the data comes later.
+"""The common parts of functions on arrays: shape and dtype are known at once, the data is computed later.
 
-A dtype is found by running the NumPy function on arrays of one element, a shape by NumPy's rules. The work
-that a stream gets refers to *views of memory* and never to arrays: that an array is still there when its
-data is read is up to whoever uses it, as on a GPU.
+The dtype is found by running the NumPy function on arrays of one element, the shape by NumPy's rules. Work
+on a stream refers to *views of memory*, never to arrays: as on a GPU, the caller has to keep an array alive
+until its data was read.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 
 def empty(world: World, shape: Any, dtype: Any, order: str = "C") -> Any:
-    """A new array on the current device, from the arena of the current stream; nothing is written."""
+    """Allocate an array on the current device, from the arena of the current stream; nothing is written."""
     return world.cupy.ndarray(shape, dtype, order=order)
 
 
 def operand(world: World, value: Any) -> Any:
-    """What work reads of `value`: a view of memory, or a scalar.
+    """The operand that work reads for `value`: a view of memory, or a scalar.
 
     Raises:
         TypeError: it is neither an array on a device nor a scalar.
-        ValueError: it is on another device than the current one.
+        ValueError: the current device may not access its device.
     """
     if isinstance(value, world.cupy.ndarray):
         world.check_access(value.data.device_id)
@@ -44,14 +44,14 @@ def operand(world: World, value: Any) -> Any:
 
 
 def array_operand(world: World, value: Any) -> Any:
-    """The same, but no scalar."""
+    """As `operand`, but only for an array."""
     if not isinstance(value, world.cupy.ndarray):
         raise TypeError(f"Unsupported type {type(value)}")
     return operand(world, value)
 
 
 def stand_in(value: Any) -> Any:
-    """Something small that functions give the same dtype for."""
+    """A small value for which functions return the same dtype as for `value`."""
     return np.ones((1,) * value.ndim, value.dtype) if isinstance(value, np.ndarray) else value
 
 
@@ -61,19 +61,19 @@ def _order_of(raws: Sequence[Any]) -> str:
 
 
 def kept_order(raw: Any, order: str) -> str:
-    """C or F, for what CuPy calls C, F, A or K."""
+    """C or F, for CuPy's orders C, F, A and K."""
     if order in ("C", "F"):
         return order
     return "F" if raw.flags.f_contiguous and not raw.flags.c_contiguous else "C"
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """Of a view or a scalar."""
+    """The shape of a view or a scalar."""
     return value.shape if isinstance(value, np.ndarray) else ()
 
 
 def put(world: World, out: Any, compute: Callable[[], Any]) -> Any:
-    """Write what `compute` gives into `out`, on the current stream; returns `out`."""
+    """Queue writing the result of `compute` to `out` on the current stream; return `out`."""
     target = out.raw
 
     def work() -> None:
@@ -84,7 +84,7 @@ def put(world: World, out: Any, compute: Callable[[], Any]) -> Any:
 
 
 def into(world: World, out: Any, shape: tuple[int, ...], dtype: Any, order: str = "C") -> Any:
-    """`out`, after a look whether it can have the result; a new array if it is None."""
+    """Return `out` after checking that the result fits, or a new array if it is None."""
     if out is None:
         return empty(world, shape, dtype, order)
     array_operand(world, out)
@@ -98,7 +98,7 @@ def into(world: World, out: Any, shape: tuple[int, ...], dtype: Any, order: str 
 def elementwise(
     world: World, function: Callable[..., Any], *args: Any, out: Any = None, dtype: Any = None
 ) -> Any:
-    """`function` of broadcast arguments, element by element."""
+    """Apply `function` element by element to broadcast arguments."""
     raws = [operand(world, value) for value in args]
     options = {} if dtype is None else {"dtype": np.dtype(dtype)}
     with np.errstate(all="ignore"):
@@ -117,7 +117,7 @@ def reduce(
     out: Any = None,
     **options: Any,
 ) -> Any:
-    """`function` over `axis`, None: over all axes; the result is on the device, also of all axes."""
+    """Reduce with `function` over `axis`, None: over all axes; the result is always on the device."""
     raw = array_operand(world, array)
     options = {name: value for name, value in options.items() if value is not None}
     with np.errstate(all="ignore"):
@@ -137,7 +137,7 @@ def product_shape(a: Sequence[int], b: Sequence[int], *, is_dot: bool) -> tuple[
     """The shape of ``a @ b``, or of ``dot(a, b)``, which combines the leading axes instead of broadcasting.
 
     Raises:
-        ValueError: the arrays do not fit.
+        ValueError: the shapes do not fit together.
     """
     if not a or not b:
         if is_dot:
@@ -152,7 +152,7 @@ def product_shape(a: Sequence[int], b: Sequence[int], *, is_dot: bool) -> tuple[
 
 
 def product(world: World, function: Callable[..., Any], a: Any, b: Any, out: Any = None) -> Any:
-    """`np.matmul` or `np.dot`."""
+    """Compute `np.matmul` or `np.dot`."""
     left, right = array_operand(world, a), array_operand(world, b)
     dtype = np.asarray(function(stand_in(left), stand_in(right))).dtype
     shape = product_shape(left.shape, right.shape, is_dot=function is np.dot)
@@ -162,7 +162,7 @@ def product(world: World, function: Callable[..., Any], a: Any, b: Any, out: Any
 def concatenate(
     world: World, arrays: Sequence[Any], axis: int | None = 0, out: Any = None, dtype: Any = None
 ) -> Any:
-    """Arrays one after the other along an axis, None: flattened."""
+    """Join arrays along an axis, None: flattened."""
     raws = [array_operand(world, array) for array in arrays]
     if axis is None:
         raws, axis = [raw.reshape(-1) for raw in raws], 0
@@ -180,8 +180,8 @@ def concatenate(
 def copyto(world: World, dst: Any, src: Any, casting: Any = "same_kind", where: Any = None) -> None:
     """Copy values, also from another device.
 
-    Plain memory is copied on the current stream of the current device, everything else on the current stream
-    of the device that `dst` is on: so does CuPy.
+    As in CuPy, copies of contiguous memory, with a mask or of a scalar use the current stream of the current
+    device, all others the current stream of the device of `dst`.
     """
     if isinstance(src, np.ndarray):
         if src.size != 1:
@@ -216,7 +216,7 @@ def _is_plain_copy(target: Any, source: Any) -> bool:
 
 
 def from_host(world: World, value: Any, dtype: Any, order: str | None) -> Any:
-    """A new array with what `value` has now; the caller may change it at once."""
+    """Make an array with the present content of `value`, which the caller may change at once."""
     if isinstance(value, (list, tuple)) and any(isinstance(each, world.cupy.ndarray) for each in value):
         raise NotSimulated("array() of a list of arrays")
     snapshot = np.array(value, dtype, order="K" if order in (None, "A") else order)  # type: ignore[call-overload]
@@ -225,5 +225,5 @@ def from_host(world: World, value: Any, dtype: Any, order: str | None) -> Any:
 
 
 def nbytes_of(shape: Sequence[int], dtype: np.dtype[Any]) -> int:
-    """How much memory elements take that lie side by side."""
+    """The size in bytes of a contiguous array."""
     return math.prod(shape) * dtype.itemsize

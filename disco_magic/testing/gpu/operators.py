@@ -18,7 +18,7 @@ _COMPARISONS: Final = frozenset({"less", "less_equal", "greater", "greater_equal
 
 
 def _is_foreign(self: Any, other: Any) -> bool:
-    """Something that may know how to work with arrays itself; NumPy's arrays are refused instead."""
+    """Whether `other` may implement the operator itself; NumPy's arrays do not count: they are refused."""
     return not isinstance(other, (*operations.SCALARS, np.ndarray, self.world.cupy.ndarray))
 
 
@@ -32,7 +32,7 @@ def _forward(function: Any) -> Callable[[Any, Any], Any]:
 
 
 def _operators(function: Any) -> tuple[Callable[[Any, Any], Any], ...]:
-    """``a + b``, ``b + a`` and ``a += b``."""
+    """Make the methods for ``a + b``, ``b + a`` and ``a += b``."""
 
     def reflected(self: Any, other: Any) -> Any:
         if _is_foreign(self, other):
@@ -55,7 +55,7 @@ def _unary(function: Any) -> Callable[[Any], Any]:
 
 
 class Operators:
-    """The operators; `world` is that of the class that has them."""
+    """Mixin of the operators; `world` is set by the class that uses it."""
 
     __slots__ = ()
     world: ClassVar[World]
@@ -83,17 +83,17 @@ class Operators:
         return operations.product(self.world, np.matmul, self, other)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """``np.exp(array)`` is ``cupy.exp(array)``."""
+        """Let ``np.exp(array)`` be ``cupy.exp(array)``."""
         function = getattr(self.world.cupy, ufunc.__name__, None)
         if method != "__call__" or function is None:
             return NotImplemented
         if "out" in options:
             (options["out"],) = options["out"]
-        if ufunc.__name__ in _COMPARISONS:  # NumPy's scalars come as arrays of no dimensions to these
+        if ufunc.__name__ in _COMPARISONS:  # these get NumPy's scalars as 0-d arrays
             inputs = tuple(x.item() if isinstance(x, np.ndarray) and not x.ndim else x for x in inputs)
         return function(*inputs, **options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """``np.sum(array)`` is ``cupy.sum(array)``."""
+        """Let ``np.sum(array)`` be ``cupy.sum(array)``."""
         own = getattr(self.world.cupy, function.__name__, None)
         return NotImplemented if own is None or own is function else own(*args, **kwargs)

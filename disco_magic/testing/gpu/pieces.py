@@ -1,4 +1,4 @@
-"""What is in a stream's queue: work, points to wait for, and what holds it up."""
+"""The content of a stream's queue: pieces of work, markers to wait for, and holds."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DEADLINE_S: Final = 60.0
 
 
 def nothing() -> None:
-    """The work of a marker: what counts is that it was reached."""
+    """Do nothing: the work of a marker."""
 
 
 class Piece:
     """One piece of a stream's work.
 
     Attributes:
-        work: what to do; called by the stream's thread.
-        needs_health: skip it once the device is broken.
-        finished: done, or skipped. False until then.
+        work: called by the stream's thread.
+        needs_health: whether it is skipped once the device is broken.
+        finished: whether it was done or skipped.
     """
 
     __slots__ = ("finished", "needs_health", "work")
@@ -33,7 +33,7 @@ class Piece:
         self.finished = False
 
     def finish(self) -> None:
-        """Note that it is done."""
+        """Mark the piece as finished."""
         self.finished = True
 
 
@@ -41,7 +41,7 @@ class Marker(Piece):
     """A point in a stream's work that threads and other streams can wait for.
 
     Attributes:
-        at_ns: when the stream got there, of `time.perf_counter_ns`.
+        at_ns: when the stream reached it, by `time.perf_counter_ns`.
     """
 
     __slots__ = ("_reached", "at_ns")
@@ -52,20 +52,20 @@ class Marker(Piece):
         self._reached = threading.Event()
 
     def finish(self) -> None:
-        """Wake those who wait."""
+        """Wake the threads that wait for it."""
         self.at_ns = time.perf_counter_ns()
         self.finished = True
         self._reached.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Return when the stream got here; False after `timeout_s`."""
+        """Return True once the stream has reached it, or False after `timeout_s`."""
         return self._reached.wait(timeout_s)
 
 
 class Hold:
-    """Keeps a stream from going on; leaving the ``with`` block releases it.
+    """Stops a stream at a point of its work; leaving the ``with`` block releases it.
 
-    What was put before the hold is still done, what is put after it is not until `release`.
+    Work that was put before the hold is still done, work that is put after it waits for `release`.
     """
 
     def __init__(self) -> None:
@@ -73,15 +73,15 @@ class Hold:
         self._released = threading.Event()
 
     def block(self) -> None:
-        """Called by the stream's thread."""
+        """Wait for the release, on the stream's thread."""
         self._arrived.set()
         self._released.wait()
 
     def arrived(self) -> None:
-        """Wait until everything that was put before is done.
+        """Wait until all work that was put before the hold is done.
 
         Raises:
-            TimeoutError: it is not after `DEADLINE_S`.
+            TimeoutError: it is not done within `DEADLINE_S`.
         """
         if not self._arrived.wait(DEADLINE_S):
             raise TimeoutError(f"the stream did not come to the hold within {DEADLINE_S:g} s")

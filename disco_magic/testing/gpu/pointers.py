@@ -1,4 +1,4 @@
-"""Device memory as CuPy shows it: pointers, and the numbers of the pool."""
+"""Device memory as CuPy shows it: pointers, and the pool's statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class MemoryPointer:
-    """`cupy.cuda.MemoryPointer`: a place in a loan of device memory."""
+    """`cupy.cuda.MemoryPointer`: an offset into an allocation of device memory."""
 
     world: ClassVar[World]
 
@@ -20,17 +20,17 @@ class MemoryPointer:
 
     @property
     def ptr(self) -> int:
-        """Its address."""
+        """The address."""
         return cast("int", self.mem.ptr) + self.offset
 
     @property
     def device_id(self) -> int:
-        """The device it is on."""
+        """The ordinal of the memory's device."""
         return cast("int", self.mem.device_id)
 
     @property
     def device(self) -> Device:
-        """The device it is on."""
+        """The memory's device."""
         return cast("Device", self.world.cupy.cuda.Device(self.device_id))
 
     def __int__(self) -> int:
@@ -41,31 +41,31 @@ class MemoryPointer:
 
 
 class DeviceMemoryPool:
-    """`cupy.get_default_memory_pool()`: the numbers of the current device's pool."""
+    """`cupy.get_default_memory_pool()`: the current device's pool."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def used_bytes(self) -> int:
-        """What arrays have."""
+        """Bytes in use by arrays."""
         return self._world.device.pool.used_bytes()
 
     def free_bytes(self) -> int:
-        """What waits for the next array."""
+        """Bytes of free blocks."""
         return self.total_bytes() - self.used_bytes()
 
     def total_bytes(self) -> int:
-        """What the pool has from the device."""
+        """Bytes that the pool has from the device."""
         return self._world.device.pool.total_bytes()
 
     def n_free_blocks(self) -> int:
-        """How many blocks wait for the next array."""
+        """The number of free blocks."""
         return self._world.device.pool.n_free_blocks()
 
     def free_all_blocks(self, stream: Stream | None = None) -> None:
-        """Give what is free back to the device, None: of all streams; waits for all of the device's work."""
+        """Return free blocks of `stream`, None: of all streams, to the device; wait for all of its work."""
         self._world.device.pool.free_all_blocks(None if stream is None else stream.ptr)
 
     def malloc(self, nbytes: int) -> MemoryPointer:
-        """Memory of the current device and stream."""
+        """Allocate memory of the current device and stream."""
         return cast("MemoryPointer", self._world.cupy.cuda.alloc(nbytes))

@@ -1,4 +1,4 @@
-"""`cupy.cuda.runtime`: the calls of CUDA's runtime that take numbers and addresses."""
+"""`cupy.cuda.runtime`: CUDA's runtime calls, which take numbers and addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 13000
 
 
 class PointerAttributes(NamedTuple):
-    """What `pointerGetAttributes` gives."""
+    """The result of `pointerGetAttributes`."""
 
     device: int
     devicePointer: int  # noqa: N815
@@ -24,7 +24,7 @@ class PointerAttributes(NamedTuple):
 
 
 class Runtime(types.ModuleType):
-    """Named as CuPy names them."""
+    """The module, with CuPy's names."""
 
     CUDARuntimeError = CUDARuntimeError
     is_hip = False
@@ -45,13 +45,13 @@ class Runtime(types.ModuleType):
         raise NotSimulated(f"cupy.cuda.runtime.{name}")
 
     def getDeviceCount(self) -> int:  # noqa: N802
-        """How many devices there are; as CUDA does, an error for none."""
+        """The number of devices; as in CUDA, an error if there are none."""
         if not self._world.devices:
             raise CUDARuntimeError(NO_DEVICE)
         return len(self._world.devices)
 
     def getDevice(self) -> int:  # noqa: N802
-        """The calling thread's current device."""
+        """The ordinal of the calling thread's current device."""
         return self._world.device.id
 
     def setDevice(self, device: int) -> None:  # noqa: N802
@@ -59,7 +59,7 @@ class Runtime(types.ModuleType):
         self._world.set_device(device)
 
     def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
-        """A few."""
+        """Some properties."""
         found = self._world.device_at(device)
         return {
             "name": b"Simulated GPU",
@@ -75,12 +75,12 @@ class Runtime(types.ModuleType):
         }
 
     def deviceGetPCIBusId(self, device: int) -> str:  # noqa: N802
-        """What tells devices of one machine apart."""
+        """The id that distinguishes devices of one machine."""
         bus_id: str = self._world.cupy.cuda.Device(device).pci_bus_id
         return bus_id
 
     def deviceCanAccessPeer(self, device: int, peer: int) -> int:  # noqa: N802
-        """Whether one device may read another one's memory."""
+        """Whether one device may access another one's memory."""
         self._world.device_at(device), self._world.device_at(peer)
         return int(self._world.peers and device != peer)
 
@@ -93,12 +93,12 @@ class Runtime(types.ModuleType):
         self._world.queue_at(stream).synchronize()
 
     def eventQuery(self, event: int) -> int:  # noqa: N802
-        """0 for an event that its stream has got to, 600 for another one, or the device's error."""
+        """0 if the stream has reached the event, 600 if not, or the number of the device's error."""
         status: int = self._world.events[event].query()
         return status
 
     def pointerGetAttributes(self, ptr: int) -> PointerAttributes:  # noqa: N802
-        """What memory an address is of."""
+        """Device and kind of the memory at an address."""
         for device in self._world.devices:
             if device.pool.holds(ptr, 1):
                 return PointerAttributes(device.id, ptr, 0, self.memoryTypeDevice)
@@ -112,7 +112,7 @@ class Runtime(types.ModuleType):
         return info
 
     def memcpy(self, dst: int, src: int, size: int, kind: int) -> None:
-        """Copy on the null stream and wait, except between places of the device."""
+        """Copy on the null stream; wait unless the copy is from device to device."""
         queue = self._world.device.null
         self._world.memcpy(dst, src, size, kind, queue)
         if kind != self.memcpyDeviceToDevice:
@@ -131,9 +131,9 @@ class Runtime(types.ModuleType):
         self._world.memset(ptr, value, size, self._world.queue_at(stream))
 
     def driverGetVersion(self) -> int:  # noqa: N802
-        """Of CUDA."""
+        """The version of CUDA."""
         return VERSION
 
     def runtimeGetVersion(self) -> int:  # noqa: N802
-        """Of CUDA."""
+        """The version of CUDA."""
         return VERSION

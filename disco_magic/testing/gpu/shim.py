@@ -1,18 +1,18 @@
-"""What stands before and after a kernel's source when g++ compiles it: CUDA's words, and a launcher.
+"""The text before and after a kernel's source when g++ compiles it: CUDA's keywords, and a launcher.
 
-Options like ``-DT=float`` become lines between what stands before and the source, so that a macro of the
-user's changes nothing in the former; in the latter every name begins with ``disco``.
+Options like ``-DT=float`` become lines between the text before and the source, so that users' macros do not
+affect the former. In the text after it most names begin with ``disco``, so that macros seldom clash.
 
-The launcher needs no parser: C++ finds the types of a function's parameters by itself. It reads each
-argument from its bytes, and says how many bytes each parameter has, so that a wrong argument is an error
-here and not garbage there.
+The launcher needs no parser: C++ deduces the types of the kernel's parameters. The launcher reads each
+argument from its bytes, and reports the size of each parameter, so that a wrong argument is an error instead
+of garbage in the kernel.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Nothing is included: a source for nvrtc brings its own typedefs, which must not meet those of a C library.
+# No headers are included: a source for nvrtc has its own typedefs, which must not clash with a C library's.
 BEFORE: Final = r"""
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1

@@ -1,17 +1,17 @@
-"""Streams as threads: work is done later, in order, by the stream's own thread.
+"""Streams as threads: the stream's own thread does the work later, in order.
 
     any thread                                    thread "gpu-0-stream-1"
     put(work)     -->  [piece, piece, marker]  -->  lag, work(), finished
-    C: enqueue()  -->                               a marker wakes those who wait for it
+    C: enqueue()  -->                               a marker wakes the threads waiting for it
 
 What callers may rely on:
 
 * A piece is started after all pieces that were put before it have finished.
-* `put` never waits. What it was given is either in the queue or not, also if an injected exception ends the
-  caller: the one step that matters is a single call of a C function.
+* `put` never waits. The work is either in the queue or not, even if an injected exception ends the caller:
+  the step that decides is a single call of a C function.
 
-What the code relies on: `deque.append`, `popleft` and ``deque[0]`` are atomic; until it has ended, only
-the thread removes.
+What the code relies on: `deque.append`, `popleft` and ``deque[0]`` are atomic; until the thread has ended, it
+alone removes pieces.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Lag: TypeAlias = "Callable[[], float] | int | None"
 
-# Long enough for other threads to overtake, short enough for tests with thousands of pieces.
+# Long enough for other streams to overtake, short enough for tests with thousands of pieces.
 _LONGEST_LAG_S: Final = 0.002
 
 _WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -43,36 +43,36 @@ _ENQUEUE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctyp
 
 
 class DiscoStream(ctypes.Structure):
-    """What `Stream.ptr` is the address of: ``int (*enqueue)(self, work, argument)`` for libraries in C."""
+    """The C struct at `Stream.ptr`: ``int (*enqueue)(self, work, argument)`` for libraries in C."""
 
     _fields_ = (("enqueue", _ENQUEUE),)
 
 
 class Owner(Protocol):
-    """What a queue asks of its device."""
+    """The part of a device that its queues use."""
 
     id: int
     error: BaseException | None
 
     def fail(self, error: BaseException) -> None:
-        """Work of the device raised `error`."""
+        """Break the device: its work raised `error`."""
         ...
 
     def check(self) -> None:
-        """Raise what broke the device."""
+        """Raise if the device is broken."""
         ...
 
     def before(self, queue: WorkQueue) -> list[Marker]:
-        """What has to be reached before the next piece of `queue`: the null stream's rule."""
+        """See `SimulatedDevice.before`."""
         ...
 
 
 def _lag_of(lag: Lag, name: str) -> Callable[[], float] | None:
-    """How long to wait before each piece, in seconds; `lag` may be a seed, which `name` makes one's own."""
+    """A function for the delay before each piece, in seconds; a seed is combined with the stream's `name`."""
     if lag is None or callable(lag):
         return lag
     numbers = random.Random(f"{lag} {name}")  # noqa: S311 - no secret
-    # Half of the pieces come at once: a stream that is always late is late everywhere by the same amount.
+    # Half of the pieces are not delayed: streams that are always late would be late by similar amounts.
     return lambda: max(0.0, numbers.uniform(-_LONGEST_LAG_S, _LONGEST_LAG_S))
 
 
@@ -80,9 +80,9 @@ class WorkQueue:
     """One stream: its queue, its thread and its C handle.
 
     Attributes:
-        name: of the thread.
+        name: name of the thread.
         ptr: the address of its `DiscoStream`; 0 for the null stream.
-        blocking: it and the null stream wait for each other.
+        blocking: whether it and the null stream wait for each other.
     """
 
     def __init__(self, device: Owner, number: int, lag: Lag, *, blocking: bool) -> None:
@@ -98,14 +98,14 @@ class WorkQueue:
         self._ended = False
         self._last = Piece(nothing)
         self._holds: list[Hold] = []
-        # ctypes keeps neither the function nor the struct alive for whoever has only the address.
+        # Kept here, because ctypes keeps neither the function nor the struct alive for users of the address.
         self._struct = DiscoStream(_ENQUEUE(self._enqueue_c))
         self.ptr = ctypes.addressof(self._struct) if number else 0
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self.thread.start()
 
     def put(self, work: Callable[[], object]) -> None:
-        """Let `work` be done after everything that was put before.
+        """Queue `work` after everything that was put before.
 
         Raises:
             CUDARuntimeError: the stream was destroyed, or its device is broken.
@@ -114,19 +114,19 @@ class WorkQueue:
         self._put(Piece(work, needs_health=True))
 
     def mark(self) -> Marker:
-        """A point after everything that was put before; never fails on a broken device."""
+        """Put a marker after everything that was put before; works on a broken device, too."""
         marker = Marker()
         self._put(marker)
         return marker
 
     def mark_alone(self) -> Marker:
-        """A point in this stream, whatever the null stream's rule says; also in one that was destroyed."""
+        """Put a marker without regard to the null stream's rule, even in a stream that was destroyed."""
         marker = Marker()
         self._append(marker)
         return marker
 
     def wait_for(self, marker: Marker) -> None:
-        """Let everything that is put from now on wait for `marker`."""
+        """Let all work that is put from now on wait for `marker`."""
         self.device.check()
         self._put(Piece(marker.wait))
 
@@ -148,7 +148,7 @@ class WorkQueue:
         self.await_marker(self.mark())
 
     def await_marker(self, marker: Marker) -> None:
-        """Wait as the host; see `synchronize`."""
+        """Wait for `marker`; see `synchronize`."""
         if not marker.wait(DEADLINE_S):
             raise TimeoutError(f"{self.name} did not get there within {DEADLINE_S:g} s: who holds it?")
         self.device.check()
@@ -157,19 +157,19 @@ class WorkQueue:
     def done(self) -> bool:
         """Whether everything that was put so far is done."""
         try:
-            # The last piece tells of all. It may have finished and still be there.
+            # All pieces are done if the last one is. It may be finished and still be in the queue.
             return self._pieces[-1].finished
         except IndexError:
             return True
 
     @property
     def held(self) -> bool:
-        """Whether a hold was not released."""
+        """Whether a hold is not released yet."""
         return any(not hold.released for hold in self._holds)
 
     @property
     def pending(self) -> int:
-        """How many pieces are not done; a number for messages."""
+        """The number of unfinished pieces, for messages."""
         return sum(not piece.finished and piece is not self._last for piece in list(self._pieces))
 
     def release(self) -> None:
@@ -178,7 +178,7 @@ class WorkQueue:
             hold.release()
 
     def retire(self) -> None:
-        """Refuse further work and end the thread once what is there is done. Idempotent."""
+        """Refuse further work, and end the thread once all work in the queue is done. Idempotent."""
         if not self._retired:
             self._retired = True
             self._append(self._last)
@@ -194,27 +194,27 @@ class WorkQueue:
         try:
             self._pieces.append(piece)
         finally:
-            # Also if an injected exception strikes here, the thread has to hear of the piece.
+            # Even if an injected exception strikes here, the thread has to be notified of the piece.
             self._news.put(None)
-        # Either this sees that the thread has ended, or the thread sees the piece before it ends.
+        # Either we see here that the thread has ended, or the thread sees the piece before it ends.
         if self._ended:
             self._flush()
 
     def _flush(self) -> None:
-        """Finish what came after the end, so that nobody waits for it."""
+        """Finish what came after the thread's end, so that nothing waits for it."""
         while self._pieces:
-            with suppress(IndexError):  # the thread and one that puts may both be here
+            with suppress(IndexError):  # the stream's thread and one that puts work may both be here
                 self._pieces.popleft().finish()
 
     def _enqueue_c(self, _: int, work: int, argument: int) -> int:
-        """`DiscoStream.enqueue`. C work is done on a broken device too: it may own what it is to free."""
+        """Implement `DiscoStream.enqueue`. Queued C work runs on a broken device, too: it may free memory."""
         if self._retired or self.device.error is not None:
             return INVALID_HANDLE
         self._put(Piece(partial(_WORK(work), argument)))
         return 0
 
     def _run(self) -> None:
-        np.seterr(all="ignore")  # a GPU divides by zero without a word
+        np.seterr(all="ignore")  # a GPU divides by zero without a warning
         while True:
             self._news.get()
             while self._pieces:
@@ -233,6 +233,6 @@ class WorkQueue:
                 piece.work()
         except BaseException as error:  # noqa: BLE001 - whatever work raises breaks the device
             self.device.fail(error)
-        # What the closure refers to may be all that keeps something alive.
+        # Drop the closure, which may be all that keeps an object alive.
         piece.work = nothing
         piece.finish()

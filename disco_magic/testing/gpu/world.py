@@ -1,4 +1,4 @@
-"""The machine: its devices, and where each thread stands: on which device, with which stream."""
+"""The simulated machine: its devices, and each thread's current device and stream."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(
 
 
 class Here:
-    """Where one thread stands; a new one is on device 0, with the null stream.
+    """One thread's current device and stream; at first device 0 and the null stream.
 
     Attributes:
-        device: its current device.
-        streams: its current stream per device; the null stream is not there, or None.
-        devices: what a ``with Device`` goes back to.
-        entered: ``(device, stream)`` of every ``with stream`` it is in.
+        device: the current device.
+        streams: the current stream per device; the null stream is missing or None.
+        devices: the devices to which ``with Device`` blocks return.
+        entered: ``(device, stream)`` of every ``with stream`` block that the thread is in.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class Here:
 
 
 class World:
-    """What all simulated objects of one `SimulatedGpus` share.
+    """The state shared by all simulated objects of one `SimulatedGpus`.
 
     Attributes:
-        devices: by ordinal.
+        devices: the devices, by ordinal.
         pinned: the pool of pinned host memory.
-        cupy: the module-like object.
-        peers: whether a device may read another one's memory.
-        events: those that there are, by address.
+        cupy: replaces the module `cupy`.
+        peers: whether a device may access another one's memory.
+        events: the living events, by address.
     """
 
     def __init__(self, count: int, memory_nbytes: int, lag: Lag) -> None:
@@ -66,7 +66,7 @@ class World:
 
     @property
     def here(self) -> Here:
-        """Where the calling thread stands."""
+        """The calling thread's current device and stream."""
         try:
             here: Here = self._threads.here
         except AttributeError:
@@ -89,13 +89,13 @@ class World:
         self.here.device = self.device_at(number).id
 
     def push_device(self, number: int) -> None:
-        """The same, until `pop_device`."""
+        """As `set_device`, until `pop_device`."""
         before = self.here.device
         self.set_device(number)
         self.here.devices.append(before)
 
     def pop_device(self) -> None:
-        """Back to the device before."""
+        """Return to the device before."""
         self.set_device(self.here.devices.pop())
 
     def stream(self, device: int | None = None) -> Any:
@@ -108,15 +108,15 @@ class World:
         self.here.streams[self.here.device] = stream
 
     def push_stream(self, stream: Any) -> None:
-        """The same, until `pop_stream`."""
+        """As `set_stream`, until `pop_stream`."""
         here = self.here
         here.entered.append((here.device, stream))
         here.streams[here.device] = stream
 
     def pop_stream(self) -> None:
-        """Back to the stream that was entered before on that device, else to the null stream.
+        """Return to the stream that was entered before on that device, else to the null stream.
 
-        A stream that was made current by `set_stream` is forgotten, as by CuPy: its own tests say so.
+        A stream that was made current by `set_stream` is forgotten, as in CuPy: its own tests expect that.
         """
         here = self.here
         device, _ = here.entered.pop()
@@ -124,11 +124,11 @@ class World:
 
     @property
     def queue(self) -> WorkQueue:
-        """Where the calling thread's work goes: its current stream's queue, on its current device."""
+        """The queue for the calling thread's work: that of its current stream, on its current device."""
         return self.queue_at(self.stream().ptr)
 
     def queue_at(self, ptr: int) -> WorkQueue:
-        """A stream's queue by its address; 0 and 1 are the null stream of the current device."""
+        """The queue of the stream at an address; 0 and 1 are the null stream of the current device."""
         if ptr in (0, 1):
             return self.device.null
         for device in self.devices:
@@ -140,7 +140,7 @@ class World:
     # --- what the devices do ---------------------------------------------------------------------------
 
     def malloc(self, nbytes: int) -> Any:
-        """Memory of the current device, from the arena of the current stream."""
+        """Allocate memory of the current device, from the arena of the current stream."""
         device = self.device
         device.check()
         if not nbytes:
@@ -169,15 +169,15 @@ class World:
     def upload(self, target: Any, host: Any, queue: WorkQueue) -> None:
         """Copy from the host on a stream.
 
-        As CUDA does: of pageable memory what is there *now*; pinned memory is read when the copy is made.
+        As in CUDA, pageable memory is read *now*, pinned memory when the stream comes to the copy.
         """
         pinned = self.pinned.holds(host.ctypes.data, host.nbytes)
         queue.put(partial(np.copyto, target, unowned(host) if pinned else host.copy()))
 
     def download(self, host: Any, source: Any, queue: WorkQueue) -> None:
-        """Copy to the host on a stream; waits for it unless `host` is pinned memory. So does CUDA."""
+        """Copy to the host on a stream; as in CUDA, wait unless `host` is pinned memory."""
         pinned = self.pinned.holds(host.ctypes.data, host.nbytes)
-        # Pageable memory is kept: an interrupt may end the wait here, but not the one in CUDA.
+        # Keep pageable memory alive: unlike in CUDA, an interrupt may end the wait.
         queue.put(partial(np.copyto, unowned(host) if pinned else host, source))
         if not pinned:
             queue.synchronize()
@@ -189,7 +189,7 @@ class World:
         queue.put(partial(np.copyto, at_address(ptr, nbytes), np.uint8(value & 0xFF)))
 
     def _check_address(self, ptr: int, nbytes: int) -> None:
-        """Work of its own, so that what is wrong with an address comes up when the stream gets there."""
+        """Raise for a wrong address; as separate work, so in the order of the stream."""
         if nbytes and not self._on_device(ptr, nbytes):
             raise CUDARuntimeError(ILLEGAL_ADDRESS, (f"{nbytes} bytes at {ptr:#x} are of no device",))
 
@@ -197,7 +197,7 @@ class World:
         return any(device.pool.holds(ptr, nbytes) for device in self.devices)
 
     def check_access(self, memory_device: int) -> None:
-        """Raise ValueError unless the current device may work on memory of another one."""
+        """Raise ValueError unless the current device may access memory of the given one."""
         here = self.here.device
         if memory_device != here and not self.peers:
             raise ValueError(
@@ -206,7 +206,7 @@ class World:
             )
 
     def close(self) -> list[str]:
-        """End all threads; says what went wrong that nobody was told."""
+        """End all threads; return texts about errors that no call has reported."""
         complaints = []
         for device in self.devices:
             device.closed = True

@@ -143,7 +143,9 @@ def _disagreement(calls: Sequence[Call], what: str, value: Callable[[Call], Any]
     groups = sorted(_groups(calls, value).values(), key=len)
     said = [f"{_workers(group)} gave {_shown(what, group[0], value)}" for group in groups]
     if _are_elsewhere(groups):
-        remedy += f"; or, if these lines are not meant to meet, somebody made one call more or less: {ORDER}"
+        remedy += (
+            f"; or, if these lines are not meant to meet, one worker has made a call more or less: {ORDER}"
+        )
     return f"{calls[0].called}: the members disagree on {what}: {', '.join(said)} - {remedy}"
 
 
@@ -219,7 +221,7 @@ def _split(calls: Sequence[Call]) -> str | None:
     length = array.shape[axis or 0]
     if length % size == 0:
         return None
-    further = ", or say by counts=[...] how much goes to each" if kind == "alltoall" else ""
+    further = ", or pass counts=[...] with the length of each part" if kind == "alltoall" else ""
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
         f" {-(-length // size) * size}, or split another axis{further}"

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _IN_ORDER: Final = "  Make calls on different communicators, send and recv in the same order on all workers."
 _ALL_MAKE_GROUPS: Final = (
-    "  These are different groups of the same workers: use them in the same order on all. And make them so:\n"
-    "  each worker counts its calls of new_group, which all have to make, also for groups that it is not in."
+    "  These are different groups of the same workers: make and use them in the same order on all.\n"
+    "  Every worker has to call new_group for every group, also for groups that it is not in."
 )
 _SEND_FIRST: Final = "  Send before you receive: send does not wait."
-_RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until its message is asked for."
-_RECEIVE_FIRST: Final = "  Let one of them receive first, or ask before sending (irecv, batch_isend_irecv)."
-_SENT_ELSEWHERE: Final = (
-    "  Each has sent: perhaps to another one than was meant, or it was received in another's place."
+_RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until the receiver asks for its message."
+_RECEIVE_FIRST: Final = (
+    "  Let one of them receive first, or post the receive before the send (irecv, batch_isend_irecv)."
 )
+_SENT_ELSEWHERE: Final = "  Each has sent a message: perhaps to the wrong worker, or another recv took it."
 
 
 def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:

@@ -295,6 +295,6 @@ def known(error: Exception) -> Exception:
 
 _IN_PROGRESS: Final = 7
 _UNNAMED: Final = {  # ncclResult_t of nccl.h
-    (_IN_PROGRESS,): "NCCL_IN_PROGRESS: NCCL is still at it",
+    (_IN_PROGRESS,): "NCCL_IN_PROGRESS: the operation is not finished yet",
     (8,): "NCCL_TIMEOUT: NCCL has given up waiting for a member",
 }

@@ -38,7 +38,7 @@ class Connecting(WaitForNobody):
         """Raise if a member has failed to connect."""
         if self.failed is not None:
             raise PlaneError(
-                f"{self._outcome()}; {next(iter(self._calls.values())).describe()} was not begun"
+                f"{self._outcome()}; {next(iter(self._calls.values())).describe()} was not started"
             )
 
     def _outcome(self) -> str:

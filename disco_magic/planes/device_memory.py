@@ -81,7 +81,7 @@ class DeviceMemory:
         if self._can_capture and stream.is_capturing():
             raise UsageMistake(
                 f"a collective of worker {worker} was called while its stream is captured for a CUDA graph -"
-                " members meet on the host, which no graph repeats: capture what is between collectives"
+                " members meet on the host, which no graph replays: capture only what is between collectives"
             )
         self.streams[worker] = stream
 
@@ -102,7 +102,7 @@ class DeviceMemory:
         """See `Memory.check_out`."""
         if not isinstance(out, self.cupy.ndarray):
             what = "an array of NumPy" if isinstance(out, np.ndarray) else type(out).__name__
-            raise UsageMistake(f"{kind}: out must be an array of cupy, got {what}")
+            raise UsageMistake(f"{kind}: out must be a cupy array, got {what}")
         _check_alignment(kind, worker, out)
         return self._here(kind, worker, out)
 

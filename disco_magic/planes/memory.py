@@ -98,10 +98,9 @@ class HostMemory:
         array = x if type(x) is np.ndarray else read_array(kind, x)
         dtype = array.dtype
         if dtype.hasobject:
-            what = "None" if x is None else f"{type(x).__name__} (dtype {dtype})"
+            what = "None" if x is None else f"{type(x).__name__} of dtype {dtype}"
             raise UsageMistake(
-                f"{kind}: {what} holds Python objects, which the data plane does not carry - "
-                f"{advice(kind, x)}"
+                f"{kind}: {what} has no numbers that a data plane could carry - {advice(kind, x)}"
             )
         if not dtype.isnative:
             array = array.astype(dtype.newbyteorder("="))
@@ -115,8 +114,8 @@ class HostMemory:
             return out
         if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
             return out
-        what = "an array of cupy" if is_gpu_array(type(out)) else type(out).__name__
-        raise UsageMistake(f"{kind}: out must be an array of NumPy, got {what}")
+        what = "a cupy array" if is_gpu_array(type(out)) else type(out).__name__
+        raise UsageMistake(f"{kind}: out must be a NumPy array, got {what}")
 
     def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
         """Accept all: every dtype with a `Reduction` can be reduced here."""

@@ -166,7 +166,7 @@ def test_an_uneven_split_names_length_members_and_a_way_out(kind):
         facts["op"] = "sum"
     if kind == "scatter":
         facts["root"] = 0
-    further = ", or say by counts=[...] how much goes to each" if kind == "alltoall" else ""
+    further = ", or pass counts=[...] with the length of each part" if kind == "alltoall" else ""
     assert sentence(*alike(3, kind, **facts)) == (
         f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
         f" or split another axis{further}"
@@ -181,7 +181,7 @@ def test_calls_that_differ_from_other_lines_may_be_no_match_at_all():
     ]
     assert verdict(same).splitlines()[0].endswith("- all arrays need the same number of dimensions")
     assert sentence(*both).endswith(
-        "; or, if these lines are not meant to meet, somebody made one call more or less: "
+        "; or, if these lines are not meant to meet, one worker has made a call more or less: "
         "members have to make the same collective calls in the same order"
     )
 

@@ -199,7 +199,7 @@ def test_those_who_have_sent_to_somebody_else_are_told_whom_and_where_it_was_rec
     assert str(error).splitlines()[3:] == [
         "  what worker 1 sent last, to worker 2 at Cell In[3], line 4, was received at Cell In[3], line 7",
         "  what worker 0 sent last, to worker 1 at Cell In[3], line 3, was received at Cell In[3], line 5",
-        "  Each has sent: perhaps to another one than was meant, or it was received in another's place.",
+        "  Each has sent a message: perhaps to the wrong worker, or another recv took it.",
     ]
 
 

@@ -196,7 +196,7 @@ allreduce_tree([a, b], out=[a, b])
         s.run("r.backward()")
     s.run("w = torch.ones(200, 200)\nallreduce_tree({'a': w, 'b': w.t()}, out={'a': w, 'b': w.t()})")
     assert s.run("w.min().item(), w.max().item()").values == [(3.0, 3.0)] * 3
-    with pytest.raises(CellError, match=r"x\[0\]: out must be an array of NumPy, got Tensor"):
+    with pytest.raises(CellError, match=r"x\[0\]: out must be a NumPy array, got Tensor"):
         s.run("allreduce_tree([np.ones(2, 'f4')], out=[torch.empty(2, device='meta')])")
 
 

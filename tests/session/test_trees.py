@@ -281,7 +281,7 @@ def test_trees_that_differ_are_told_apart_before_anything_is_written(four, their
         ("allreduce_tree([], out=[np.zeros(1)])", r"out\[0\] has no counterpart in x"),
         ("allreduce_tree([1], out=[None])", r"x\[0\] is there, out\[0\] is None"),
         ("allreduce_tree([None], out=[np.zeros(1)])", r"out\[0\] is there, x\[0\] is None"),
-        ("allreduce_tree([1], out=[1])", r"x\[0\]: out must be an array of NumPy, got int"),
+        ("allreduce_tree([1], out=[1])", r"x\[0\]: out must be a NumPy array, got int"),
         ("x = [np.ones(3), np.float64(1)]; allreduce_tree(x, out=x)", r"x\[1\]: out must be .*, got float64"),
         (
             "allreduce_tree([np.ones(2)], out=[np.ones(3)])",
@@ -293,7 +293,7 @@ def test_trees_that_differ_are_told_apart_before_anything_is_written(four, their
         ),
         (
             "r = np.ma.zeros(2); allreduce_tree([np.ones(2)], out=[r])",
-            r"x\[0\]: out must be an array of NumPy",
+            r"x\[0\]: out must be a NumPy array",
         ),
         (
             "r = np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,)); allreduce_tree([r], out=[r])",

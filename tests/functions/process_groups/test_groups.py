@@ -173,7 +173,7 @@ def test_groups_of_some_work_among_themselves(s):
 
 def test_who_has_not_made_a_group_that_others_made_is_told_that_groups_are_counted(s):
     s.run("if worker_id < 2: pair = dist.new_group([0, 1])\nall_of_them = dist.new_group([0, 1, 2])")
-    with pytest.raises(CellError, match=r"worker counts its calls of new_group, which all have to make"):
+    with pytest.raises(CellError, match=r"worker has to call new_group for every group"):
         s.run("all_of_them.allreduce([t(1)])")
 
 

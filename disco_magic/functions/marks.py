@@ -9,7 +9,8 @@ A mark belongs to a name, so that it survives the training step that binds the n
 
 A value that no register holds at the end of the cell in which it was marked may be a part of what one holds.
 Then the mark belongs to its path, ``model.norm.weight``, and likewise survives. The variable of a loop over
-parts does not count as their name: it moves on. If they are no part either, a warning says so.
+parts does not count as their name: it moves on. Nor does a name that happens to hold the value where the
+call names a part, ``worker.replicated(model.norm.weight)``. If they are no part either, a warning says so.
 
 Numbers and text cannot be recognised by identity: Python keeps one object for all small equal ones.
 """
@@ -28,6 +29,7 @@ from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import ATOMS
 from disco_magic.functions.execution.bindings import MODULE, deleted_names, loop_names, names_of_result
+from disco_magic.functions.execution.written import names_of_arguments
 from disco_magic.values.finding import all_paths, paths_of
 from disco_magic.values.kinds import type_name
 
@@ -42,6 +44,7 @@ _HIDDEN: Final = (
     "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "
     "give what is meant to be equal on all workers a name that does not"
 )
+_VERB: Final = "replicated"
 _LOST: Final = (
     "worker.replicated has marked no register: no name holds this {}, nor has any register a part that is "
     "it and that would be compared; give it a name, `w = worker.replicated(w)`"
@@ -56,12 +59,14 @@ class _Pending(NamedTuple):
         axes: the axes along which it is equal.
         where: file and line of the mark.
         names: the registers that held it when it was marked.
+        is_part: whether the call names it as a part of a register.
     """
 
     reference: Callable[[], Any]
     axes: Axes
     where: tuple[str, int]
     names: tuple[str, ...]
+    is_part: bool
 
 
 def _reference(value: Any) -> Callable[[], Any]:
@@ -115,7 +120,7 @@ class Marks:
         if not names:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
-            names = self._find(values, axes, (frame.f_code.co_filename, frame.f_lineno))
+            names = self._find(values, axes, frame)
         for value in values:
             # A value's own mark would override that of its name at the next look.
             if self._mark_of(value) is not None:
@@ -149,16 +154,19 @@ class Marks:
     def _names_of(self, value: Any) -> list[str]:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
 
-    def _find(self, values: tuple[Any, ...], axes: Axes, where: tuple[str, int]) -> list[str]:
-        """The names of `values`; values without a name get their marks later. `where`: file and line."""
+    def _find(self, values: tuple[Any, ...], axes: Axes, frame: types.FrameType) -> list[str]:
+        """The names of `values`; values without a name get their marks later. `frame` makes the call."""
         names: list[str] = []
-        for value in values:
+        where = frame.f_code.co_filename, frame.f_lineno
+        for number, value in enumerate(values):
             if not is_anonymous(value):
                 mine = [name for name in self._names_of(value) if _is_public(name)]
-                self._pending[id(value)] = _Pending(_reference(value), axes, where, tuple(mine))
-                names += mine
-                if not mine:
+                is_part = bool(mine) and _is_part_by_call(frame, number, len(values))
+                self._pending[id(value)] = _Pending(_reference(value), axes, where, tuple(mine), is_part)
+                if is_part or not mine:
                     self.add(value, axes)
+                else:
+                    names += mine
         return names
 
     def cell_begins(self) -> None:
@@ -185,18 +193,19 @@ class Marks:
         held = dict(self.namespace)
         present = RegisterFile(held).public_names()
         found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
-        for name in present:
-            axes = self._mark_of(held[name])
-            if axes is not None:
-                found[name] = axes
         at_home = {id(held[name]) for name in present}
         wanted = {
             key: each
             for key, each in self._pending.items()
-            if key not in at_home and each.reference() is not None
+            if (each.is_part or key not in at_home) and each.reference() is not None
         }
-        for key, paths in _places(wanted, present, held).items():
+        places = _places(wanted, present, held)
+        for key, paths in places.items():
             self._seen.update(dict.fromkeys(paths, wanted[key].axes))  # whatever the cell puts there next
+        for name in present:
+            axes = self._mark_of(held[name])
+            if axes is not None and id(held[name]) not in places:
+                found[name] = axes
         return found | {path: axes for path, axes in self._seen.items() if register_of(path) in present}
 
     def _mark_of(self, value: Any) -> Axes | None:
@@ -234,7 +243,8 @@ class Marks:
         wanted = {
             key: each
             for key, each in self._pending.items()
-            if key not in at_home and passing.issuperset(each.names) and each.reference() is not None
+            if (each.is_part or (key not in at_home and passing.issuperset(each.names)))
+            and each.reference() is not None
         }
         found = _places(wanted, names, held)
         for key, paths in found.items():
@@ -274,6 +284,12 @@ def is_anonymous(value: Any) -> bool:
         or issubclass(kind, np.generic)
         or (kind is tuple and ATOMS.issuperset(map(type, value)))
     )
+
+
+def _is_part_by_call(frame: types.FrameType, number: int, count: int) -> bool:
+    """Whether the call that `frame` makes names argument `number` as ``params["w"]`` or ``net.weight``."""
+    written = names_of_arguments(frame, _VERB, count)[number]
+    return written.endswith("]") or (written.rpartition(".")[2].isidentifier() and "." in written)
 
 
 def _is_public(name: object) -> bool:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def paths_of(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]) -> dict[int, str]:
-    """Map ids in `wanted` to paths in the registers `names`; the first register that has the value counts."""
+    """Map ids in `wanted` to paths of parts of the registers `names`; the first register with it counts."""
     found: dict[int, str] = {}
     for name in names:
         for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
-            if id(part) in wanted:
+            if id(part) in wanted and part is not held[name]:
                 found.setdefault(id(part), path)
     return found
 

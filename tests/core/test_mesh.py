@@ -87,13 +87,13 @@ def test_of_two_meshes_the_order_of_the_axes_counts():
         (lambda mesh: mesh.groups("zz"), "there is no axis 'zz'; there are: dp, tp"),
         (lambda mesh: mesh.groups(3), "there is no axis 3; there are: dp, tp"),
         (lambda mesh: mesh.groups(), "() should name axes, each once; there are: dp, tp"),
-        (lambda mesh: mesh.groups("dp", "dp"), "('dp', 'dp') names no axes, each once"),
+        (lambda mesh: mesh.groups("dp", "dp"), "('dp', 'dp') should name axes, each once"),
         (lambda mesh: mesh.in_order(["zz"]), "there is no axis 'zz'"),
         (lambda mesh: mesh.coordinates(6), "there is no worker 6 in Mesh(dp=2, tp=3)"),
         (lambda mesh: mesh.coordinates(-1), "there is no worker -1"),
         (lambda mesh: mesh.worker(dp=1), "worker() needs tp as well; workers() takes some axes"),
-        (lambda mesh: mesh.worker(dp=1, tp=3), "nobody is at tp=3; tp goes from 0 to 2"),
-        (lambda mesh: mesh.workers(tp=-1), "nobody is at tp=-1"),
+        (lambda mesh: mesh.worker(dp=1, tp=3), "no worker has tp=3; tp goes from 0 to 2"),
+        (lambda mesh: mesh.workers(tp=-1), "no worker has tp=-1"),
         (lambda mesh: mesh.workers(tp=True), "tp=True is not a coordinate along tp, expected a whole number"),
         (lambda mesh: mesh.workers(tp=1.0), "tp=1.0 is not a coordinate along tp"),
         (lambda mesh: mesh.coordinates(1.5), "there is no worker 1.5"),
@@ -152,7 +152,7 @@ def test_a_length_that_cannot_be_is_refused_by_its_axis(length):
 
 @pytest.mark.parametrize("name", ["", "a b", "2", "class", 1])
 def test_a_name_has_to_be_one_of_a_variable(name):
-    with pytest.raises(UsageMistake, match="is no name of an axis"):
+    with pytest.raises(UsageMistake, match="is no name for an axis"):
         mesh_of({name: 2})
 
 

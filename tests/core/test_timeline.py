@@ -80,7 +80,7 @@ def test_a_window_that_ends_before_it_begins_is_refused(start, end):
 
 @pytest.mark.parametrize(("start", "end"), [(10.0, 12.0), (-3.0, 0.0)])
 def test_a_window_outside_is_refused_with_what_there_is(start, end):
-    with pytest.raises(UsageMistake, match=r"there is nothing from .*; this one is from 0 s to 10 s"):
+    with pytest.raises(UsageMistake, match=r"nothing was recorded from .*; this one is from 0 s to 10 s"):
         timeline().between(start, end)
 
 

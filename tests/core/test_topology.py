@@ -13,7 +13,7 @@ GRID = Topology(6, 3, Mesh({"dp": 2, "tp": 3}))
 
 
 def test_a_mesh_takes_as_many_workers_as_there_are():
-    told = "a mesh dp=2 tp=3 takes 6 workers, there are to be 4; make the lengths"
+    told = "a mesh dp=2 tp=3 needs 6 workers, but 4 were asked for; choose axes"
     with pytest.raises(UsageMistake, match=told):
         Topology(4, 1, Mesh({"dp": 2, "tp": 3}))
 
@@ -62,7 +62,7 @@ def test_who_works_with_worker_4(over, found):
     [
         ("tpp", UnknownName, "there is no axis 'tpp'; did you mean 'tp'?"),
         (["tp", "zz"], UnknownName, "there is no axis 'zz'"),
-        (("tp", "tp"), UsageMistake, "('tp', 'tp') names no axes, each once"),
+        (("tp", "tp"), UsageMistake, "('tp', 'tp') should name axes, each once"),
         ([], UsageMistake, "over is [], expected the name of an axis"),
         ("dp,tp", UsageMistake, "over is 'dp,tp'; several axes are a tuple, ('dp', 'tp')"),
         (4, UsageMistake, "over is 4, expected the name of an axis, 'tp', several"),
@@ -70,11 +70,11 @@ def test_who_works_with_worker_4(over, found):
         ([4, True], UsageMistake, "over is [4, True], expected"),
         ([4, 1.0], UsageMistake, "over is [4, 1.0], expected"),
         ([4, 6], UsageMistake, "over=[4, 6] names a worker that does not exist; this session has [0-5]"),
-        ([-1, 4], UsageMistake, "over=[-1, 4] names a worker that there is not"),
+        ([-1, 4], UsageMistake, "over=[-1, 4] names a worker that does not exist"),
         (
             [0, 2],
             UsageMistake,
-            "over=[0, 2] leaves out worker 4, which makes the call; let only those make it",
+            "over=[0, 2] leaves out worker 4, which makes the call; only workers named in it",
         ),
     ],
 )

@@ -253,8 +253,15 @@ def test_a_marked_name_that_is_bound_anew_while_something_keeps_the_value_is_no_
 
 
 def test_a_part_that_gets_a_name_in_its_cell_is_marked(stage):
-    stage.run("held = [np.zeros(2)]\npart = worker.replicated(held[0])\nworker.replicated(held[0])")
+    stage.run("held = [np.zeros(2)]\npart = worker.replicated(held[0])")
     assert stage.marked == {"part"}
+
+
+def test_a_part_that_has_a_name_is_marked_where_the_call_names_it(stage):
+    stage.run("held = [np.zeros(2)]\npart = worker.replicated(held[0])\nworker.replicated(held[0])")
+    assert stage.marked == {"part", "held[0]"}
+    stage.run("whole = held[0]\nworker.replicated(whole)")
+    assert stage.marked == {"part", "held[0]", "whole"}
 
 
 def test_what_is_gone_at_the_end_of_the_cell_needs_no_name(stage):

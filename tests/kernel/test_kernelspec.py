@@ -86,7 +86,7 @@ def test_workers_that_cannot_be_split_into_the_groups_install_nothing(prefix, ca
 
 def test_a_mesh_that_does_not_fit_the_rest_installs_nothing(prefix, capsys):
     status, _ = run(capsys, "install", "--prefix", str(prefix), "--workers", "4", "--mesh", "dp=2,tp=3")
-    assert status.startswith("a mesh dp=2 tp=3 takes 6 workers, there are to be 4")
+    assert status.startswith("a mesh dp=2 tp=3 needs 6 workers, but 4 were asked for")
     status, _ = run(capsys, "install", "--prefix", str(prefix), "--groups", "4", "--mesh", "dp=2,tp=3")
     assert status.startswith("6 workers cannot be split into 4 equal groups")
     assert not (prefix / "share").exists()

@@ -153,6 +153,27 @@ def test_marked_parts_are_compared_too(four):
     assert differing(error) == {"net['norm']": ("value",)}
 
 
+ALIASED = "params = {'w': np.zeros(3), 'b': np.zeros(3)}\nw = params['w']"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "for n in params: worker.replicated(params[n])",
+        "worker.replicated(params['w'], params['b'])",
+        "import types\nparams = types.SimpleNamespace(**params)\nworker.replicated(params.w, params.b)",
+    ],
+)
+def test_a_part_that_a_name_holds_too_is_marked_where_the_call_names_it(four, mark):
+    # The name had the mark: the part drifted, and checks said that all was equal.
+    four.run(f"%%disco\n{ALIASED}")
+    four.run(f"%%disco\n{mark}")
+    at = ".w" if "types" in mark else "['w']"
+    four.run(f"%%disco\nw = np.full(2, worker_id)\nparams{at} = params{at} - 0.1 * (worker_id == 3)")
+    error = four.fail("%%disco --check values\nx = 1", Divergence)
+    assert differing(error) == {f"params{at}": ("value",)}
+
+
 def test_a_mark_that_only_some_workers_made_fails_a_check_of_values(four):
     four.run("%%disco\nw = np.zeros(3)\nif worker_id != 3: w = worker.replicated(w)")
     error = four.fail("%%disco --check values\nother = 1", Divergence)
@@ -301,7 +322,7 @@ def test_what_differed_before_comes_after_what_is_new_and_says_so(four):
     four.run("%%disco\nw = worker.replicated(np.zeros(2)); y = worker.replicated(np.zeros(2))")
     first = str(four.fail("%%disco --check values\nw += worker_id == 3", Divergence)).partition(":")[0]
     old = str(four.fail("%%disco --check values\nunrelated = 1", Divergence))
-    assert f": no new differences; 'w' differs as it did after {first}: float64" in old
+    assert f": no new differences; 'w' still differs as it did after {first}: float64" in old
     assert f"≠ w  value, as after {first}  [0-2]" in old
     new = str(four.fail("%%disco --check values\ny -= worker_id == 1", Divergence))
     assert "'y' differs: float64" in new

@@ -55,7 +55,7 @@ def test_what_a_line_says_outweighs_what_is_configured(shell, configured, line, 
 
 
 def test_a_number_and_a_mesh_that_contradict_each_other_start_nothing(shell):
-    told = "a mesh dp=2 takes 2 workers, there are to be 3"
+    told = "a mesh dp=2 needs 2 workers, but 3 were asked for"
     assert told in str(shell.fail("%disco start -n 3 --mesh dp=2", UsageMistake))
     shell.run("%config DiscoMagics.workers = 3")
     shell.run("%config DiscoMagics.mesh = 'dp=2'")

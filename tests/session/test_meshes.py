@@ -172,10 +172,10 @@ def test_an_axis_of_one_worker_is_no_wait():
             "broadcast(1, root=3, over=[0, 3]) if worker_id in (0, 3) else None",
             "no rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
         ),
-        ("worker.at(dp=2)", "nobody is at dp=2; dp goes from 0 to 1"),
+        ("worker.at(dp=2)", "no worker has dp=2; dp goes from 0 to 1"),
         ("allreduce(1, in_group='tp')", "allreduce: in_group is 'tp'; pass axes of the mesh as over="),
-        ("worker.members(in_group=['tp'])", "members: in_group is ['tp']; axes of the mesh are named by"),
-        ("worker.rank(over=[7])", "rank: over=[7] names a worker that there is not"),
+        ("worker.members(in_group=['tp'])", "members: in_group is ['tp']; pass axes of the mesh as"),
+        ("worker.rank(over=[7])", "rank: over=[7] names a worker that does not exist"),
         ("allreduce(1, over=worker.coordinates)", "allreduce: over is {'dp': 0, 'tp': 0}, expected the name"),
         ("worker.replicated(np.ones(2), over='pt')", "there is no axis 'pt'"),
         ("worker.replicated(np.ones(2), over=[1])", "over is [1], expected an axis of the mesh"),
@@ -361,7 +361,7 @@ def test_a_mesh_says_how_many_workers_there_are_and_outlives_a_restart(grid):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"num_workers": 4, "mesh": "dp=2,tp=3"}, "a mesh dp=2 tp=3 takes 6 workers, there are to be 4"),
+        ({"num_workers": 4, "mesh": "dp=2,tp=3"}, "a mesh dp=2 tp=3 needs 6 workers, but 4 were asked for"),
         ({"mesh": "dp"}, "mesh is 'dp', expected names of axes"),
         ({"num_groups": 4, "mesh": "dp=2,tp=3"}, "6 workers cannot be split into 4 equal groups"),
         ({}, "say how many workers there are to be"),

@@ -264,7 +264,7 @@ def test_what_all_have_nobody_takes_away(session):
     s = session(2)
     s.run("import builtins\nif worker_id == 0: builtins.input = lambda *_: 'mine'")
     for name in ("input", "len"):
-        with pytest.raises(CellError, match=f"{name} is everybody's: a worker can replace it"):
+        with pytest.raises(CellError, match=f"{name} is shared by all workers: a worker can replace it"):
             s.run(f"del builtins.{name}", workers=[1])
     s.run("del builtins.input", workers=[0])
     s.shutdown()

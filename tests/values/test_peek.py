@@ -204,7 +204,7 @@ def test_what_is_no_array_is_not_shown(look, name):
 def test_what_is_no_number_has_no_picture(dtype):
     array = np.zeros((2, 2), dtype)
     for look in (lambda: picture_of(array, ALL), lambda: histogram_of(array), lambda: statistics_of(array)):
-        with pytest.raises(NoPicture, match="are no numbers"):
+        with pytest.raises(NoPicture, match="are not numbers"):
             look()
 
 

@@ -6,6 +6,8 @@ import sys
 import threading
 import weakref
 
+import pytest
+
 from disco_magic.notebook import later
 from tests.conftest import DEADLINE_S, until
 
@@ -14,8 +16,16 @@ def threads():
     return [each for each in threading.enumerate() if each.name == "disco-later"]
 
 
-def test_all_of_it_is_done_in_its_time_by_one_thread():
-    due, done, before = later.Later(), [], len(threads())
+@pytest.fixture
+def due():
+    """Its thread ends with the test; by itself it would wait for more to do, for two seconds."""
+    made = later.Later()
+    yield made
+    made.end()
+
+
+def test_all_of_it_is_done_in_its_time_by_one_thread(due):
+    done, before = [], len(threads())
     over = threading.Event()
     due.call(0.2, over.set)
     for number in range(200):
@@ -26,9 +36,9 @@ def test_all_of_it_is_done_in_its_time_by_one_thread():
     assert done == ["first", *reversed(range(200))]
 
 
-def test_the_thread_ends_when_there_is_nothing_to_do_and_another_one_begins(monkeypatch):
+def test_the_thread_ends_when_there_is_nothing_to_do_and_another_one_begins(due, monkeypatch):
     monkeypatch.setattr(later, "_LINGER_S", 0.01)
-    due, seen = later.Later(), []
+    seen = []
     for _ in range(2):
         due.call(0.0, lambda: seen.append(threading.current_thread()))
         until(lambda: due._thread is None)
@@ -36,22 +46,21 @@ def test_the_thread_ends_when_there_is_nothing_to_do_and_another_one_begins(monk
     assert len(set(seen)) == 2
 
 
-def test_what_fails_is_told_and_the_rest_is_done(monkeypatch):
+def test_what_fails_is_told_and_the_rest_is_done(due, monkeypatch):
     told, over = [], threading.Event()
     monkeypatch.setattr(sys, "excepthook", lambda kind, *_: told.append(kind))
-    due = later.Later()
     due.call(0.0, lambda: 1 / 0)
     due.call(0.01, over.set)
     assert over.wait(DEADLINE_S)
     assert told == [ZeroDivisionError]
 
 
-def test_what_was_done_is_not_kept():
+def test_what_was_done_is_not_kept(due):
     class Thing:
         def __call__(self):
             over.set()
 
-    due, over, thing = later.Later(), threading.Event(), Thing()
+    over, thing = threading.Event(), Thing()
     seen = weakref.ref(thing)
     due.call(0.0, thing)
     del thing
@@ -59,8 +68,8 @@ def test_what_was_done_is_not_kept():
     until(lambda: seen() is None)
 
 
-def test_what_is_not_done_by_the_end_never_is():
-    due, done = later.Later(), []
+def test_what_is_not_done_by_the_end_never_is(due):
+    done = []
     due.call(60.0, lambda: done.append("late"))
     thread = due._thread
     due.end()

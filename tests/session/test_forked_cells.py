@@ -16,12 +16,24 @@ if pid == 0:
     {}
 status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 """
+NEXT = "--- next ---"
 SESSION = """
+import os
 import disco_magic as disco
 with disco.ThreadedSession(2) as s:
-    s.run({code!r}, workers=[0], timeout=60)
-    print(s["status"].get(0), s.run("int(allreduce(1))").values)
+    for code in {codes!r}:
+        s.run(code, workers=[0], timeout=60)
+        print(s["status"].get(0), s.run("int(allreduce(1))").values)
+        os.write(2, b"{NEXT}")
 """
+ENDS = [
+    ("sys.exit(5)", 5, ""),
+    ("sys.exit()", 0, ""),
+    ("sys.exit('that was all')", 1, "that was all\n"),
+    ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+    ("os._exit(7)", 7, ""),
+    ("raise SystemExit(300)", 300 & 255, ""),
+]
 
 
 def executed(source):
@@ -31,25 +43,21 @@ def executed(source):
     return ended.stdout, ended.stderr
 
 
-def told(code):
-    """What a session says of the status of what a cell has forked; and its stderr."""
-    stdout, stderr = executed(SESSION.format(code=code))
-    return stdout.splitlines()[-1], stderr
+def told(*codes):
+    """What a session says of the status of what a cell has forked, and its stderr; of each of these cells."""
+    stdout, stderr = executed(SESSION.format(codes=codes, NEXT=NEXT))
+    return list(zip(stdout.splitlines()[-len(codes) :], stderr.split(NEXT)[:-1], strict=True))
 
 
-@pytest.mark.parametrize(
-    ("ends", "status", "says"),
-    [
-        ("sys.exit(5)", 5, ""),
-        ("sys.exit()", 0, ""),
-        ("sys.exit('that was all')", 1, "that was all\n"),
-        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
-        ("os._exit(7)", 7, ""),
-        ("raise SystemExit(300)", 300 & 255, ""),
-    ],
-)
-def test_it_has_the_status_that_it_would_have_as_a_process(ends, status, says):
-    line, stderr = told(FORKED.format(ends))
+@pytest.fixture(scope="module")
+def told_of_ends():
+    """Of all ends, from one process: they take two seconds each to begin."""
+    return told(*(FORKED.format(ends) for ends, _, _ in ENDS))
+
+
+@pytest.mark.parametrize(("number", "status", "says"), [(at, *each[1:]) for at, each in enumerate(ENDS)])
+def test_it_has_the_status_that_it_would_have_as_a_process(number, status, says, told_of_ends):
+    line, stderr = told_of_ends[number]
     assert line == f"{status} [2, 2]"
     assert says in stderr
 
@@ -66,12 +74,12 @@ def test_one_that_comes_to_the_end_of_the_cell_ends_there():
         "else:\n"
         "    os.write(writer, b'child')"
     )
-    assert told(code)[0] == "(0, b'child') [2, 2]"
+    assert told(code)[0][0] == "(0, b'child') [2, 2]"
 
 
 def test_one_that_awaits_ends_too():
     code = FORKED.format("await __import__('asyncio').sleep(0); sys.exit(3)")
-    assert told(code)[0] == "3 [2, 2]"
+    assert told(code)[0][0] == "3 [2, 2]"
 
 
 def test_that_of_a_program_ends_as_a_program(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import Replaced
 from disco_magic.notebook.completing.lines import make_matcher
 
 if TYPE_CHECKING:
@@ -67,29 +68,24 @@ class Completion:
         self._front = front
         self._completer = front.shell.Completer
         self._matcher = make_matcher(front)
-        self._below = self._completer.completions
+        self._replaced = Replaced(self._completer, "completions", self.completions)
 
     def install(self) -> None:
         """Install the hooks."""
         self._completer.custom_matchers.append(self._matcher)
-        self._before = vars(self._completer).get("completions")
-        vars(self._completer)["completions"] = self.completions
+        self._replaced.put()
 
     def remove(self) -> None:
         """Remove the hooks; a function installed over `completions` meanwhile stays."""
         if self._matcher in self._completer.custom_matchers:  # the list may have been replaced
             self._completer.custom_matchers.remove(self._matcher)
-        own = vars(self._completer)
-        if own.get("completions") == self.completions:
-            del own["completions"]
-            if self._before is not None:
-                own["completions"] = self._before
+        self._replaced.take()
 
     def completions(self, text: str, offset: int) -> Iterator[Any]:
         """Like `IPCompleter.completions`, which is called outside of workers' cells."""
         body = body_at(self._front, text, offset)
         if body is None or _OF_LINE.match(text[:offset].rpartition("\n")[2]):
-            yield from self._below(text, offset)
+            yield from self._replaced.below(text, offset)
             return
         from disco_magic.notebook.completing.cells import completions
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core import page
 from IPython.utils.tokenutil import token_at_cursor
 
+from disco_magic.callers.replaced import Replaced
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.completing.completion import body_at
 from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
@@ -34,23 +35,20 @@ class Inspection:
     def __init__(self, front: Front) -> None:
         self._front = front
         self._kernel = getattr(front.shell, "kernel", None)
-        self._below: Any = getattr(self._kernel, "do_inspect", None)
+        has_any = hasattr(self._kernel, "do_inspect")
+        self._replaced = [Replaced(self._kernel, "do_inspect", self.do_inspect)] if has_any else []
 
     def install(self) -> None:
         """Install the hooks."""
         self._front.shell.events.register("post_run_cell", self.answer)
-        if self._below is not None:
-            self._before = vars(self._kernel).get("do_inspect")
-            vars(self._kernel)["do_inspect"] = self.do_inspect
+        for each in self._replaced:
+            each.put()
 
     def remove(self) -> None:
         """Remove the hooks; a function installed over `do_inspect` meanwhile stays."""
         self._front.shell.events.unregister("post_run_cell", self.answer)
-        own = vars(self._kernel) if self._below is not None else {}
-        if own.get("do_inspect") == self.do_inspect:
-            del own["do_inspect"]
-            if self._before is not None:
-                own["do_inspect"] = self._before
+        for each in self._replaced:
+            each.take()
 
     def do_inspect(
         self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Container[str] = ()
@@ -58,7 +56,7 @@ class Inspection:
         """Like the kernel's method, which is called outside of workers' cells."""
         body = body_at(self._front, code, cursor_pos)
         if body is None:
-            return self._below(code, cursor_pos, detail_level, omit_sections)
+            return self._replaced[0].below(code, cursor_pos, detail_level, omit_sections)
         from disco_magic.notebook.completing.cells import options_of
 
         options = options_of(body)

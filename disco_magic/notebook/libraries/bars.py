@@ -17,6 +17,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
@@ -120,23 +121,13 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
     monitor thread, which serves all bars, must not belong to the worker that makes the first one.
     """
     BARS.install()
-    below = module._screen_shape_wrapper  # noqa: SLF001 - there is no other way
 
     def wrapper() -> Any:
-        shape = below()
+        shape = width.below()
         return None if shape is None else lambda stream: _narrower(*shape(stream))
 
-    module._screen_shape_wrapper = wrapper  # type: ignore[attr-defined]  # noqa: SLF001
-    monitor = module.TMonitor
-    monitor.start = start = _start_for_all
-
-    def undo() -> None:
-        if vars(monitor).get("start") is start:
-            del monitor.start
-        if module._screen_shape_wrapper is wrapper:  # noqa: SLF001
-            module._screen_shape_wrapper = below  # type: ignore[attr-defined]  # noqa: SLF001
-
-    return undo
+    width = Replaced(module, "_screen_shape_wrapper", wrapper)
+    return replace_all([width, Replaced(module.TMonitor, "start", _start_for_all)])
 
 
 def _start_for_all(thread: threading.Thread) -> None:
@@ -156,18 +147,12 @@ def fit_auto(module: ModuleType) -> Callable[[], None] | None:
     widgets, text = module.tqdm, module.asyncio_tqdm
     if widgets is text:
         return None  # it makes text bars everywhere
-    below = widgets.__new__
 
     def new(cls: Any, *args: Any, **options: Any) -> Any:
         if cls is not widgets or current_sink.get() is None:
-            return below(cls, *args, **options)
+            return replaced.below(cls, *args, **options)
         options.pop("display", None)  # an option of widgets: whether to show them at once
         return text(*args, **options)
 
-    widgets.__new__ = new_on_workers = staticmethod(new)
-
-    def undo() -> None:
-        if vars(widgets).get("__new__") is new_on_workers:
-            del widgets.__new__
-
-    return undo
+    replaced = Replaced(widgets, "__new__", staticmethod(new))
+    return replace_all([replaced])

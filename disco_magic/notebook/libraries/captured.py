@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.callers.tracebacks import error_text, shorten
 from disco_magic.errors import PlaneError
 from disco_magic.notebook.libraries.contents import as_output, contents_of, show_now
@@ -152,16 +153,7 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
 
     changed = {"__enter__": entered, "__exit__": left}
     changed |= {name: _after_all(getattr(kind, name)) for name in _APPENDING}
-    before = {name: getattr(kind, name) for name in changed}
-    for name, method in changed.items():
-        setattr(kind, name, method)
-
-    def undo() -> None:
-        for name, method in changed.items():
-            if getattr(kind, name) is method:  # it may have been changed since
-                setattr(kind, name, before[name])
-
-    return undo
+    return replace_all([Replaced(kind, name, method) for name, method in changed.items()])
 
 
 def _after_all(append: Callable[..., None]) -> Callable[..., None]:

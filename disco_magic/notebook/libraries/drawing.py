@@ -12,6 +12,7 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.locks import new_lock, new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
@@ -52,7 +53,7 @@ class RenewedLock:
         self._change = new_lock()
 
     def guarding(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, by one thread at a time."""
+        """Wrap `function` so that one thread at a time executes it."""
 
         @functools.wraps(function)
         def guarded(*args: Any, **options: Any) -> Any:
@@ -88,14 +89,7 @@ _drawing: Final = RenewedLock(_renew_parser)
 def fit_parser(module: ModuleType) -> Callable[[], None]:
     """Let one thread at a time parse a formula; `module` is ``matplotlib.mathtext``."""
     kind = module.MathTextParser
-    parse = kind.parse
-    kind.parse = guarded = _drawing.guarding(parse)
-
-    def undo() -> None:
-        if kind.parse is guarded:
-            kind.parse = parse
-
-    return undo
+    return replace_all([Replaced(kind, "parse", _drawing.guarding(kind.parse))])
 
 
 def fit_figure(module: ModuleType) -> Callable[[], None]:

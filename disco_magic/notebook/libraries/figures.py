@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.libraries.drawing import RenewedLock
 from disco_magic.notebook.libraries.homes import OfWorkers
 from disco_magic.notebook.output.arrange import Item
@@ -141,11 +142,10 @@ def fit_show(module: ModuleType) -> Callable[[], None] | None:
     show = module.show
     if not (hasattr(show, "_draw_called") and hasattr(show, "_to_draw")):
         return None  # an unknown version: it shows the figures of all as it likes
-    module.show = stand_in = WorkerShow(show)  # type: ignore[attr-defined]
+    take = replace_all([Replaced(module, "show", WorkerShow(show))])
 
     def undo() -> None:
-        if module.show is stand_in:
-            module.show = show  # type: ignore[attr-defined]
+        take()
         _drawn.forget()
 
     return undo
@@ -160,14 +160,8 @@ def fit_choice(module: ModuleType) -> Callable[[], None]:
     If several import it at once, one may find it half imported and make figures that are not noted as new:
     they were shown below the next cell (seen twice on a busy machine).
     """
-    choose = module._get_backend_mod  # noqa: SLF001 - all ways to a figure lead through it
-    module._get_backend_mod = guarded = _choices.guarding(choose)  # type: ignore[attr-defined]  # noqa: SLF001
-
-    def undo() -> None:
-        if module._get_backend_mod is guarded:  # noqa: SLF001
-            module._get_backend_mod = choose  # type: ignore[attr-defined]  # noqa: SLF001
-
-    return undo
+    name = "_get_backend_mod"  # all ways to a figure lead through it
+    return replace_all([Replaced(module, name, _choices.guarding(vars(module)[name]))])
 
 
 def take_new_figures() -> list[Any]:

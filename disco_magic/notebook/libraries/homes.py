@@ -38,7 +38,7 @@ class Home:
 
 
 _homes: Final[WeakKeyDictionary[CallingWorker, Home]] = WeakKeyDictionary()
-# An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
+# An RLock, because making a home runs Python code, and so finalizers, which may ask for a home too.
 _lock: Final = new_rlock()
 
 
@@ -87,7 +87,7 @@ class OfWorkers(Generic[_Thing]):
         return thing
 
     def forget(self) -> None:
-        """Drop those of all workers."""
+        """Drop the objects of all workers."""
         with _lock:
             homes = list(_homes.values())
         for each in homes:

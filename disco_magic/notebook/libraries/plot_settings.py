@@ -10,6 +10,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.libraries.homes import OfWorkers
 
 if TYPE_CHECKING:
@@ -28,12 +29,12 @@ def fit_settings(module: ModuleType) -> Callable[[], None] | None:
     if type(settings) is not kind or not (hasattr(kind, "_get") and hasattr(kind, "_set")):
         return None  # an unknown version: all workers share the settings
     settings.__class__ = _kind_of_workers(kind, settings)
-    module.rc_context = context = _context_of_workers(module, common_context)  # type: ignore[attr-defined]
+    context = _context_of_workers(module, common_context)
+    take = replace_all([Replaced(module, "rc_context", context)])
 
     def undo() -> None:
         settings.__class__ = kind
-        if module.rc_context is context:
-            module.rc_context = common_context  # type: ignore[attr-defined]
+        take()
         _own.forget()
 
     return undo

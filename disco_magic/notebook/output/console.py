@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.isolation.streams import CHANNELS, install_streams, put_back, remove_streams
-from disco_magic.notebook.output.formatting import WorkerFormatting
+from disco_magic.notebook.output.formatting import worker_formatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
 from disco_magic.switching import SWITCHING
@@ -22,6 +22,7 @@ from disco_magic.switching import SWITCHING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disco_magic.callers.replaced import Replaced
     from disco_magic.isolation.imported import Libraries
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.libraries.warned import Filters
@@ -46,7 +47,7 @@ class Console:
         self._open: list[NotebookScope] = []
         self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
         self._publishers: list[WorkerPublisher] = []
-        self._formatting: WorkerFormatting | None = None
+        self._formatting: Replaced | None = None
         self._filters: Filters | None = None
         self._libraries: Libraries | None = None
         self._kept: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr, while no cell is waited for
@@ -143,7 +144,8 @@ class Console:
         if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
             self._publishers.append(WorkerPublisher(self._shell))
         if self._formatting is None:
-            self._formatting = WorkerFormatting(self._shell)
+            self._formatting = worker_formatting(self._shell)
+            self._formatting.put()
         SWITCHING.hold(self, SWITCH_INTERVAL_S)
 
     def _remove(self) -> None:
@@ -152,6 +154,6 @@ class Console:
         while self._publishers:
             self._publishers.pop().remove()
         if self._formatting is not None:
-            self._formatting.remove()
+            self._formatting.take()
             self._formatting = None
         SWITCHING.release(self)

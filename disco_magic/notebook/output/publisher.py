@@ -4,46 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
-_NAMES = ("publish", "clear_output")
-
 
 class WorkerPublisher:
     """Wraps `publish` and `clear_output` of the shell's current display publisher, on the instance.
 
-    On the instance, because it may be temporary (``%%capture``), and because `remove` is then a deletion.
+    On the instance, because it may be a stand-in (``%%capture``).
+
+    Attributes:
+        remove: removes the wrappers, except one over which something else was installed.
     """
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._publisher = shell.display_pub
-        self._before = {name: vars(self._publisher)[name] for name in _NAMES if name in vars(self._publisher)}
         self._publish_below = self._publisher.publish
         self._clear_below = self._publisher.clear_output
-        vars(self._publisher).update(self._ours())
+        publish = Replaced(self._publisher, "publish", self._publish)
+        self.remove = replace_all([publish, Replaced(self._publisher, "clear_output", self._clear)])
 
     def wraps(self, publisher: object) -> bool:
         """Whether `publisher` is the one that is wrapped here."""
         return self._publisher is publisher
-
-    def remove(self) -> None:
-        """Remove the wrappers, except one over which something else has been installed."""
-        present = vars(self._publisher)
-        for name, ours in self._ours().items():
-            if present.get(name) != ours:
-                continue
-            if name in self._before:
-                present[name] = self._before[name]
-            else:
-                del present[name]
-
-    def _ours(self) -> dict[str, Any]:
-        return dict(zip(_NAMES, (self._publish, self._clear), strict=True))
 
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()

@@ -124,7 +124,7 @@ def test_what_nobody_has_is_not_found(four, name):
 
 def test_before_there_is_a_session_what_cells_will_see_is_told(shell):
     assert "Signature: allreduce(x: Any" in text(shell, "allreduce")
-    assert "What a function or a cell sees" in text(shell, "worker")
+    assert "A worker, as seen by the functions and cells" in text(shell, "worker")
     assert inspected(front(shell), "x", 0, front(shell).sessions.find()) == {}
 
 

@@ -15,7 +15,7 @@ import pytest
 from disco_magic.isolation.imported import AfterImport, Libraries, each_of, is_imported
 from disco_magic.notebook.libraries.bars import fit_auto
 from disco_magic.notebook.libraries.rich_console import fit_console
-from disco_magic.notebook.output.formatting import WorkerFormatting
+from disco_magic.notebook.output.formatting import worker_formatting
 from tests.notebook.acting import as_worker, new_worker
 
 # --- after an import -------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(module_of, answer):
         assert __import__(name)
     libraries.leave(user)
     told = (
-        [] if answer is None else [f"{name} is not as this version of disco_magic knows it: what it keeps "]
+        [] if answer is None else [f"{name} is not a version that this disco_magic knows: all workers share "]
     )
     assert [str(each.message)[: len(told[0])] for each in caught] == told
 
@@ -239,30 +239,35 @@ def test_on_a_worker_a_value_that_cannot_be_formatted_raises_and_elsewhere_it_is
     shell, error, formatters = Told(), ValueError("no picture"), Formatters()
     told = (type(error), error, None)
     _, (sink, _) = live(texts)
-    wrapper = WorkerFormatting(shell)
+    wrapper = worker_formatting(shell)
+    wrapper.put()
     with pytest.raises(ValueError, match="no picture"):
         as_worker(new_worker(), sink, formatters.show, shell, told)
     formatters.show(shell, told)
     as_worker(new_worker(), sink, shell.showtraceback, told)
     as_worker(new_worker(), sink, formatters.show, shell)
     assert shell.shown == [told, told, None]
-    wrapper.remove()
+    wrapper.take()
     assert "showtraceback" not in vars(shell)
     shell.showtraceback = own = shell.shown.append
-    WorkerFormatting(shell).remove()
+    wrapper = worker_formatting(shell)
+    wrapper.put()
+    wrapper.take()
     assert shell.showtraceback is own
 
 
 def test_what_others_put_over_ours_stays():
     # Tracebacks are made pretty by replacing `showtraceback` of the shell, maybe while a cell runs.
     shell, theirs = Told(), print
-    wrapper = WorkerFormatting(shell)
+    wrapper = worker_formatting(shell)
+    wrapper.put()
     shell.showtraceback = theirs
-    wrapper.remove()
+    wrapper.take()
     assert shell.showtraceback is theirs
-    wrapper = WorkerFormatting(shell)
+    wrapper = worker_formatting(shell)
+    wrapper.put()
     del shell.showtraceback
-    wrapper.remove()
+    wrapper.take()
     assert "showtraceback" not in vars(shell)
 
 

@@ -13,7 +13,7 @@ MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</sp
 """HTML that follows the name of something that differs."""
 
 NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
-"""A rule for `table_style`: cells of class ``number``."""
+"""A rule for `TableLook`: cells of class ``number``."""
 FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
 """A rule for `table_style`: rows of class ``failed``."""
 
@@ -37,6 +37,25 @@ def table_style(name: str, *rules: str) -> str:
             "</style>",
         ]
     )
+
+
+class TableLook:
+    """The look of one kind of table.
+
+    Args:
+        name: the class of the tables in HTML.
+        *rules: see `table_style`.
+    """
+
+    def __init__(self, name: str, *rules: str) -> None:
+        self._name = name
+        self._style = table_style(name, *rules)
+
+    def html(self, caption: str, head: str, body: str, foot: str = "") -> str:
+        """A table with its style; the arguments are HTML. Without a head, the caption alone."""
+        above = f"<caption>{caption}</caption>" if caption else ""
+        table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}" if head else ""
+        return f'{self._style}<table class="{self._name}">{above}{table}</table>'
 
 
 # `!important`, because a more specific selector of JupyterLab's aligns all table cells to the right.

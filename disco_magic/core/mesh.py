@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Final
 
-from disco_magic.core.markup import NUMBERS, head_cells, table_style
+from disco_magic.core.markup import NUMBERS, TableLook, head_cells
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.words import aligned, plural
 from disco_magic.errors import UnknownName, UsageMistake
@@ -239,11 +239,8 @@ class Mesh(Mapping[str, int]):
             + "</tr>"
             for where, ids in rows
         )
-        return (
-            f'{table_style("disco-mesh", NUMBERS)}<table class="disco-mesh"><caption>'
-            f"{plural(self._workers, 'worker')} in a mesh</caption><thead><tr><td></td>{head_cells(heads)}"
-            f"</tr></thead><tbody>{body}</tbody></table>"
-        )
+        caption = f"{plural(self._workers, 'worker')} in a mesh"
+        return TableLook("disco-mesh", NUMBERS).html(caption, f"<td></td>{head_cells(heads)}", body)
 
     def _table(self) -> tuple[list[str], list[tuple[str, tuple[int, ...]]]]:
         """The column heads; the rows, each with its place on the other axes and its ids."""

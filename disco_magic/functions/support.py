@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.markup import TableLook, head_cells
 from disco_magic.core.words import plural
 from disco_magic.errors import UnknownName
 from disco_magic.functions.installed import (
@@ -101,12 +101,8 @@ class Support(Mapping[str, Part]):
         return "\n".join([self._caption(), *lines])
 
     def _repr_html_(self) -> str:
-        heads = head_cells(_HEADS)
         body = "".join(map(_row_html, self._parts.values()))
-        return (
-            f'{_STYLE}<table class="disco-support"><caption>{escape(self._caption())}</caption>'
-            f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        return _LOOK.html(escape(self._caption()), head_cells(_HEADS), body)
 
     def _caption(self) -> str:
         there = sum(part.present for part in self._parts.values())
@@ -242,7 +238,7 @@ def _tvm() -> Part:
 # --- the table -------------------------------------------------------------------------------------
 
 _HEADS: Final = ("part", "there", "version", "what for", "")
-_STYLE: Final = table_style("disco-support", "{} .missing{color:var(--jp-ui-font-color2,inherit)}")
+_LOOK: Final = TableLook("disco-support", "{} .missing{color:var(--jp-ui-font-color2,inherit)}")
 
 
 def _cells(part: Part) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.markup import MARK, head_cells, table_style
+from disco_magic.core.markup import MARK, TableLook, head_cells
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
 from disco_magic.notebook.inspector.table import parts_html
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
     from disco_magic.values.peek import Picture
 
-_STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
+_LOOK: Final = TableLook("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
 _PLAIN: Final = frozenset(kind.__name__ for kind in PLAIN)
 # Sampled elements of each part of a large register.
@@ -220,11 +220,7 @@ def exact(session: Session, row: Row, share: Share) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:
-    head = head_cells(heads)
-    return (
-        f'{_STYLE}<table class="disco-summary"><caption>{escape(caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    return _LOOK.html(escape(caption), head_cells(heads), body)
 
 
 def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:

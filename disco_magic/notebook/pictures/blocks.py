@@ -5,13 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import TableLook
 from disco_magic.core.words import shape_text
 
 if TYPE_CHECKING:
     from disco_magic.values.pictures import Block
 
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-block",
     "{}{max-width:100%}",
     "{} th{font-weight:normal}",
@@ -44,10 +44,7 @@ def block_html(block: Block, *, title: str = "") -> str:
         lines.append(dots)
     if not (all_rows and all_columns):
         lines = ['<tr><td class="dim">no elements</td></tr>']
-    return (
-        f'{_STYLE}<table class="disco-block"><caption>{escape(_caption(block, title))}</caption>'
-        f"<thead><tr><th></th>{''.join(heads)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    )
+    return _LOOK.html(escape(_caption(block, title)), f"<th></th>{''.join(heads)}", "".join(lines))
 
 
 def _edges(cells: list[str], kind: str, before: bool, after: bool) -> list[str]:  # noqa: FBT001 - private

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.markup import TableLook, head_cells
 from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
 
@@ -19,7 +19,7 @@ RUNNING: Final = "#2e8b57"
 WAITING: Final = "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"
 _PARTS: Final = (("running", RUNNING), ("waiting", WAITING), ("idle", "transparent"))
 _BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-stats",
     "{} th,{} td{text-align:right!important}",
     "{} tfoot td{text-align:left!important}",
@@ -28,17 +28,14 @@ _STYLE: Final = table_style(
 
 def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
     """The MIME bundle of a session's statistics."""
-    heads = head_cells((*HEADER, "time"))
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
         f"<td>{_bar_of(each)}</td></tr>"
         for row, each in zip(stats.rows(), stats.workers, strict=True)
     )
     legend = ", ".join(f"{swatch(paint)} {name}" for name, paint in _PARTS)
-    html = (
-        f'{_STYLE}<table class="disco-stats"><caption>Disco session {stats.session_id}: {legend}</caption>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{_devices(stats)}</table>"
-    )
+    caption = f"Disco session {stats.session_id}: {legend}"
+    html = _LOOK.html(caption, head_cells((*HEADER, "time")), body, _devices(stats))
     return {"text/plain": repr(stats), "text/html": html}
 
 

@@ -5,26 +5,21 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import head_cells, row_head, table_style
+from disco_magic.core.markup import TableLook, head_cells, row_head
 
 if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.report import CheckReport
 
 _COLUMNS: Final = ("register", "verdict", "workers", "value")
-_STYLE: Final = table_style("disco-check")
+_LOOK: Final = TableLook("disco-check")
 
 
 def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
     """The MIME bundle of a report; differences are marked not only by colour."""
-    heads = head_cells(_COLUMNS)
     body = "".join(map(_row_html, report.shown))
-    caption = escape(f"{report.title}: {report.summary}")
-    table = (
-        f'{_STYLE}<table class="disco-check"><caption>{caption}</caption>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    )
-    return {"text/plain": repr(report), "text/html": table}
+    html = _LOOK.html(escape(f"{report.title}: {report.summary}"), head_cells(_COLUMNS), body)
+    return {"text/plain": repr(report), "text/html": html}
 
 
 def _row_html(row: CheckRow) -> str:

@@ -6,12 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.doctor import WORDS
-from disco_magic.core.markup import NUMBERS, head_cells, table_style
+from disco_magic.core.markup import NUMBERS, TableLook, head_cells
 
 if TYPE_CHECKING:
     from disco_magic.core.doctor import Diagnosis
 
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-doctor",
     "{} caption{color:inherit}",
     NUMBERS,
@@ -24,7 +24,6 @@ _NUMBER: Final = ' class="number"'
 def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
     """The MIME bundle of a diagnosis."""
     blocking = set(diagnosis.blocking())
-    heads = head_cells(diagnosis.header)
     body = []
     for group, row in zip(diagnosis.groups(), diagnosis.rows(), strict=True):
         kind = "blocking" if blocking & {each.worker for each in group} else group[0].state
@@ -33,9 +32,6 @@ def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
             for column, cell in enumerate(row[1:], 1)
         )
         body.append(f'<tr class="{kind}"><th scope="row">{row[0]}</th>{cells}</tr>')
-    html = (
-        f'{_STYLE}<table class="disco-doctor"><caption>Disco session {diagnosis.session_id}: '
-        f"{escape(diagnosis.sentence)}</caption><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table>"
-    )
+    caption = f"Disco session {diagnosis.session_id}: {escape(diagnosis.sentence)}"
+    html = _LOOK.html(caption, head_cells(diagnosis.header), "".join(body))
     return {"text/plain": repr(diagnosis), "text/html": html}

@@ -6,12 +6,12 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.history import HEADER
-from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
+from disco_magic.core.markup import FAILED, NUMBERS, TableLook, head_cells
 
 if TYPE_CHECKING:
     from disco_magic.core.history import Entry, History
 
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-log",
     NUMBERS,
     FAILED,
@@ -22,14 +22,10 @@ _STYLE: Final = table_style(
 
 def history_bundle(history: History, **_: object) -> dict[str, str]:
     """The MIME bundle of a history."""
-    heads = head_cells(HEADER)
+    heads = head_cells(HEADER) if history.entries else ""
     body = "".join(map(_row_html, history.entries))
     remark = f'<tfoot><tr><td class="dim" colspan="{len(HEADER)}">{escape(history.remark)}</td></tr></tfoot>'
-    table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{remark if history.remark else ''}"
-    html = (
-        f'{_STYLE}<table class="disco-log"><caption>{escape(history.title)}</caption>'
-        f"{table if history.entries else ''}</table>"
-    )
+    html = _LOOK.html(escape(history.title), heads, body, remark if history.remark else "")
     return {"text/plain": repr(history), "text/html": html}
 
 

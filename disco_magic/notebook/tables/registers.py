@@ -6,7 +6,7 @@ from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
+from disco_magic.core.markup import MARK, MARKED, TableLook, head_cells
 from disco_magic.core.register_text import (
     ABSENT,
     absent,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
 
 
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-registers",
     "{} tfoot td,{} tfoot th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
     "{} .odd{border:2px dashed var(--jp-warn-color0,#b35900)}",
@@ -43,7 +43,7 @@ def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
 
 def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
     """The MIME bundle of one register with its parts, which `Session.look_into` returns."""
-    title, left = f"<caption>{escape(parts_caption(parts))}</caption>", left_out(parts, len(parts.shown))
+    title, left = escape(parts_caption(parts)), left_out(parts, len(parts.shown))
     foot = f'<tfoot><tr><td colspan="{1 + parts.num_workers}">{left}</td></tr></tfoot>' if left else ""
     return {
         "text/plain": repr(parts),
@@ -69,7 +69,7 @@ def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:
     """The table of all registers; differing cells are marked not only by colour."""
-    title = f"<caption>{escape(caption(snapshot))}</caption>"
+    title = escape(caption(snapshot))
     totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'
     return _table_html(title, snapshot.listed, foot, snapshot.num_workers)
@@ -85,10 +85,7 @@ def _table_html(
     count = num_workers if num_workers is not None else len(rows[0].cells)
     heads = head_cells(["register", *(f"worker {worker}" for worker in range(count))])
     body = "".join(_row_html(row) + _gap_html(gaps.get(row.name, ""), count) for row in rows)
-    return (
-        f'{_STYLE}<table class="disco-registers">{title}<thead><tr>{heads}'
-        f"</tr></thead><tbody>{body}</tbody>{foot}</table>"
-    )
+    return _LOOK.html(title, heads, body, foot)
 
 
 def _gap_html(gap: str, num_workers: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
+from disco_magic.core.markup import FAILED, NUMBERS, TableLook, head_cells
 from disco_magic.core.words import aligned, coarse_seconds
 from disco_magic.errors import SessionClosed, WorkerError, WorkerInterrupt
 from disco_magic.phrases import class_name, ranges, who_has, words
@@ -24,11 +24,7 @@ _STOPPING: Final = "being stopped with its session"
 MOST: Final = 10
 """Most ended cells in a list; the last ones are shown."""
 
-_STYLE: Final = table_style(
-    "disco-cells",
-    NUMBERS,
-    FAILED,
-)
+_LOOK: Final = TableLook("disco-cells", NUMBERS, FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +89,7 @@ class Standings:
         return "\n".join([self.title, *(f"  {line}" for line in table)] if self.title else table)
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
-        heads = head_cells(HEADER)
-        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        html = (
-            f'{_STYLE}<table class="disco-cells">{caption}<thead><tr>{heads}</tr></thead>'
-            f"<tbody>{''.join(map(_cell_html, self.cells))}</tbody></table>"
-        )
+        html = _LOOK.html(escape(self.title), head_cells(HEADER), "".join(map(_cell_html, self.cells)))
         return {"text/plain": repr(self), "text/html": html}
 
 

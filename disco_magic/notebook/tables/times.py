@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.markup import TableLook, head_cells
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
@@ -30,7 +30,7 @@ NOISE_S: Final = 5e-3
 """Smaller differences in seconds do not count either: four threads begin a cell up to 3 ms apart."""
 _WIDTH: Final = 24
 _LAST: Final = "last"
-_STYLE: Final = table_style(
+_LOOK: Final = TableLook(
     "disco-times",
     "{} th,{} td{text-align:right!important}",
     "{} th:last-child,{} td:last-child{text-align:left!important}",
@@ -167,14 +167,10 @@ class CellTimes:
         if self.is_even:
             return f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(repr(self))}</div>'
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
-        heads = head_cells((*HEADER, legend))
         body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
         remark = f'<tfoot><tr><td class="dim" colspan="5">{escape(self.remark)}</td></tr></tfoot>'
-        return (
-            f'{_STYLE}<table class="disco-times"><caption>time of {escape(self.label)}: '
-            f"{escape(self.sentence)}</caption><thead><tr>{heads}</tr></thead>"
-            f"<tbody>{body}</tbody>{remark if self.remark else ''}</table>"
-        )
+        caption = f"time of {escape(self.label)}: {escape(self.sentence)}"
+        return _LOOK.html(caption, head_cells((*HEADER, legend)), body, remark if self.remark else "")
 
     def _row_html(self, each: WorkerTime, row: Sequence[str]) -> str:
         is_last = each is self.last

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, NUMBERS, head_cells, row_head, table_style
+from disco_magic.core.markup import MARK, NUMBERS, TableLook, head_cells, row_head
 from disco_magic.core.register_text import caption, content, together
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
@@ -19,7 +19,7 @@ HEADER: Final = ("register", "workers", "type", "value", "size")
 SHOWN: Final = 4
 """Most values of one register that are shown; the last row says how many more there are."""
 
-_STYLE: Final = table_style("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
+_LOOK: Final = TableLook("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,8 @@ class Listing:
         return "\n".join([self.title, *(aligned(table, words=4) if self.registers else ())])
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
-        heads = head_cells(HEADER)
-        body = "".join(map(_register_html, self.registers))
-        table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>" if self.registers else ""
-        html = f'{_STYLE}<table class="disco-whos"><caption>{escape(self.title)}</caption>{table}</table>'
+        heads = head_cells(HEADER) if self.registers else ""
+        html = _LOOK.html(escape(self.title), heads, "".join(map(_register_html, self.registers)))
         return {"text/plain": repr(self), "text/html": html}
 
 

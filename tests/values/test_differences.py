@@ -90,7 +90,7 @@ def test_arrays_of_different_types_are_compared_with_a_note():
 
 def test_arrays_of_different_shapes_are_not_compared():
     found = difference_of(np.zeros(3), np.zeros((3, 1)), ALL)
-    assert found.reason == "their shapes are (3,) and (3, 1)"
+    assert found.reason == "their shapes differ: (3,) and (3, 1)"
     assert (found.picture, found.max_abs, found.differing, found.size) == (None, None, None, 3)
 
 

@@ -30,7 +30,9 @@ _BINS: Final = 8
 _STYLE: Final = table_style(
     NAME,
     # Separate borders, because collapsed ones scroll away from the fixed head.
-    "{}{border-collapse:separate;border-spacing:0;width:100%}",
+    # Automatic layout, because nbconvert's fixed one makes all columns equally wide, and texts overlap.
+    "{}{border-collapse:separate;border-spacing:0;width:100%;table-layout:auto!important}",
+    "@media print{.disco-scroll{max-height:none!important}}",
     "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:1.35}",
     "{} thead th{position:sticky;top:0;z-index:2;border-top-width:1px}",
     "{} tfoot td,{} tfoot th{position:sticky;bottom:0;z-index:2;background:var(--jp-layout-color2,#eee)}",
@@ -125,7 +127,8 @@ def _across(text: str, num_workers: int) -> str:
 def _framed(label: str, head: str, body: str, foot: str, num_workers: int) -> str:
     many = " many" if num_workers > _FEW else ""
     return (
-        f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="{escape(label)}">'
+        f'{_STYLE}<div class="disco-scroll" style="{_SCROLL}" tabindex="0" role="region" '
+        f'aria-label="{escape(label)}">'
         f'<table class="{NAME}{many}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table></div>'
     )
 

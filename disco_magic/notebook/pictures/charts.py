@@ -34,6 +34,8 @@ def _svg(kind: str, label: str, width: int, height: int, content: str) -> str:
 
 # --- histograms ------------------------------------------------------------------------------------
 
+_WIDTH, _HEIGHT = 220, 100  # of each of several
+
 
 def histogram_svg(
     histogram: Histogram, *, width: int = 320, height: int = 120, most: int | None = None, label: str = ""
@@ -58,9 +60,7 @@ def histogram_svg(
     return _svg("histogram", f"{label or 'histogram'}, {in_words(histogram)}", width, height, content)
 
 
-def histograms_html(
-    histograms: Mapping[int, Histogram | str], *, title: str = "", width: int = 220, height: int = 100
-) -> str:
+def histograms_html(histograms: Mapping[int, Histogram | str], *, title: str = "") -> str:
     """A figure of one histogram per worker, side by side; equal bins are drawn with equal heights.
 
     The most frequent histogram is drawn once; workers with an equal one refer to it, those that differ
@@ -69,8 +69,6 @@ def histograms_html(
     Args:
         histograms: worker -> its histogram, or why there is none; not empty.
         title: any text.
-        width: pixels of each.
-        height: pixels of each.
 
     Cost: about 0.5 ms for each different histogram.
     """
@@ -82,14 +80,14 @@ def histograms_html(
 
     def draw(worker: int, histogram: Histogram) -> str:
         label = f"{of} on worker {worker}"
-        svg = histogram_svg(histogram, width=width, height=height, most=most, label=label)
+        svg = histogram_svg(histogram, width=_WIDTH, height=_HEIGHT, most=most, label=label)
         return f"<div>{svg}</div>{dim(amount(histogram))}"
 
     if drawn and not alike.odd and len(histograms) > 1:
-        body = f"<div>{histogram_svg(drawn[0], width=width, height=height, label=of)}</div>"
+        body = f"<div>{histogram_svg(drawn[0], width=_WIDTH, height=_HEIGHT, label=of)}</div>"
         return figure(title, body, [f"the same on workers {ranges(list(histograms))}", amount(drawn[0])])
     bins = "same bins and heights" if same_bins else "bins and heights differ from worker to worker"
-    body = tiles_html(histograms, alike, draw, (width, height))
+    body = tiles_html(histograms, alike, draw, (_WIDTH, _HEIGHT))
     return figure(title, body, [bins if len(drawn) > 1 else ""])
 
 
@@ -103,40 +101,31 @@ def _content(histogram: Histogram | str) -> Hashable:
 
 # --- lines -----------------------------------------------------------------------------------------
 
-_RATIO: Final = 1000  # numbers further apart than this are drawn logarithmically by default
+_RATIO: Final = 1000  # numbers further apart than this are drawn logarithmically
+_LINES_WIDTH, _LINES_HEIGHT = 480, 180
 
 
-def lines_svg(
-    series: Mapping[int, Sequence[Point]],
-    title: str = "",
-    *,
-    width: int = 480,
-    height: int = 180,
-    log: bool | None = None,
-) -> str:
+def lines_svg(series: Mapping[int, Sequence[Point]], title: str = "") -> str:
     """Lines as SVG; workers with equal numbers share one.
 
     Args:
         series: worker -> (label of the cell, number) in the order of time. A missing number (None, or a cell
             that it has no point for) is a gap; NaN is a cross below, an infinity an arrow at the edge.
         title: above the lines; any text.
-        width: pixels.
-        height: pixels.
-        log: logarithmic numbers; None for where all are positive and the largest is more than 1,000 times
-            the smallest. What has no logarithm is an arrow downwards.
+
+    Numbers are logarithmic where all are positive and the largest is more than 1,000 times the smallest.
 
     Cost: about 10 us per point.
     """
     lines = lines_of(series)
     finite = [y for _, line in lines for y in line.values() if y is not None and math.isfinite(y)]
-    if log is None:
-        log = bool(finite) and min(finite) > 0 and max(finite) / min(finite) > _RATIO
-    usable = [y for y in finite if y > 0] if log else finite
-    plot = Plot(cells_of(lines), usable, [name for name, _ in lines], width, height, log=log)
+    log = bool(finite) and min(finite) > 0 and max(finite) / min(finite) > _RATIO
+    names = [name for name, _ in lines]
+    plot = Plot(cells_of(lines), finite, names, _LINES_WIDTH, _LINES_HEIGHT, log=log)
     head = f'<text y="11" font-size="12" font-weight="bold">{escape(title)}</text> ' if title else ""
     drawn = "".join(plot.line(index, name, line) for index, (name, line) in enumerate(lines))
     label = f"{title or 'lines'}: {said(lines) or 'nothing yet'}"
-    return _svg("lines", label, width, height, f"{head}{plot.axes()}{drawn}{plot.names()}")
+    return _svg("lines", label, _LINES_WIDTH, _LINES_HEIGHT, f"{head}{plot.axes()}{drawn}{plot.names()}")
 
 
 # --- sparks ----------------------------------------------------------------------------------------

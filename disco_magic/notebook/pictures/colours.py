@@ -26,9 +26,12 @@ NAN_SIGN, PLUS_SIGN, MINUS_SIGN = "\u259a", "\u2580", "\u2584"
 LINES: Final = ("#2f80c8", "#c8641e", "#2e8b57", "#a95fc4", "#8c7a14", "#d0487a")
 
 
-def css(palette: Bytes, stops: int = 17) -> str:
+_STOPS: Final = 17
+
+
+def css(palette: Bytes) -> str:
     """A palette's map, `(n, 3)` or `(n, 4)`, as a CSS gradient from left to right."""
-    chosen = palette[np.linspace(0, LEVELS - 1, stops).round().astype(int)]
+    chosen = palette[np.linspace(0, LEVELS - 1, _STOPS).round().astype(int)]
     return f"linear-gradient(90deg,{','.join(map(css_colour, chosen))})"
 
 

@@ -26,14 +26,12 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from disco_magic.notebook.pictures.scales import Limits
     from disco_magic.values.pictures import Picture
 
 
 def heatmap_html(
     picture: Picture,
     *,
-    limits: Limits | None = None,
     symmetric: bool = False,
     title: str = "",
     width: int = 320,
@@ -42,29 +40,24 @@ def heatmap_html(
 
     Args:
         picture: at most 128 x 128 numbers, with their positions in the array.
-        limits: the values at the ends of the colours; None: smallest and largest finite value shown.
         symmetric: use two colours around zero instead of one map from dark to light.
         title: text above the picture and in its description.
         width: largest width in pixels; elements get a whole number of pixels, at most 24.
 
     Returns:
-        HTML, at most 30 kB.
-
-    Raises:
-        UsageMistake: a limit is not finite.
+        HTML, at most 30 kB. The ends of the colours are the smallest and the largest finite value shown.
 
     Cost: 1 to 2 ms for 128 x 128.
     """
-    scale = Scale.of(limits or common_limits([picture]), symmetric=symmetric)
+    scale = Scale.of(common_limits([picture]), symmetric=symmetric)
     if not picture.values.size:
         return figure(title, "", [f"{subject(picture)}: no elements"])
-    return figure(title, _with_bar(picture, scale, title, width), captions(picture, scale))
+    return figure(title, _with_bar(picture, scale, title, width), captions(picture))
 
 
 def multiples_html(
     pictures: Mapping[int, Picture | str],
     *,
-    limits: Limits | None = None,
     symmetric: bool = False,
     title: str = "",
     width: int = 160,
@@ -76,13 +69,9 @@ def multiples_html(
 
     Args:
         pictures: worker -> its picture, or why there is none; not empty.
-        limits: as for `heatmap_html`; None: smallest and largest finite value of all pictures.
         symmetric: as for `heatmap_html`.
         title: as for `heatmap_html`.
         width: pixels of each image at most.
-
-    Raises:
-        UsageMistake: a limit is not finite.
 
     Cost: 1 to 2 ms for each different picture of 128 x 128.
     """
@@ -92,7 +81,7 @@ def multiples_html(
     }
     drawn = [each for each in things.values() if not isinstance(each, str)]
     alike = likeness({worker: _content(each) for worker, each in things.items()})
-    scale = Scale.of(limits or common_limits(drawn, symmetric=symmetric), symmetric=symmetric)
+    scale = Scale.of(common_limits(drawn), symmetric=symmetric)
     if drawn and not alike.odd and len(things) > 1:
         return _shared(drawn[0], scale, list(things), title, width)
     sizes = [image_size(each, width) for each in drawn] or [(width, 0)]
@@ -113,7 +102,7 @@ def multiples_html(
 def _shared(picture: Picture, scale: Scale, workers: list[int], title: str, width: int) -> str:
     """One picture for workers with equal ones."""
     same = f"the same on workers {ranges(workers)}{', as far as shown' if picture.thinned else ''}"
-    return figure(title, _with_bar(picture, scale, title, width), [same, *captions(picture, scale)])
+    return figure(title, _with_bar(picture, scale, title, width), [same, *captions(picture)])
 
 
 def _with_bar(picture: Picture, scale: Scale, name: str, width: int) -> str:

@@ -32,9 +32,9 @@ _BAR: Final = 140  # pixels: the least width of a colour bar, for three numbers
 TOP: Final = 16  # pixels above the image: the columns' indices
 
 
-def captions(picture: Picture, scale: Scale) -> list[str]:
+def captions(picture: Picture) -> list[str]:
     """The captions of a heat map: the array, the shown part, elements without a colour."""
-    return [subject(picture), part(picture), oddities(picture), _clipped(picture, scale)]
+    return [subject(picture), part(picture), oddities(picture)]
 
 
 def subject(picture: Picture) -> str:
@@ -60,11 +60,6 @@ def oddities(picture: Picture) -> str:
     )
     text = ", ".join(f"{sign} {count:,} {name}" for sign, count, name in counts if count)
     return f"{text} of {plural(values.size, 'value')}" if text else ""
-
-
-def _clipped(picture: Picture, scale: Scale) -> str:
-    beyond = scale.beyond(picture.values)
-    return f"{plural(beyond, 'value')} beyond the scale" if beyond else ""
 
 
 def description(picture: Picture, name: str) -> str:
@@ -189,10 +184,7 @@ def colour_bar(scale: Scale, pictures: list[Picture], width: int, *, indent: int
         off, on = (css_colour(colour) for colour in scale.palette[[0, LEVELS - 1]])
         paint, labels = f"linear-gradient(90deg,{off} 50%,{on} 50%)", ["False", "True"]
     else:
-        below = "\u2264 " if finite.min() < scale.low else ""
-        above = "\u2265 " if finite.max() > scale.high else ""
-        low, middle, high = numbers(scale.low, _middle(scale), scale.high)
-        labels = [below + low, middle, above + high]
+        labels = numbers(scale.low, _middle(scale), scale.high)
         paint = css(scale.palette)
     spans = " ".join(f"<span>{label}</span>" for label in labels)
     return (

@@ -22,11 +22,11 @@ _CROSS, _UP, _DOWN = "\u00d7", "\u25b2", "\u25bc"
 
 
 class Plot:
-    """Axes for `cells` from left to right and for the numbers `usable` upwards; lines are added one by one.
+    """Axes for `cells` from left to right and for the numbers `finite` upwards; lines are added one by one.
 
     Args:
         cells: in the order of time.
-        usable: the finite numbers of all lines; all positive if `log`.
+        finite: the finite numbers of all lines; all positive if `log`.
         names: of the lines, written at their ends.
         width: pixels of the whole drawing.
         height: pixels of the whole drawing.
@@ -36,7 +36,7 @@ class Plot:
     def __init__(
         self,
         cells: Sequence[Cell],
-        usable: Sequence[float],
+        finite: Sequence[float],
         names: Sequence[str],
         width: int,
         height: int,
@@ -45,9 +45,9 @@ class Plot:
     ) -> None:
         self._cells = {cell: index for index, cell in enumerate(cells)}
         self._log = log
-        low, high = (min(usable), max(usable)) if usable else (1.0, 1.0)
+        low, high = (min(finite), max(finite)) if finite else (1.0, 1.0)
         ticks = _decades(low, high) if log else number_ticks(low, high, 4)
-        self._ticks = ticks if usable else []
+        self._ticks = ticks if finite else []
         self._low, self._high = self._scaled(low), self._scaled(high)
         self._left = width_of([text for _, text in self._ticks]) + 8
         self._right = width - width_of(names) - 10
@@ -101,7 +101,7 @@ class Plot:
         path, marks, joined = "", "", False
         for cell, place in self._cells.items():
             y = points.get(cell)
-            usable = y is not None and self._usable(y)
+            usable = y is not None and math.isfinite(y)
             if y is not None and usable:
                 x, height = self._x(place), self._y(y)
                 path += f"{'L' if joined else 'M'}{x:g} {height:g}"
@@ -117,16 +117,13 @@ class Plot:
             f'<g fill="{colour}">{marks}</g>'
         )
 
-    def _usable(self, y: float) -> bool:
-        return math.isfinite(y) and (y > 0 or not self._log)
-
     def _dot(self, x: float, y: float, said: str) -> str:
         if len(self._cells) > _MOST_DOTS:
             return ""
         return f'<circle cx="{x:g}" cy="{y:g}" r="2.2"><title>{escape(said)}</title></circle>'
 
     def _edge(self, place: int, y: float, said: str) -> str:
-        """A sign at the upper or lower edge for a value without a place: NaN, infinite, or no logarithm."""
+        """A sign at the upper or lower edge for NaN and infinities."""
         sign = _CROSS if math.isnan(y) else _UP if y > 0 else _DOWN
         height = _TOP + 4 if sign == _UP else self._bottom - 1
         return (
@@ -151,10 +148,8 @@ class Plot:
 
 
 def _decades(low: float, high: float) -> list[tuple[float, str]]:
-    """At most six powers of ten; the ends where there are fewer than two."""
+    """At most six powers of ten between `low` and `high`, which are more than two apart."""
     first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
     step = max(1, -(-(last - first + 1) // 6))
     powers = [float(f"1e{power}") for power in range(first, last + 1, step)]
-    if len(powers) < 2:
-        powers = list(dict.fromkeys((low, high)))
     return [(power, number(power)) for power in powers]

@@ -17,18 +17,15 @@ _INDEXED: Final = 3
 _SUB, _UP = 1, 2
 
 
-def png(indices: Bytes, palette: Bytes, repeat: int = 1) -> bytes:
+def png(indices: Bytes, palette: Bytes) -> bytes:
     """An indexed PNG.
 
     Args:
         indices: uint8 `(h, w)`, not empty: the palette's entry of each pixel.
         palette: uint8 `(n, 3)`, sRGB; `(n, 4)` with an opacity (255: opaque); `n` is 256 or less.
-        repeat: how often each pixel is repeated to the right and downwards.
 
     Cost: about 0.5 ms for 128 x 128 pixels of noise, which take 16 KiB.
     """
-    if repeat > 1:
-        indices = indices.repeat(repeat, axis=0).repeat(repeat, axis=1)
     height, width = indices.shape
     depth = 2 if len(palette) <= 4 else 8
     plain = _plain(indices, depth)

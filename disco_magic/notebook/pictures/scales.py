@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake
 from disco_magic.notebook.pictures.colours import (
     DIFFERENCE,
     DIVERGING,
@@ -25,29 +24,18 @@ if TYPE_CHECKING:
 Limits: TypeAlias = tuple[float, float]
 
 
-def common_limits(pictures: Iterable[Picture], *, symmetric: bool = False) -> Limits | None:
-    """The smallest and the largest finite value of all pictures; None if there is none.
-
-    Args:
-        pictures: the pictures that share the scale.
-        symmetric: extend the limits to the same distance below and above zero, for the diverging map.
-    """
+def common_limits(pictures: Iterable[Picture]) -> Limits | None:
+    """The smallest and the largest finite value of all pictures; None if there is none."""
     finite = [each.values[np.isfinite(each.values)] for each in pictures]
     together = np.concatenate([np.empty(0), *finite])
     if not together.size:
         return None
-    low, high = float(together.min()), float(together.max())
-    return _around_zero(low, high) if symmetric else (low, high)
-
-
-def _around_zero(low: float, high: float) -> Limits:
-    furthest = max(abs(low), abs(high))
-    return -furthest, furthest
+    return float(together.min()), float(together.max())
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps values between `low` and `high` to entries of `palette`, values beyond them to the ends.
+    """Maps values between `low` and `high` to entries of `palette`.
 
     With `zero_apart` the first entry is for exact zeros only, so that the smallest difference is visible.
     """
@@ -59,17 +47,12 @@ class Scale:
 
     @classmethod
     def of(cls, limits: Limits | None, *, symmetric: bool = False) -> Scale:
-        """The scale between `limits`; around zero, in two colours, if it is symmetric.
-
-        Raises:
-            UsageMistake: a limit is not finite.
-        """
-        if limits is not None and not np.isfinite(limits).all():
-            raise UsageMistake(f"the limits of the colours are {limits}, expected two finite numbers")
-        low, high = sorted(map(float, limits)) if limits is not None else (0.0, 0.0)
-        if symmetric:
-            low, high = _around_zero(low, high)
-        return cls(low, high, DIVERGING if symmetric else SEQUENTIAL)
+        """The scale between `limits`; around zero, in two colours, if it is symmetric."""
+        low, high = limits or (0.0, 0.0)
+        if not symmetric:
+            return cls(low, high, SEQUENTIAL)
+        furthest = max(abs(low), abs(high))
+        return cls(-furthest, furthest, DIVERGING)
 
     @classmethod
     def of_differences(cls, largest: float) -> Scale:
@@ -98,8 +81,3 @@ class Scale:
         pixels = self.levels(values)
         pixels[~np.isfinite(values)] = PAINT
         return pixels
-
-    def beyond(self, values: Floats) -> int:
-        """The number of finite values below `low` or above `high`."""
-        outside = (values < self.low) | (values > self.high)
-        return int(np.count_nonzero(outside & np.isfinite(values)))

@@ -208,9 +208,6 @@ def test_numbers_over_more_than_three_decades_are_logarithmic(parse):
     page = parse(lines_svg({0: points(1, 100, 10_000)}))
     assert heights(page) == pytest.approx([0, 0.5, 1], abs=0.01)
     assert labels(page, "end") == ["1", "10", "100", "1000", "10000"]
-    assert heights(parse(lines_svg({0: points(1, 100, 10_000)}, log=False)))[1] == pytest.approx(
-        0.01, abs=0.01
-    )
 
 
 def test_numbers_closer_together_or_not_positive_are_not(parse):
@@ -218,18 +215,12 @@ def test_numbers_closer_together_or_not_positive_are_not(parse):
     assert heights(parse(lines_svg({0: points(-1, 4999.5, 10_000)})))[1] == pytest.approx(0.5, abs=0.01)
 
 
-def test_what_has_no_logarithm_is_an_arrow_downwards(parse):
-    page = parse(lines_svg({0: points(1, 0, 10)}, log=True))
-    assert page.text.count("▼") == 1
-    assert parse(lines_svg({0: points(0, -1)}, log=True)).text.count("▼") == 2
-
-
 @pytest.mark.parametrize(
     ("numbers", "ticks"),
-    [((3, 4), ["3", "4"]), ((2, 2), ["2"]), ((1e-300, 1e300), 6), ((1, 1e-7), 6), ((2, 30), ["2", "30"])],
+    [((1e-300, 1e300), 6), ((1, 1e-7), 6), ((2, 3_000), ["10", "100", "1000"])],
 )
-def test_logarithmic_ticks_are_few_powers_of_ten_or_the_ends(parse, numbers, ticks):
-    found = labels(parse(lines_svg({0: points(*numbers)}, log=True)), "end")
+def test_logarithmic_ticks_are_few_powers_of_ten(parse, numbers, ticks):
+    found = labels(parse(lines_svg({0: points(*numbers)})), "end")
     assert found == ticks if isinstance(ticks, list) else 3 <= len(found) <= ticks
 
 

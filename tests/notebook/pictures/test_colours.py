@@ -98,7 +98,7 @@ def test_lines_have_enough_contrast_on_both_backgrounds(background):
 
 
 def test_css_gradients_name_the_ends_of_the_map():
-    gradient = colours.css(SEQUENTIAL, stops=3)
+    gradient = colours.css(SEQUENTIAL)
     first, last = (colours.css_colour(SEQUENTIAL[i]) for i in (0, LEVELS - 1))
     assert gradient.startswith(f"linear-gradient(90deg,{first},#")
     assert gradient.endswith(f"{last})")

@@ -28,7 +28,7 @@ def difference(a, b, limit=128):
         ([1.0, NAN], [1.0, 3], "max |a-b| inf at (1,): nan vs 3.0 (max rel inf); 1 of 2 elements differs"),
         (np.zeros((3, 4)), np.zeros((3, 4)), "equal: all 12 elements"),
         (np.zeros((0, 4)), np.zeros((0, 4)), "equal: no elements"),
-        (np.zeros((3, 4)), np.zeros((4, 3)), "their shapes are (3, 4) and (4, 3)"),
+        (np.zeros((3, 4)), np.zeros((4, 3)), "their shapes differ: (3, 4) and (4, 3)"),
         (
             ["a", "b"],
             ["a", "c"],

@@ -38,11 +38,6 @@ def test_opacities_come_back(decode):
     assert np.array_equal(image.palette, DIFFERENCE)
 
 
-def test_pixels_are_repeated_by_a_factor(decode):
-    image = decode(png(np.array([[1, 2], [3, 4]], np.uint8), SEQUENTIAL, repeat=3))
-    assert np.array_equal(image.indices, np.kron([[1, 2], [3, 4]], np.ones((3, 3), int)))
-
-
 def test_the_caller_s_array_is_left_as_it_was():
     indices = RANDOM.integers(0, 256, (8, 8)).astype(np.uint8)
     before = indices.copy()

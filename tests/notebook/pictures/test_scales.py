@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.errors import UsageMistake
 from disco_magic.notebook.pictures.colours import DIFFERENCE, DIVERGING, INK, LEVELS, PAINT, PAPER, SEQUENTIAL
 from disco_magic.notebook.pictures.patterns import PALETTE, patterns
 from disco_magic.notebook.pictures.scales import Scale, common_limits
@@ -16,7 +15,6 @@ NAN, INF = float("nan"), float("inf")
 def test_common_limits_are_those_of_the_finite_values_of_all(picture):
     pictures = [picture([[1.0, NAN]]), picture([[-3.0, INF]]), picture(np.zeros((0, 2)))]
     assert common_limits(pictures) == (-3, 1)
-    assert common_limits(pictures, symmetric=True) == (-3, 3)
     assert common_limits([picture([[NAN]])]) is None
     assert common_limits([]) is None
 
@@ -24,16 +22,6 @@ def test_common_limits_are_those_of_the_finite_values_of_all(picture):
 def test_the_ends_of_the_scale_are_the_ends_of_the_map_and_what_is_beyond_them_too():
     levels = Scale.of((0, 10)).levels(np.array([[-5.0, 0, 5, 10, 99]]))
     assert levels.tolist() == [[0, 0, (LEVELS - 1) // 2, LEVELS - 1, LEVELS - 1]]
-
-
-def test_limits_in_the_wrong_order_are_put_right():
-    assert (Scale.of((2, 1)).low, Scale.of((2, 1)).high) == (1, 2)
-
-
-@pytest.mark.parametrize("limits", [(0, INF), (NAN, 1)])
-def test_limits_that_are_not_finite_are_refused(limits):
-    with pytest.raises(UsageMistake, match="expected two finite numbers"):
-        Scale.of(limits)
 
 
 def test_a_symmetric_scale_has_zero_in_the_middle_of_the_diverging_map():
@@ -60,10 +48,6 @@ def test_values_from_one_end_of_the_doubles_to_the_other_keep_their_order():
 def test_what_is_not_finite_has_an_entry_beside_the_map():
     pixels = Scale.of((0, 1)).pixels(np.array([[0, NAN, INF, -INF, 1]]))
     assert pixels.tolist() == [[0, PAINT, PAINT, PAINT, LEVELS - 1]]
-
-
-def test_values_beyond_the_scale_are_counted_without_nan_and_infinities():
-    assert Scale.of((0, 1)).beyond(np.array([[-1, 0, 1, 2, NAN, INF]])) == 2
 
 
 def test_in_differences_the_first_entry_is_for_zeros_only():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import types
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,17 @@ def test_what_led_to_an_error_has_no_frames_of_the_runtime_s_either():
     text = shown(source, refuse=Plane().refuse)
     assert "some.py" not in text
     assert text.count('File "Cell In[7]", line') == 2
+
+
+@pytest.mark.parametrize("source", ["got = load(module)", "def inner(): load(module)\ninner()\nlast = 1"])
+def test_frames_of_the_import_system_stay_where_the_user_has_called_it(source, tmp_path):
+    file = tmp_path / "halfway.py"
+    file.write_text("1 / 0\n")
+    spec = spec_from_file_location("halfway", file)
+    error = raised(source, load=spec.loader.exec_module, module=module_from_spec(spec))
+    # The cell's frame is the user's first one, as on a worker.
+    text = failure_of(0, 1, "Cell In[7]", error.with_traceback(error.__traceback__.tb_next)).traceback_text
+    assert text.index('File "Cell In[7]"') < text.index("<frozen importlib") < text.index("halfway.py")
 
 
 def test_parts_of_a_group_are_told_as_errors_are():

@@ -137,6 +137,13 @@ def test_a_part_that_differs_stands_for_its_register():
     assert [row.name for row in checked] == ["p['w']"]
 
 
+def test_a_part_that_only_others_looked_at_by_itself_is_found_in_its_register():
+    parts = {"w": Held("dict"), "w['a']": Held("dict"), "w['a'].x": FLOAT, "w['ab']": INT}
+    held = found({"w": parts})[0]
+    assert held.column("w['a']") == {path: parts[path] for path in ("w['a']", "w['a'].x")}
+    assert held.column("w['b']") == {}
+
+
 def test_parts_that_agree_have_no_row_of_their_own():
     checked = report(*[{"p": {"p": PARAMS, "p['w']": FLOAT}}] * 2)
     assert [row.name for row in checked] == ["p"]

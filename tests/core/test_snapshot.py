@@ -151,6 +151,12 @@ def test_what_was_not_seen_may_be_equal_to_the_others(cells, differs, odd):
     assert not row.compared
 
 
+def test_no_line_is_marked_where_it_is_only_not_known_whether_workers_differ():
+    other = replace(UNSEEN, text="computed still")
+    shown = repr(Row("x", (ON_0, other))).splitlines()
+    assert [line.split()[:2] for line in shown] == [["x", "[0]"], ["[1]", "float32"]]
+
+
 @pytest.mark.parametrize(
     ("cells", "alike"),
     [

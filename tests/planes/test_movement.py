@@ -166,6 +166,23 @@ def test_nobody_uses_its_input_again_while_a_peer_still_reads_it(shared, make, r
     assert run(make(3), program, 1) == [0, 0, 0]
 
 
+@pytest.mark.parametrize("ends", ["abort", "leave"])
+def test_a_call_that_all_have_come_to_is_not_given_up_while_it_moves(ends, shared, make, run, monkeypatch):
+    plane, real = make(3), Reduction.combine
+
+    def ended(self, *arrays):
+        if ends == "abort":
+            plane.abort(1, "the command was interrupted")
+        else:  # a thread that was given up while it waits for the others
+            for worker in range(3):
+                plane.leave(worker, 1)
+        return real(self, *arrays)
+
+    monkeypatch.setattr(Reduction, "combine", ended)
+    got = run(plane, lambda plane, seat: plane.allreduce(seat, np.ones(1000), "sum", None)[0], 1)
+    assert got == [3, 3, 3]
+
+
 @pytest.mark.parametrize("nth", [1, 2, 5])
 def test_an_error_while_moving_reaches_every_member_and_the_next_call_works(
     nth, shared, make, run, monkeypatch

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import weakref
+from functools import partial
 from queue import SimpleQueue
 
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError
+from disco_magic.libraries import OURS
 from disco_magic.session import sigint
 from disco_magic.session.failures import Failures
 from disco_magic.session.judging import Verdict
@@ -124,6 +126,22 @@ def test_a_handler_of_the_program_is_called_and_the_wait_goes_on(handler, name):
     signal.signal(signal.SIGINT, handler)
     assert called == [(signal.SIGINT, True)] * 2
     assert inbox.empty()
+
+
+@pytest.mark.parametrize("name", ["asyncio.runners", "pdb", "IPython.some", "ipykernel.some", "ours"])
+def test_a_handler_of_a_front_end_is_not_called_but_what_waits_is_stopped(handler, name):
+    """asyncio's would only cancel a task that the wait does not let go on."""
+    called = []
+    # Of ours, a module that is run with -m bears another name.
+    file, module = (f"{OURS}notebook/some.py", "__main__") if name == "ours" else ("some.py", name)
+    names = {"called": called, "__name__": module}
+    exec(compile("def ends_what_runs(*_):\n    called.append(True)\n", file, "exec"), names)
+    signal.signal(signal.SIGINT, partial(names["ends_what_runs"]))
+    with attentive() as inbox:
+        strike()
+    signal.signal(signal.SIGINT, handler)
+    assert inbox.get_nowait() is INTERRUPT
+    assert not called
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit(3), ValueError("half-way")])

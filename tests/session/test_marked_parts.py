@@ -33,6 +33,14 @@ def test_a_register_is_checked_with_the_marked_parts_of_it(marked):
     assert "4 of 4 elements differ from the first worker's, by up to 0.5" in str(report)
 
 
+def test_of_a_marked_part_that_differs_it_is_said_what_in_it_does(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(MODEL.replace("model['norm']['w']", "model['norm']").replace('model["norm"]["w"]', 'model["norm"]'))
+    assert [row.name for row in s.check("model", values=True).rows] == ["model", "model['norm']"]
+    s.run(DRIFTS)
+    assert [row.name for row in s.check("model", values=True).differing] == [NORM]
+
+
 def test_who_says_who_has_to_agree_is_not_told_of_other_marks(marked):
     marked.run(DRIFTS)
     assert marked.check("model", values=True, over="dp").ok

@@ -101,7 +101,7 @@ class DeviceMemory:
     def check_out(self, kind: str, worker: int, out: Any) -> Any:
         """See `Memory.check_out`."""
         if not isinstance(out, self.cupy.ndarray):
-            what = "an array of NumPy" if isinstance(out, np.ndarray) else type(out).__name__
+            what = "a NumPy array" if isinstance(out, np.ndarray) else type(out).__name__
             raise UsageMistake(f"{kind}: out must be a cupy array, got {what}")
         _check_alignment(kind, worker, out)
         return self._here(kind, worker, out)

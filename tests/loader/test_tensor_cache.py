@@ -107,7 +107,7 @@ BAD = {
     "another packing": (edit(*SHARD, "format", to="zip"), "the format is 'zip', expected 'raw-shard'"),
     "another size": (
         edit(*SHARD, "nbytes", to=47),
-        r"params_shard_0\.bin has 48 bytes, expected 47; it was cut short or is",
+        r"params_shard_0\.bin has 48 bytes, expected 47; it is truncated or from",
     ),
     "a sum of numbers": (edit(*SHARD, "md5sum", to=3), "'md5sum' is 3, expected text"),
     "no name": (edit(*PARAM, "name", to=None), "a parameter's record: 'name' is missing"),

@@ -202,7 +202,7 @@ def test_a_thread_that_outlives_its_session_is_told_where_its_names_are(session,
     thread.join(DEADLINE_S)
     *_, error, note = capsys.readouterr().err.splitlines()
     assert error.startswith("NameError: name 'time' is not defined")
-    assert note == "its session has ended, and the names that its cells had bound are gone"
+    assert note == "its session has ended, and with it the names that cells had bound"
 
 
 def test_a_hook_of_the_program_that_fails_is_called_once(session, monkeypatch):

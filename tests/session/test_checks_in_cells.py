@@ -353,7 +353,7 @@ def few_parts(monkeypatch):
         ("worker.check(1, over='pp')", UnknownName, "pp"),
         ("worker.check(1, over=3)", UsageMistake, "over is 3"),
         ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
-         "nobody can say in what: in parts that are written alike"),
+         "the parts that differ cannot be named: several are written alike"),
         ("x = [np.ones(1)] * 51\nworker.check(x)", UsageMistake, "x cannot be compared: it has more than 50"),
         ("worker.check(1, 2) if worker_id else worker.check(1)", PlaneMismatch,
          "worker 0 brought 1 value, workers [1-3] brought 2 values"),

@@ -81,7 +81,7 @@ def test_calls_of_what_cells_define_fail_there_and_say_why(session, call):
     s = session(1)
     s.run(DEFINED)
     with pytest.raises(
-        CellError, match="is defined in a cell, which other processes do not have: put it into"
+        CellError, match="is defined in a cell, and other processes do not have your cells: put it into"
     ):
         s.run(CALLS[call], timeout=DEADLINE_S)
 
@@ -104,9 +104,7 @@ if __name__ == "__main__":
 def test_calls_of_what_only_the_main_program_defines_fail_and_say_why(session, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(MAIN_ONLY)
-    with pytest.raises(
-        CellError, match="work is not defined where the program is imported, as other processes"
-    ):
+    with pytest.raises(CellError, match="work is not defined when other processes"):
         session(1).run_file(program, timeout=DEADLINE_S)
 
 

@@ -123,10 +123,10 @@ def test_empty_takes_the_workers_own_device_by_every_name(session, where):
 @pytest.mark.parametrize(
     ("where", "text"),
     [
-        ("cuda:0", "empty: device 'cuda:0' is not there; workers without a GPU have 'cpu'"),
-        ("gpu", "empty: device 'cuda:0' is not there"),
-        (device("cuda", 1), "empty: device 'cuda:1' is not there"),
-        ("cpu:1", "empty: device 'cpu:1' is not there"),
+        ("cuda:0", "empty: device 'cuda:0' does not exist; workers without a GPU have 'cpu'"),
+        ("gpu", "empty: device 'cuda:0' does not exist"),
+        (device("cuda", 1), "empty: device 'cuda:1' does not exist"),
+        ("cpu:1", "empty: device 'cpu:1' does not exist"),
         ("cudda", r"no kind of device 'cudda'; did you mean 'cuda'\?"),
         ("cpu:x", "the index is 'x'"),
         ("", "no kind of device ''"),

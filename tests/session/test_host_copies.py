@@ -25,7 +25,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda s: s.empty((2,), device="cuda:0"), "device 'cuda:0' is not there"),
+        (lambda s: s.empty((2,), device="cuda:0"), "device 'cuda:0' does not exist"),
         (lambda s: s.empty((2,), "flote"), "empty"),
         (lambda s: s.empty(("a",)), "empty"),
         (lambda s: s.empty(2.5), "empty"),

@@ -110,7 +110,7 @@ def test_a_path_is_that_of_the_controller_not_of_a_worker(session, model, tmp_pa
         ("gone.py", None, "there is no module 'gone.py'"),
         ("data.csv", None, "which is no module"),
         (5, None, "a module is loaded by its path"),
-        ("model.py", "cuda:1", "load_vm_module: device 'cuda:1' is not there"),
+        ("model.py", "cuda:1", "load_vm_module: device 'cuda:1' does not exist"),
     ],
     ids=str,
 )
@@ -240,7 +240,7 @@ def test_a_module_ends_with_a_restart(session, model):
     rank = module["rank"]
     s.restart()
     for use in (lambda: module["rank"], lambda: module["loads"], rank, module.get):
-        with pytest.raises(SessionClosed, match="went with the restart"):
+        with pytest.raises(SessionClosed, match="is from before the restart"):
             use()
     assert s.load_vm_module(model)["rank"]().get_all() == [0, 1]
 

@@ -337,7 +337,7 @@ def test_what_workers_alone_have_imported_is_not_there_for_who_reloads_all_in_th
     (folder / "state.py").write_text("raise AssertionError('executed')\n")
     assert reload(standing) is standing
     for change in (partial(setattr, standing, "rank", 1), partial(delattr, standing, "rank")):
-        with pytest.raises(AttributeError, match="'state' has been imported only on workers"):
+        with pytest.raises(AttributeError, match="'state' was imported only on workers"):
             change()
     assert s.run("state.rank").values == [0, 1, 2]
 

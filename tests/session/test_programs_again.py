@@ -68,5 +68,5 @@ def test_of_many_names_the_first_are_told(session, tmp_path):
     s.run("fails = False")
     s.run_file(path)
     s.run("fails = True")
-    with pytest.raises(CellError, match="did not come to them: x0, x1, x2, x3, x4, x5 and 3 more"):
+    with pytest.raises(CellError, match="before assigning them: x0, x1, x2, x3, x4, x5 and 3 more"):
         s.run_file(path)

@@ -282,7 +282,7 @@ def test_a_reference_of_the_life_before_gives_a_clear_error(session):
     old = s.call_packed(who)
     s.restart()
     for use in (old.get, old.info, lambda: old.set(0, 1), lambda: s.call_packed(who, old)):
-        with pytest.raises(SessionClosed, match=f"went with the restart of session {s.id}"):
+        with pytest.raises(SessionClosed, match=f"is from before the restart of session {s.id}"):
             use()
 
 

@@ -202,7 +202,7 @@ def test_a_reference_of_the_old_life_cannot_become_a_function_of_the_new_one(ses
     s.sync_all()
     s.restart()
     mine = s.call_packed(lambda: new)
-    with pytest.raises(SessionClosed, match="went with the restart"):
+    with pytest.raises(SessionClosed, match="is from before the restart"):
         d.as_function("f")
     assert mine.as_function("g")().get(0) == "of the new life"
     with pytest.raises(UsageMistake, match="has given its register to another reference"):

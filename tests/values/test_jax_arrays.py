@@ -34,7 +34,7 @@ def test_a_look_at_one_that_is_still_computed_waits_for_nothing():
     late = jax_array(np.ones(3), ready=False)
     info = describe(late)
     assert (info.shape, info.dtype, info.mean, info.fingerprint) == ((3,), "float64", None, b"")
-    with pytest.raises(NoPicture, match="its elements are still computed"):
+    with pytest.raises(NoPicture, match="its elements are still being computed"):
         elements_of(late)
 
 
@@ -43,7 +43,7 @@ def test_one_that_was_given_away_is_described_without_its_elements():
     array.delete()
     info = describe(array)
     assert (info.shape, info.dtype, info.mean, bits_of(array)) == ((3,), "float64", None, None)
-    with pytest.raises(NoPicture, match="or were given away"):
+    with pytest.raises(NoPicture, match="or were donated"):
         elements_of(array)
 
 

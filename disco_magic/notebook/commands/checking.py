@@ -9,7 +9,6 @@ from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import CHECKS
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.targets import parse_workers
-from disco_magic.session.checking import check_cell
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -67,6 +66,8 @@ def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) 
         Divergence: something differs; like all errors of a cell, it has the `result`.
         SyncTimeout: the workers have not answered in time; also with the `result`.
     """
+    from disco_magic.session.checking import check_cell  # loads NumPy, for which %load_ext should not wait
+
     values = mode == CHECKS[1]
     try:
         report = check_cell(session, result.label, result.workers, values=values, timeout=limit)

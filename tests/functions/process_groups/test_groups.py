@@ -138,7 +138,7 @@ def test_what_is_to_be_filled_has_to_be_as_long(s):
 def test_lengths_have_to_fit_rank_by_rank(s, line):
     with pytest.raises(CellError, match=r"of what a worker gives itself .* - lengths have to fit rank"):
         s.run(line)
-    with pytest.raises(CellError, match="there are 2 tensors to be filled for 3 members"):
+    with pytest.raises(CellError, match="2 output tensors were passed for 3 members"):
         s.run("world.allgather([[t(0), t(0)]], [t(me)])")
 
 

@@ -108,7 +108,7 @@ def test_ranks_that_are_given_have_to_be_the_workers(s):
 
 def test_ranks_of_a_group_have_to_ascend(s):
     s.run("dist.init_process_group()\nmake = dist.distributed_c10d._new_process_group_helper")
-    with pytest.raises(CellError, match=r"new_group: ranks \[2, 0\] - those of workers' groups ascend"):
+    with pytest.raises(CellError, match=r"new_group: ranks \[2, 0\] have to ascend in workers' groups"):
         s.run("make(2, 0, [2, 0], 'gloo', None, group_name='7')")
 
 
@@ -203,7 +203,7 @@ def test_threads_that_a_worker_starts_are_in_its_world(s):
 
 def test_nobody_else_makes_groups_of_the_backend(s, found):
     with pytest.raises(
-        ValueError, match="process groups of the backend 'disco' exist on workers only: create them in a cell"
+        ValueError, match="process groups of the backend 'disco' are made on workers only, in a cell"
     ):
         found._new_process_group_helper(1, 0, [], "disco", None, group_name="0")
 

@@ -44,7 +44,7 @@ def test_a_loader_is_not_made_of_files_that_were_cut_short(session, tmp_path):
     s = session(2)
     path = write_cache(tmp_path, files(WHOLE))
     (tmp_path / "b.bin").write_bytes(b"1234")
-    with pytest.raises(WorkerError, match=r"file b\.bin has 4 bytes, expected 1,192; it was cut short"):
+    with pytest.raises(WorkerError, match=r"file b\.bin has 4 bytes, expected 1,192; it is truncated"):
         loader_of(s, path).get_all()
 
 

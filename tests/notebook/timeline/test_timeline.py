@@ -322,7 +322,7 @@ def test_a_window_of_no_time_is_explained_and_the_picture_stays(view):
     shown = view(MANY)
     before = shown.picture.value
     shown.window.value = (3.0, 3.0)
-    assert "is no time" in shown.said.value
+    assert "is empty" in shown.said.value
     assert shown.picture.value == before
     shown.window.value = (3.0, 4.0)
     assert shown.said.value == ""

@@ -148,7 +148,7 @@ def test_empty_is_on_the_workers_gpu_or_on_the_host(shared):
     shared["c"] = shared.empty((2,), device="cuda:0")
     shared.run("where = [type(v).__module__ for v in (a, b, c)]")
     assert shared["where"].get(3) == ["cupy", "numpy", "cupy"]
-    with pytest.raises(UsageMistake, match=r"'cuda:1' is not there"):
+    with pytest.raises(UsageMistake, match=r"'cuda:1' does not exist"):
         shared.empty((2,), device="cuda:1")
     with pytest.raises(WorkerError, match=r"cuda:0 has no arrays of dtype (complex256|float128)"):
         shared.empty((2,), "longdouble").get(0)

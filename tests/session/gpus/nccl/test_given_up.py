@@ -78,7 +78,7 @@ def test_a_worker_that_cannot_connect_raises_and_says_why_the_others_wait(gpus, 
         CellError, match=r"connecting workers \[0-3\] by NCCL failed on worker .: NcclError"
     ) as caught:
         pending.wait(DEADLINE_S)
-    assert "was not begun" in str(caught.value)
+    assert "was not started" in str(caught.value)
     assert works(s)
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.front import Front
+    from disco_magic.notebook.shell import Shell
     from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
@@ -162,9 +163,16 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
-    if said := stale_imports(compiled):
+    if said := stale_imports(compiled, partial(_is_autoreloaded, front.shell)):
         front.sessions.say(said)
     return _sending(front, options, _as_asked(compiled, options))
+
+
+def _is_autoreloaded(shell: Shell, name: str) -> bool:
+    """Whether ``%autoreload`` reloads the module before each cell."""
+    magics = shell.magics_manager.registry.get("AutoreloadMagics")
+    reloader = getattr(magics, "_reloader", None)
+    return reloader is not None and reloader.enabled and (reloader.check_all or name in reloader.modules)
 
 
 def _as_asked(cell: Cell, options: Namespace) -> Cell:

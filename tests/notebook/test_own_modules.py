@@ -119,15 +119,15 @@ def test_a_cell_that_imports_what_has_changed_says_so_until_it_is_reloaded(shell
     shell.run("%%disco\n2")
     assert "has changed" not in shell.out
     module = f"sys.modules['{helper}']"
-    for line, found in (
-        (f"import {helper}", helper),
-        (f"import {helper} as other", module),
-        (f"from {helper} import number", module),
+    for line, found, then in (
+        (f"import {helper}", helper, ""),
+        (f"import {helper} as other", module, ""),
+        (f"from {helper} import number", module, ", then import from it again"),
     ):
         shell.run(f"%%disco\n{line}")
         assert shell.lines[0] == (
             f"{os.path.relpath(file)} has changed since it was imported; the imported version is still used; "
-            f"importlib.reload({found}) in a cell imports the new source"
+            f"importlib.reload({found}) in a cell imports the new source{then}"
         )
     shell.run(f"%%disco\nimport {helper}\nimportlib.reload({helper}).added")
     assert "has changed" not in shell.out  # the cell does what was asked for
@@ -145,6 +145,26 @@ def test_where_autoreload_mends_modules_nothing_is_said(reloading, helper, tmp_p
         edit(file, f"def keep(x): return x + {number}\n")
         reloading.run(f"%%disco\nimport {helper}")
         assert "has changed" not in reloading.out
+
+
+def test_autoreload_that_is_off_mends_nothing(shell, helper, tmp_path, edit):
+    shell.run("%load_ext autoreload")
+    shell.run("%disco start -n 2")
+    shell.run(f"%%disco\nimport {helper}")
+    edit(tmp_path / f"{helper}.py", "added = 5\n")
+    shell.run(f"%%disco\nimport {helper}")
+    assert "has changed since it was imported" in shell.lines[0]
+
+
+def test_autoreload_does_not_mend_what_workers_import_for_themselves(reloading, helper, tmp_path, edit):
+    # Each cell had the old source, and nothing was said.
+    reloading.run(f"%disco start -n 2 --own-modules {helper}")
+    reloading.run(f"%%disco\nimport {helper}")
+    edit(tmp_path / f"{helper}.py", "added = 5\n")
+    reloading.run(f"%%disco\nimport {helper}")
+    assert "has changed since it was imported" in reloading.lines[0]
+    reloading.run(f"%%disco\nimport importlib\nimportlib.reload({helper}).added")
+    assert reloading.lines == ["[0-1] 5"]
 
 
 def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, edit):

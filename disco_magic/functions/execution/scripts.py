@@ -9,7 +9,7 @@ import sys
 import tokenize
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.execution.cells import cell_from_tree, parsed
@@ -17,15 +17,13 @@ from disco_magic.functions.execution.found_modules import find_module
 from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
+from disco_magic.isolation.standing_modules import is_standing
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from disco_magic.functions.execution.cells import Cell
-
-
-_AUTORELOAD: Final = "IPython.extensions.autoreload"
 
 
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
@@ -88,18 +86,26 @@ def refresh(cell: Cell, *, reload: bool) -> str:
     return _said([os.path.relpath(file, folder) for name, file in changed.items() if name in used])
 
 
-def stale_imports(cell: Cell) -> str:
-    """Say which modules that a cell itself imports have changed since they were imported; "" if none."""
-    if _AUTORELOAD in sys.modules or any("reload" in code.co_names for code in cell.codes):
-        return ""  # modules are reloaded already; IPython patches them where this cannot be seen
+def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
+    """Say which modules that a cell itself imports have changed since they were imported; "" if none.
+
+    Args:
+        cell: the cell.
+        is_reloaded: whether a front end reloads a module by itself, in `sys.modules`. It patches modules in
+            place, which cannot be seen here, but not those that workers import for themselves.
+    """
+    if any("reload" in code.co_names for code in cell.codes):
+        return ""  # the cell does it
     named = frozenset().union(*map(imports_of, cell.codes))
     changed = sources.changed("") if named else {}
-    stale = [name for name in changed if name in named]
+    own = [name for name in changed if is_standing(sys.modules.get(name))]
+    stale = [name for name in changed if name in named and (name in own or not is_reloaded(name))]
     said = _said([os.path.relpath(changed[name]) for name in stale])
-    steps = chain.from_iterable(map(dis.get_instructions, cell.codes))
+    steps = list(chain.from_iterable(map(dis.get_instructions, cell.codes)))
     bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
     again = ", ".join(f"importlib.reload({_found(name, bound)})" for name in stale)
-    return f"{said}; {again} in a cell imports the new source" if said else ""
+    then = ", then import from it again" if any(step.opname == "IMPORT_FROM" for step in steps) else ""
+    return f"{said}; {again} in a cell imports the new source{then}" if said else ""
 
 
 def _found(name: str, bound: Container[str]) -> str:

@@ -219,10 +219,11 @@ class Page:
         *,
         labelled: bool = False,
     ) -> None:
+        stdout = self._outlets["stdout"]
+        self._outlets["stderr"].flush()  # first, because nothing may come between the label and the display
         if not (labelled or kwargs.get("update")):
-            self._outlets["stdout"].write(self._outlets["stdout"].prefix(workers).rstrip() + "\n")
-        for outlet in self._outlets.values():
-            outlet.flush()
+            stdout.write(stdout.prefix(workers).rstrip() + "\n")
+        stdout.flush()
         marked = {**(kwargs.get("metadata") or {}), "disco": {"workers": list(workers)}}
         publish(data, **{**kwargs, "metadata": marked})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
@@ -60,6 +62,27 @@ def test_a_display_names_its_worker_and_carries_it_as_metadata(fresh):
     ran = fresh.ok("%%disco -w 2\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))")
     assert ran.text() == "[2]\n"
     assert ran.displays[0]["metadata"]["disco"] == {"workers": [2]}
+
+
+def test_nothing_comes_between_a_display_and_its_label(fresh):
+    # What had been written to stderr did: the display could be read as another worker's.
+    ran = fresh.ok(
+        "%%disco\nimport sys\nfrom IPython.display import HTML, display\n"
+        "for _ in range(3):\n    print('careful', file=sys.stderr)\n    display(HTML('x'))"
+    )
+    shown = [m for m in ran.messages if m["msg_type"] in ("stream", "display_data")]
+    labels = [
+        (before["content"].get("name"), before["content"].get("text", "").splitlines()[-1:])
+        for before, after in itertools.pairwise(shown)
+        if after["msg_type"] == "display_data"
+    ]
+    workers = [
+        m["content"]["metadata"]["disco"]["workers"][0]
+        for m in ran.messages
+        if m["msg_type"] == "display_data"
+    ]
+    assert labels == [("stdout", [f"[{worker}]"]) for worker in workers]
+    assert len(workers) == 12
 
 
 def test_a_plain_display_is_a_line_of_its_worker(fresh):

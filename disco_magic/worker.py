@@ -230,12 +230,13 @@ class Worker(Serving):
             return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)
         started = self.cells.started
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
-        state: State = "stopping" if stopping else "executing"
+        asking = self.context.asking
+        state: State = "stopping" if stopping else "asking" if asking else "executing"
         if stopping and is_cleaning_up(lane.thread_id):
             state = "cleaning"
         at_most = started is None
         return Position(
-            self.id, state, words, self._site(), seconds=seconds, at_most=at_most, seq=command.seq
+            self.id, state, words, self._site(), asking, seconds=seconds, at_most=at_most, seq=command.seq
         )
 
     def _site(self) -> str:

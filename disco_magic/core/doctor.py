@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _AT_WORK: Final = {"stopping": "being stopped in", "cleaning": "stopped, and cleaning up in"}
-State = Literal["idle", "queued", "executing", "stopping", "cleaning", "waiting", "moving"]
+State = Literal["idle", "queued", "executing", "asking", "stopping", "cleaning", "waiting", "moving"]
 
 HEADER = ("worker", "doing", "where", "for", "commands left")
 WORDS = 3  # columns of words, before those of numbers
@@ -29,11 +29,11 @@ class Position:
         worker: its id.
         state: ``idle``; ``queued``: has commands and has not begun the next one; ``executing`` user code;
             ``stopping``: was interrupted, and has not ended yet; ``cleaning``: likewise, in an ``except`` or
-            ``finally`` of the user's; ``waiting`` for other workers; ``moving`` data, or
-            waiting until others have.
+            ``finally`` of the user's; ``asking`` the user; ``waiting`` for other workers; ``moving`` data,
+            or waiting until others have.
         command: the command in words, ``Cell In[7]``.
         site: the line of the user's code, ``Cell In[7], line 4``; empty if it is in none.
-        call: what it waits in, ``allreduce(float32 (3,), op=sum)``.
+        call: what it waits in, ``allreduce(float32 (3,), op=sum)``, or the question, ``input('name? ')``.
         needs: workers that have to come before it can go on.
         seconds: how long it has been waiting, or executing this command; None if that is not known.
         at_most: whether `seconds` is an upper bound: it has been busy so long, perhaps with several commands.
@@ -64,6 +64,8 @@ class Position:
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"
+        if self.state == "asking":
+            return f"waiting for your answer to {self.call}"
         return f"{_AT_WORK.get(self.state, 'executing')} {self.command}"
 
     @property

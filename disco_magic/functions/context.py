@@ -53,11 +53,13 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         passed: how often each `check` of the running cell has passed, by its code and offset.
         bound: names that the last cell with ``--check`` has bound.
         recorder: what it did and when.
+        asking: the question that it asks the user now, ``input('name? ')``; empty if it asks none.
         belongings: the worker's own instances of what a process has only once, see `per_worker`.
     """
 
     _not_offered = frozenset(
         {
+            "asking",
             "belongings",
             "bound",
             "command",
@@ -104,6 +106,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         self.marks = Marks()
         self.belongings: dict[object, Any] = {}
         self.passed = {}
+        self.asking = ""
         self.bound: frozenset[str] = frozenset()
 
     @property

@@ -58,6 +58,7 @@ def test_in_a_notebook_s_kernel_they_end_with_that(monkeypatch):
         (Position(0, "stopping", "call f"), "being stopped in call f"),
         (waiting(0, 1, 2), "waiting in barrier() for workers [1-2] at Cell In[7], line 6 for 1.50 s"),
         (Position(0, "moving", call="allreduce(x)"), "moving data in allreduce(x)"),
+        (Position(0, "asking", "Cell 1", call="input('? ')"), "waiting for your answer to input('? ')"),
     ],
 )
 def test_a_position_says_what_a_worker_does_where_and_for_how_long(position, text):

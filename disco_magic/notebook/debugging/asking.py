@@ -127,11 +127,16 @@ def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None =
     Raises:
         UsageMistake: there is no way to get an answer.
     """
+    question = what or f"{way.name}({prompt!r})"
     what = what or way.what
     check_attended(what)
-    return ASKERS.take(
-        worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), way.kernel)
-    )
+    worker.asking = question
+    try:
+        return ASKERS.take(
+            worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), way.kernel)
+        )
+    finally:
+        worker.asking = ""
 
 
 def check_attended(what: str) -> None:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
+import disco_magic as disco
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
 from disco_magic.notebook.debugging.asking import Askers, answered
@@ -36,6 +37,23 @@ def test_workers_ask_one_after_the_other_and_say_who_they_are(crew, monkeypatch)
     assert result.values == list(range(len(result)))
     assert sorted(prompts) == [f"[{worker}] name? " for worker in range(len(result))]
     assert set(overlaps) == {1}
+
+
+def test_a_worker_that_asks_is_said_to_wait_for_the_user(crew, monkeypatch):
+    # Its cell was "executing", and the others waited for nobody knew what.
+    said = []
+
+    def answer(prompt):
+        diagnosis = disco.session().doctor()
+        said.append((str(diagnosis.positions[-1]), diagnosis.sentence))
+        return "yes"
+
+    monkeypatch.setattr(builtins, "input", answer)
+    crew.run("%%disco\nif worker_id == num_workers - 1: input('who? ')\nbarrier()")
+    (where, sentence) = said[0]
+    assert where.startswith("waiting for your answer to input('who? ') at ")
+    assert "waiting for your answer to input('who? ')" in sentence
+    assert disco.session().doctor().sentence == "all workers are idle"
 
 
 MODULE = "import types\nm = types.ModuleType('m')\nexec('def ask(): return input(\"? \")', vars(m))\n"

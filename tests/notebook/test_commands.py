@@ -273,7 +273,7 @@ def test_wrong_options_are_one_line(shell, line, said):
     assert said in shell.err
 
 
-@pytest.mark.parametrize("line", ["%disco", "%disco -h", "%disco --help"])
+@pytest.mark.parametrize("line", ["%disco", "%disco -h", "%disco --help", "%disco help"])
 def test_help_lists_every_subcommand(shell, line):
     shell.run(line)
     for name in (
@@ -292,6 +292,8 @@ def test_help_lists_every_subcommand(shell, line):
 
 
 def test_help_of_a_subcommand_and_of_cells(shell):
+    shell.run("%disco help timeline")
+    assert "--cell" in shell.out
     shell.run("%disco scatter -h")
     assert "--axis" in shell.out
     shell.run("%%disco -h\npass")

@@ -43,7 +43,6 @@ _HINTS: Final = {
     "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
     "doctor": "%disco status says who keeps whom waiting",
     "kill": "%disco interrupt stops cells, %disco stop ends the session",
-    "help": "%disco -h lists what there is",
 }
 
 
@@ -54,6 +53,8 @@ def perform(front: Front, line: str) -> Any:
         UsageMistake, UsageError: the line is wrong; nothing was done.
     """
     name, _, rest = line.strip().partition(" ")
+    if name == "help":  # as in `help timeline`
+        name, _, rest = f"{rest.strip()} -h".strip().partition(" ")
     if name in ("", "-h", "--help"):
         print(overview())
         return None

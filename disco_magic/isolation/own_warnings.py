@@ -172,11 +172,11 @@ def fit_capturing(module: ModuleType) -> Callable[[], None]:
 
     @wraps(vars(module)["captureWarnings"])
     def capture(capture: bool) -> None:  # noqa: FBT001 - as Python's
-        me = calling_worker()
-        if me is None:
+        me, warnings = calling_worker(), cast("Any", sys.modules["warnings"])
+        if me is None or type(warnings) is not WarningsOfWorkers:  # from Python 3.14 on workers share them
             captured.below(capture)
             return
-        own, warnings = _OWN.of(me), cast("Any", sys.modules["warnings"])
+        own = _OWN.of(me)
         if capture and _BEFORE not in own:
             own[_BEFORE] = warnings.showwarning
             warnings.showwarning = vars(module)["_showwarning"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from disco_magic.values.pictures import Indices
     from disco_magic.values.windows import Cut, Window
 
-# How deep containers may be nested, and how many values one may have.
+# How deep containers may be nested, and how many values they may have in all.
 _DEPTH: Final = 8
 _VALUES: Final = 100_000
 
@@ -247,7 +247,7 @@ def _of_values(a: Any, b: Any) -> Difference:
     return Difference(differing=int(not same), reason=f"{cannot}; they {'are equal' if same else 'differ'}")
 
 
-def _still(value: Any, depth: int = 0) -> Any:
+def _still(value: Any, depth: int = 0, taken: list[int] | None = None) -> Any:
     """Return a plain value, or a copy of a container of such in its present state; arrays are not copied.
 
     Raises:
@@ -256,7 +256,11 @@ def _still(value: Any, depth: int = 0) -> Any:
     kind = type(value)
     if kind in PLAIN or ((kind is np.ndarray or issubclass(kind, np.generic)) and not value.dtype.hasobject):
         return value
-    if depth == _DEPTH or kind not in (list, tuple, dict, set, frozenset) or len(value) > _VALUES:
+    taken = [0] if taken is None else taken  # how many values so far
+    if depth == _DEPTH or kind not in (list, tuple, dict, set, frozenset):
+        raise _OpaqueError
+    taken[0] += len(value)
+    if taken[0] > _VALUES:
         raise _OpaqueError
     if kind in (set, frozenset):
         copied = list(value)
@@ -264,8 +268,8 @@ def _still(value: Any, depth: int = 0) -> Any:
             raise _OpaqueError
         return kind(copied)
     if kind is dict:
-        return {_plain(key): _still(item, depth + 1) for key, item in list(value.items())}
-    return kind([_still(item, depth + 1) for item in list(value)])
+        return {_plain(key): _still(item, depth + 1, taken) for key, item in list(value.items())}
+    return kind([_still(item, depth + 1, taken) for item in list(value)])
 
 
 def _plain(key: Any) -> Any:

@@ -262,6 +262,7 @@ OPAQUE = {
     "deep": lambda: nested(20),
     "itself": looped,
     "long": lambda: [1] * 100_001,
+    "long in all": lambda: [[1] * 60_000, [1] * 60_000],
     "masked": lambda: np.ma.masked_array([1], [0]),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ def near_misses(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=3, cutoff=_LIKE)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def near_paths(path: str) -> str:
+    """`near_misses` for the last part of a path, among what is in its folder."""
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        return near_misses(name, os.listdir(folder))
+    except OSError:  # no folder, or one that may not be read
+        return ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

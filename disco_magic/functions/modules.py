@@ -23,7 +23,7 @@ from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions.claims import Claim
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
-from disco_magic.phrases import near_misses, nearest
+from disco_magic.phrases import near_paths, nearest
 
 if TYPE_CHECKING:
     import os
@@ -127,8 +127,7 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
     except (TypeError, ValueError, RuntimeError, OSError):
         raise UsageMistake(f"a module is loaded by its path, got {path!r}") from None
     if not is_there:
-        beside = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
-        hint = near_misses(full.name, beside) or "check the path"
+        hint = near_paths(str(full)) or "check the path"
         raise UsageMistake(f"there is no module '{path}' (expected it at {full}); {hint}")
     if full.name == "__init__.py":
         full = full.parent

@@ -82,8 +82,14 @@ def test_an_error_is_at_the_line_of_the_file(session, tmp_path):
 
 def test_what_cannot_be_read_is_said_and_nothing_is_sent(session, tmp_path):
     s = session(1)
-    for name, said in (("none.py", "No such file"), ("", "directory")):
-        with pytest.raises(UsageMistake, match=f"cannot be run: .*{said}"):
+    (tmp_path / "train.py").touch()
+    for name, said in (
+        ("none.py", rf"there is no file 'none\.py' in '{tmp_path}'$"),
+        ("trian.py", r"there is no file 'trian\.py' in '.*'; did you mean 'train\.py'\?"),
+        ("data/none.py", rf"there is no folder '{tmp_path}/data'$"),
+        ("", ".*directory"),
+    ):
+        with pytest.raises(UsageMistake, match=f"cannot be run: {said}"):
             s.run_file(tmp_path / name)
     assert s.names() == ()
 
@@ -137,7 +143,7 @@ def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
     (program.parent / "told.py").write_text("import sys\nprint(sys.argv[1:])")
     four.run(f"%disco run -w 0 {program.parent}/told.py 'a b' --name=\"two words\" c")
     assert four.lines == ["[0] ['a b', '--name=two words', 'c']"]
-    assert "No such file" in str(four.fail("%disco run none.py", UsageMistake))
+    assert "there is no file 'none.py'" in str(four.fail("%disco run none.py", UsageMistake))
     program.write_text("1 / worker_id\n")
     error = four.fail(f"%disco run {program}", CellError)
     assert list(error.failures) == [0]

@@ -131,6 +131,8 @@ def test_its_package_that_fails_is_shown_at_its_own_line(session, project):
     [
         ("nothing", "there is no module 'nothing' in "),
         ("shop.nothing", "there is no module 'nothing' in the package 'shop', "),
+        ("shop.trian", r"there is no module 'trian' in .*; did you mean 'train'\?$"),
+        ("shp", r"there is no module 'shp' in .* or on the import path; did you mean 'shop'\?$"),
         ("shop.deep", "'shop.deep' is a package without __main__.py"),
         ("shop.train.more", "there is no module 'shop.train.more': 'shop.train' is a module, not a package"),
         ("sys", "'sys' has no source that could be run: it is built-in"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
+import pkgutil
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.errors import UsageMistake
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +44,8 @@ def find_module(name: str) -> FoundModule:
     first, *inner = name.split(".")
     spec, known = _outermost(first), first
     if spec is None:
-        raise UsageMistake(f"there is no module {first!r} in {os.getcwd()!r} or on the import path")
+        hint = _like(first, [os.getcwd()])
+        raise UsageMistake(f"there is no module {first!r} in {os.getcwd()!r} or on the import path{hint}")
     root = os.path.dirname(_place_of(spec))
     for part in inner:
         spec, known = _beneath(spec, known, part), f"{known}.{part}"
@@ -81,5 +84,12 @@ def _beneath(spec: ModuleSpec, known: str, part: str) -> ModuleSpec:
     if found is None and part == _MAIN:
         raise UsageMistake(f"{known!r} is a package without {_MAIN}.py: name a module in it")
     if found is None:
-        raise UsageMistake(f"there is no module {part!r} in the package {known!r}, {', '.join(folders)}")
+        where = f"the package {known!r}, {', '.join(folders)}{_like(part, folders)}"
+        raise UsageMistake(f"there is no module {part!r} in {where}")
     return found
+
+
+def _like(name: str, folders: Sequence[str]) -> str:
+    """``; did you mean 'a'?`` for modules in folders."""
+    hint = near_misses(name, (each.name for each in pkgutil.iter_modules(folders)))
+    return f"; {hint}" if hint else ""

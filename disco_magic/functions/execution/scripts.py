@@ -18,7 +18,7 @@ from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
 from disco_magic.isolation.standing_modules import is_standing
-from disco_magic.phrases import words
+from disco_magic.phrases import near_paths, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
@@ -63,6 +63,11 @@ def _compiled(label: str, program: Program) -> Cell:
     try:
         with tokenize.open(program.path) as file:
             source = file.read()
+    except FileNotFoundError:
+        folder, name = os.path.split(program.path)
+        where = f"no file {name!r} in {folder!r}" if os.path.isdir(folder) else f"no folder {folder!r}"
+        hint = near_paths(program.path)
+        raise UsageMistake(f"{label!r} cannot be run: there is {where}{hint and f'; {hint}'}") from None
     except (OSError, UnicodeError, SyntaxError) as reason:
         raise UsageMistake(f"{label!r} cannot be run: {words(reason)}") from None
     tree = parsed(source, program.path)

@@ -24,12 +24,13 @@ from disco_magic.functions.arrays import shared
 from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.destinations import check_array, check_count, fill, target_of
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.returned import as_array_of
 from disco_magic.isolation.own_classes import CALLER
 from disco_magic.isolation.own_functions import own_definition
-from disco_magic.values.tensors import filled, read_out
+from disco_magic.values.tensors import read_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +135,7 @@ def allgather(
         return me.allgather(src, **who(in_group))
     flat = _flat("allgather", src)
     target = _sized_target("allgather", dst, flat.size * _size(in_group))
-    _into("allgather", target, me.allgather(flat, **who(in_group)))
-    return filled(dst)
+    return fill("allgather", dst, target, me.allgather(flat, **who(in_group)))
 
 
 @register_func("runtime.disco.gather_to_worker0")
@@ -155,8 +155,7 @@ def gather_to_worker0(
         return dst
     target = _sized_target("gather_to_worker0", dst, flat.size * _size(in_group))
     joined: Any = me.gather(flat, **who(in_group))
-    _into("gather_to_worker0", target, joined)
-    return filled(dst)
+    return fill("gather_to_worker0", dst, target, joined)
 
 
 @register_func("runtime.disco.scatter_from_worker0")
@@ -178,16 +177,15 @@ def scatter_from_worker0(
     me = worker()
     size = _size(in_group)
     given = _is_given(dst, into)
-    target = _target("scatter_from_worker0", dst) if given else None
+    target = target_of("scatter_from_worker0", dst) if given else None
     flat = None
     if _rank(in_group) == 0:
-        _check_array("scatter_from_worker0", "first worker's", src)
+        check_array("scatter_from_worker0", "first worker's", src)
         whole = shared("scatter_from_worker0", src, me.place) if given else src
         flat = _flat_parts(whole, target, size)
     part = me.scatter(flat, **who(in_group))
     if target is not None:
-        _into("scatter_from_worker0", target, part)
-        return filled(dst)
+        return fill("scatter_from_worker0", dst, target, part)
     tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
     shape = me.broadcast(tail, **who(in_group))
     return part.reshape(tuple(shape))
@@ -195,7 +193,7 @@ def scatter_from_worker0(
 
 def _flat_parts(src: Any, dst: Array | None, size: int) -> Any:
     if dst is not None:
-        _same_count("scatter_from_worker0", src.size, dst, times=size)
+        check_count("scatter_from_worker0", src.size, dst, times=size)
     elif not src.shape or src.shape[0] != size:
         raise PlaneMismatch(
             f"scatter: the array has shape {src.shape}, expected a first axis of length {size}, "
@@ -214,40 +212,11 @@ def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-s
     return dst is not None if into is None else into
 
 
-def _target(verb: str, dst: Any) -> Array:
-    """The destination, as an array over its memory."""
-    _check_array(verb, "destination's", dst)
-    return read_out(verb, dst, worker().place)  # type: ignore[no-any-return]  # or one that looks like NumPy's
-
-
-def _check_array(verb: str, whose: str, value: Any) -> None:
-    if not hasattr(value, "shape"):
-        what = "None" if value is None else type(value).__name__
-        raise UsageMistake(f"{verb}: the {whose} register holds {what}, expected an array")
-
-
 def _sized_target(verb: str, dst: Any, count: int) -> Array:
-    """`_target`, checked to have `count` elements."""
-    target = _target(verb, dst)
-    _same_count(verb, count, target)
+    """The destination, checked to have `count` elements."""
+    target = target_of(verb, dst)
+    check_count(verb, count, target)
     return target
-
-
-def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
-    if count != dst.size * times:
-        raise PlaneMismatch(
-            f"{verb}: {count} elements do not fill a destination of shape {dst.shape}"
-            + (f" on each of {times} workers" if times > 1 else "")
-        )
-
-
-def _into(verb: str, dst: Array, values: Array) -> None:
-    _same_count(verb, values.size, dst)  # the others' arrays may have another size than this worker's
-    if dst.dtype.newbyteorder("=") != values.dtype.newbyteorder("="):  # copying converts the byte order
-        raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
-    if not getattr(dst.flags, "writeable", True):  # cupy has no read-only arrays
-        raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
-    worker().place.copy(dst, values.reshape(dst.shape))
 
 
 def _size(in_group: Who) -> int:

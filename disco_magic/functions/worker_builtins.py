@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.functions.arrays import shared
 from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
+from disco_magic.functions.destinations import are_of_one_dtype, fill
 from disco_magic.functions.registry import register_func
+from disco_magic.values.tensors import read_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +84,7 @@ def recv_from_worker(dst: Array | None, sender_id: int) -> Array:
 
     Raises:
         PlaneMismatch: `dst` has another element count or dtype; nothing was written, the message is used up.
+        UsageMistake: nothing can be written to `dst`: it is read-only, or of JAX; the message is used up.
     """
     return _into(dst, worker().recv(sender_id), f"worker {sender_id}")
 
@@ -115,14 +119,20 @@ def recv_from_prev_group(dst: Array | None) -> Array:
 def _into(dst: Array | None, values: Array, sender: str) -> Array:
     if dst is None:
         return values
-    if getattr(dst, "size", None) != values.size or dst.dtype != values.dtype:
-        here = f"{dst.dtype} {dst.shape}" if hasattr(dst, "dtype") else type(dst).__name__
+    place = worker().place
+    source = shared("recv", values, place)
+    target = read_out("recv", dst, place) if hasattr(dst, "shape") else None
+    if target is None or target.size != source.size or not are_of_one_dtype(target, source):
+        here = type(dst).__name__ if target is None else f"{target.dtype} {target.shape}"
         raise PlaneMismatch(
-            f"worker {worker().id} received {values.dtype} {values.shape} from {sender}, but the destination "
+            f"worker {worker().id} received {source.dtype} {source.shape} from {sender}, but the destination "
             f"is {here}; expected an array of that dtype and as many elements"
         )
-    worker().place.copy(dst, values.reshape(dst.shape))
-    return dst
+    try:
+        return fill("recv", dst, target, source)  # type: ignore[no-any-return]  # what `dst` is
+    finally:
+        if source is not values:  # from now on its library may free it, on a stream of its own
+            place.settle()
 
 
 # --- both ends in one command: what a controller can ask for -----------------------------------------

@@ -134,6 +134,29 @@ def test_a_destination_that_does_not_fit_stays_as_it_is(session, dst, here):
     assert np.array_equal(ref.get(0), dst)
 
 
+def test_a_destination_of_the_other_byte_order_is_filled(session):
+    s = session(2)
+    dst = s.call_packed(lambda: np.zeros((2, 3), ">i8"))
+    s.call_packed(around, dst)
+    assert [v.tolist() for v in dst.get_all()] == [[[1] * 3] * 2, [[0] * 3] * 2]
+
+
+def test_a_destination_that_cannot_be_written_to_is_a_mistake(session):
+    s = session(2)
+
+    def into_fixed():
+        dst = mine()
+        dst.flags.writeable = False
+        return around(dst)
+
+    s.call_packed(into_fixed)
+    with pytest.raises(
+        WorkerError, match="recv: the destination is read-only; pass a writeable array"
+    ) as caught:
+        s.sync_all()
+    assert isinstance(caught.value.origin.exception, UsageMistake)
+
+
 def from_worker0(dst=None):
     me = disco.worker()
     if me.id:

@@ -53,6 +53,24 @@ def test_dtypes_and_shapes_of_torch_stay(with_torch, dtype):
     assert s["same"].get_all() == [True] * 3
 
 
+def test_a_message_is_received_into_a_tensor(with_torch):
+    s = with_torch
+    s.run(
+        """
+import numpy as np
+from disco_magic.functions.worker_builtins import recv_from_worker, send_to_worker
+t = torch.zeros(2, 2)
+for sent in (torch.full((4,), 1.0 + worker_id), np.full(4, 1.0 + worker_id, "float32")):
+    t.zero_()
+    version = t._version
+    send_to_worker(sent, (worker_id + 1) % 3)
+    got = recv_from_worker(t, (worker_id - 1) % 3)
+    assert got is t and t._version > version
+    assert t.tolist() == [[1.0 + (worker_id - 1) % 3] * 2] * 2, t
+""",
+    )
+
+
 def test_gradients_are_averaged_and_steps_stay_equal(with_torch):
     s = with_torch
     s.run(

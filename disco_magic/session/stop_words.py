@@ -96,8 +96,12 @@ def given_up(stop: Stopped) -> str:
     """A sentence about threads that did not end; or ""."""
     if not stop.replaced:
         return ""
+    workers = sorted(stop.replaced)
+    one = len(workers) == 1
+    ended = f"{'The thread' if one else 'The threads'} of {people(workers)} did not end"
+    anew = "was replaced by a new one: it is" if one else "were replaced by new ones: each is"
+    runs = "If it runs on, it takes" if one else "Those that run on take"
     return (
-        f"The thread of {ranges(sorted(stop.replaced))} did not end and was replaced by a new one: it "
-        "is in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
-        f"it takes time from the others and may change registers {until_the_end()}"
+        f"{ended} and {anew} in a call that cannot be interrupted, or its code catches every exception. "
+        f"{runs} time from the others and may change registers {until_the_end()}"
     )

@@ -93,7 +93,7 @@ def test_ctrl_c_says_which_threads_were_replaced(busy, gate):
     pressing.start()
     with pytest.raises(
         KeyboardInterrupt,
-        match=r"The thread of \[1\] did not end and was replaced by a new one: it is in a call",
+        match=r"The thread of worker 1 did not end and was replaced by a new one: it is in a call",
     ):
         s.run("if worker_id == 1: gate()")
     pressing.join()

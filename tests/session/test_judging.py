@@ -246,6 +246,6 @@ def test_who_was_replaced_is_told_to_all_who_stop_it(stage, fast):
         return [1]
 
     launcher.on_replace = replace
-    words = r"(?s)was stopped; .*\nThe thread of \[0-1\] did not end.* until the process ends$"
+    words = r"(?s)was stopped; .*\nThe threads of workers \[0-1\] did not end.* until the process ends$"
     with pytest.raises(SyncTimeout, match=words):
         pending.wait(0, stop=True)

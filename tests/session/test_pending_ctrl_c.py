@@ -27,7 +27,10 @@ def test_the_third_ctrl_c_gives_up_at_once(stage):
 
     launcher.on_interrupt, launcher.on_replace = impatient, replace
     pending._verdict.inbox.put(INTERRUPT)
-    with pytest.raises(KeyboardInterrupt, match=r"The thread of \[0-1\] did not end") as caught:
+    with pytest.raises(
+        KeyboardInterrupt,
+        match=r"The threads of workers \[0-1\] did not end and were replaced by new ones: each is in",
+    ) as caught:
         pending.wait()
     assert len(launcher.interrupts) == 1
     assert sorted(caught.value.result.errors) == [0, 1]

@@ -319,7 +319,9 @@ def test_a_worker_that_is_given_up_while_a_stream_keeps_it(gated, gate, stream):
     s, out = gated(1), stream(lambda: gate("writing"))
     pending = s.run_nowait("print('x')\nprint('y', end='')")
     gate.arrived()
-    with pytest.raises(SyncTimeout, match=r"(?s)longer than 0 s and was stopped; .*\nThe thread of \[0\]"):
+    with pytest.raises(
+        SyncTimeout, match=r"(?s)longer than 0 s and was stopped; .*\nThe thread of worker 0 did not end"
+    ):
         pending.wait(0, stop=True)
     assert s._launcher.stuck
     out.act = broken

@@ -6,6 +6,7 @@ Made from a timeline, in which an error is a separate span; its `Span.seq` says 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.timeline import COMMANDS
@@ -14,11 +15,11 @@ from disco_magic.errors import INTERRUPTED
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from disco_magic.core.timeline import Span, Timeline
 
-State = Literal["ok", "failed", "interrupted", "running", "queued"]
+State = Literal["ok", "failed", "interrupted", "diverged", "running", "queued"]
 HEADER: Final = ("workers", "command", "took", "began", "ended")
 LONGEST: Final = 72
 """Characters of an error that are shown."""
@@ -35,8 +36,8 @@ class Entry:
         workers: their ids.
         command: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``1,200 calls, the first: call f``.
         state: whether it ended, and how.
-        reason: the error's summary, or what the interrupt struck; if it ended well, the error of a collective
-            that it caught; else empty.
+        reason: the error's summary, or what the interrupt struck, or what differed between the workers when
+            the cell was checked; if it ended well, the error of a collective that it caught; else empty.
         began_s: when the first of them began it, in seconds before the look; None if it has not begun, or if
             only its end is known.
         took_s: the shortest and longest time that it has taken one of them so far; None as for `began_s`.
@@ -106,16 +107,22 @@ class History:
         return "\n".join(filter(None, [*lines, self.remark]))
 
 
-def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Entry] = ()) -> History:
+def history_of(
+    timeline: Timeline,
+    last: int | None = None,
+    queued: Iterable[Entry] = (),
+    diverged: Mapping[int, str] = MappingProxyType({}),
+) -> History:
     """Return what the workers of a timeline did.
 
     Args:
         timeline: of the workers and the time that are wanted.
         last: how many of each worker's latest commands, on all that executed them; None: all that are kept.
         queued: entries of commands that were sent and have not begun.
+        diverged: the numbers of cells after which registers differed, with what did.
     """
     groups: dict[tuple[object, ...], list[_Did]] = {}
-    commands = [_commands(timeline.lane(worker)) for worker in timeline.workers]
+    commands = [_commands(timeline.lane(worker), diverged) for worker in timeline.workers]
     latest = {did.span.seq for each in commands for did in each[-last if last else None :]}
     for did in (did for each in commands for did in each if did.span.seq in latest):
         groups.setdefault((did.span.seq, did.command, did.state, did.reason), []).append(did)
@@ -139,7 +146,7 @@ class _Did:
     reason: str = ""
 
 
-def _commands(lane: Sequence[Span]) -> list[_Did]:
+def _commands(lane: Sequence[Span], diverged: Mapping[int, str]) -> list[_Did]:
     """The commands in a lane, in the order in which they began."""
     did: list[_Did] = []
     known: dict[int | None, int] = {}
@@ -159,7 +166,12 @@ def _commands(lane: Sequence[Span]) -> list[_Did]:
                 did.append(_Did(span, _words(span), state, reason))
             else:
                 did[place] = replace(did[place], state=state, reason=reason)
-    return did
+    return [_as_checked(each, diverged) for each in did]
+
+
+def _as_checked(did: _Did, diverged: Mapping[int, str]) -> _Did:
+    what = "" if did.span.seq is None else diverged.get(did.span.seq, "")
+    return replace(did, state="diverged", reason=what) if what and did.state == "ok" else did
 
 
 def _words(span: Span) -> str:

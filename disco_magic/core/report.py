@@ -110,16 +110,20 @@ class CheckReport:
         """What differs in one sentence, the table of all that differs, and what to do."""
         return self.told(_ADVICE, (_ADVICE_ON_MARKED,))
 
+    @property
+    def sentence(self) -> str:
+        """What differs in one sentence: the first of it, and how much more; there has to be something."""
+        first, *others = self.differing
+        also = f", and {len(others)} more differ{'s' * (len(others) == 1)}" if others else ""
+        return f"{_sentence(first)}{also}"
+
     def told(self, advice: Sequence[str], on_values: Sequence[str] = ()) -> str:
         """`message` with this advice: `advice` unless only marks differ, and `on_values` if values differ."""
         differing = self.differing
-        others = len(differing) - 1
-        also = f", and {others} more differ{'s' * (others == 1)}" if others else ""
         aspects = {aspect for row in differing for aspect in row.aspects}
         to_do = [] if aspects == {"mark"} else [*advice]
         to_do += _ADVICE_ON_MARKS if "mark" in aspects else ()
         to_do += (self._equal, *on_values) if "value" in aspects else ()
-        sentence = f"{self.title}: {_sentence(differing[0])}{also}"
         left = len(differing) - _MOST_ROWS
         more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
         lines = table(differing[:_MOST_ROWS])
@@ -128,7 +132,8 @@ class CheckReport:
         # A reader of the differences might take everything else for equal.
         opaque = [f"values not compared: {_list(self._opaque)}"] if self._opaque else []
         unseen = [*opaque, *([f"not compared: {_list(self._unseen)}"] if self._unseen else [])]
-        return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
+        head = f"{self.title}: {self.sentence}"
+        return "\n".join([head, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
 
     @property
     def _near_in_part(self) -> list[str]:

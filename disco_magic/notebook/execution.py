@@ -277,7 +277,7 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
     # Out here Ctrl-C ends a wait; in the block of `_Sending.cell` it is a message to the cell.
     if sending.options.check:
         try:
-            checked = checked_cell(sending.session, result, sending.options.check, sending.limit)
+            checked = checked_cell(handle.pending, result, sending.options.check, sending.limit)
         except (DiscoError, KeyboardInterrupt):
             _show_times(handle, result, sending)
             raise

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare, to_explain
-from disco_magic.core.held import marked_anywhere, marked_everywhere
+from disco_magic.core.held import marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
@@ -50,7 +50,8 @@ _EXACT = Tolerance()
 class Checks(Calls):
     """The `check()` mixin of `Session`."""
 
-    _known: tuple[Life | None, Known] = None, Known()  # differences found after cells of this life
+    known: tuple[Life | None, Known] = None, Known()
+    """What checks after cells have found, and in which life; see `cell_checks`."""
 
     def check(
         self,
@@ -129,13 +130,13 @@ class Checks(Calls):
 
         def select(found: Mapping[int, Found]) -> Iterable[str]:
             self._refuse_unknown(names, found)
-            return dict.fromkeys([*names, *_all_names(found)])
+            return dict.fromkeys([*names, *all_names(found)])
 
         asked = self._asked_circles(chosen, over, in_group=in_group)
         # A caller that says which workers have to agree overrides the marks of parts.
         survey = Survey(names or None, values, parts=values and asked is None and chosen == self._everybody)
         title = f"Disco session {self.id}"
-        return self._compared(
+        return self.compared(
             title, survey, chosen, select, circles=asked, timeout=timeout, tolerance=tolerance
         )
 
@@ -158,7 +159,7 @@ class Checks(Calls):
         places = [f"group {number}" for number in range(len(groups))] if len(groups) > 1 else [""]
         return Circles.among(workers, groups, places)
 
-    def _compared(
+    def compared(
         self,
         title: str,
         survey: Survey,
@@ -252,38 +253,8 @@ class Checks(Calls):
         return f"{ranges((other,))} {why}" if why else ""
 
 
-def check_cell(
-    checks: Checks,
-    label: str,
-    workers: Workers,
-    *,
-    values: bool,
-    timeout: float | Limit | None = None,
-) -> CheckReport:
-    """Compare what the watched cell that the workers have just ended has bound on any of them.
-
-    With `values` also all registers marked as replicated, by value: it may have changed them in place.
-
-    Raises:
-        WorkerError, SyncTimeout: as `Checks.check`.
-    """
-    bound: set[str] = set()
-
-    def select(found: Mapping[int, Found]) -> Iterable[str]:
-        bound.update(*(each.bound for each in found.values()))
-        marked = marked_anywhere(found) if values else frozenset()
-        return [name for name in _all_names(found) if name in bound or name in marked]
-
-    survey = Survey(None, values)
-    report = checks._compared(label, survey, workers, select, circles=None, timeout=timeout)  # noqa: SLF001 - the other half of `check`
-    life, known = checks._known  # noqa: SLF001 - as above
-    if life is not checks.life:
-        known = Known()
-        checks._known = checks.life, known  # noqa: SLF001 - as above
-    return replace(report, rows=known.told(label, report.rows, bound))
-
-
-def _all_names(found: Mapping[int, Found]) -> list[str]:
+def all_names(found: Mapping[int, Found]) -> list[str]:
+    """Names of what the workers hold, each once."""
     return list(dict.fromkeys(name for each in found.values() for name in each.registers))
 
 

@@ -41,10 +41,10 @@ __tracebackhide__ = is_told
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present", "check_workers",
-    "circles_of_marks",
+    "circles_of_marks", "compared",
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back",
-    "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
+    "interrupt_through", "interrupting", "issue", "keep_pace", "known", "ledger", "life", "log_failures",
     "log_unfinished", "names_now", "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "see_stopped",
     "skip_unbegun", "send", "set_register", "store", "store_copy", "succeed",

@@ -24,6 +24,17 @@ def rows(*spans, last=None, workers=2, queued=()):
     return [(each.workers, each.command, each.ended) for each in history.entries]
 
 
+def test_a_cell_after_which_registers_differed_did_not_end_well():
+    told = {1: "'q' differs: int on worker 0, str on worker 1", 2: "never shown"}
+    spans = [cell(0, 1.0, 2.0), cell(1, 1.0, 2.0), cell(0, 3.0, 4.0, 2, "Cell In[3]"), error(0, 4.0, 2)]
+    made = history_of(timeline(*spans), diverged=told)
+    assert [(each.workers, each.ended) for each in made.entries] == [
+        ((0, 1), f"diverged: {told[1]}"),
+        ((0,), "failed: ValueError: boom"),
+    ]
+    assert made.entries[0].state == "diverged"
+
+
 def test_workers_on_which_a_command_ended_alike_are_in_one_row():
     (entry,) = history_of(timeline(cell(0, 1.0, 2.0), cell(1, 1.5, 4.0))).entries
     assert entry == Entry((0, 1), "Cell In[2]", "ok", "", 9.0, (1.0, 2.5))

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
     from disco_magic.session.arguments import Limit
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
-    from disco_magic.session.session import Session
 
 _UNMARKED: Final = "no values: `worker.replicated` marks what is to be equal"
 _EPILOG: Final = """\
@@ -53,12 +53,12 @@ def _check(front: Front, options: Namespace) -> CheckReport:
     return report
 
 
-def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
+def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit) -> str:
     """Check the workers that ran a cell; return a line that says what agrees.
 
     Args:
-        session: the session in which the cell ran.
-        result: the cell's result.
+        cell: the cell, which has ended.
+        result: its result.
         mode: one of `CHECKS`.
         limit: how long to wait for the workers' answers.
 
@@ -66,11 +66,13 @@ def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) 
         Divergence: something differs; like all errors of a cell, it has the `result`.
         SyncTimeout: the workers have not answered in time; also with the `result`.
     """
-    from disco_magic.session.checking import check_cell  # loads NumPy, for which %load_ext should not wait
+    from disco_magic.session.cell_checks import check_cell  # loads NumPy, for which %load_ext should not wait
 
     values = mode == CHECKS[1]
     try:
-        report = check_cell(session, result.label, result.workers, values=values, timeout=limit)
+        report = check_cell(
+            cell.session, cell.seq, result.label, result.workers, values=values, timeout=limit
+        )
         report.raise_if_differing()
     except (DiscoError, KeyboardInterrupt) as error:
         error.result = result  # type: ignore[union-attr]

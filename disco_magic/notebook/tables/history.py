@@ -15,8 +15,8 @@ _LOOK: Final = TableLook(
     "disco-log",
     NUMBERS,
     FAILED,
-    "{} tr.interrupted th{border-left:4px solid #d08a2c}",
-    "{} tr.failed td.ended,{} tr.interrupted td.ended{font-weight:bold}",
+    "{} tr.interrupted th,{} tr.diverged th{border-left:4px solid #d08a2c}",
+    "{} tr.failed td.ended,{} tr.interrupted td.ended,{} tr.diverged td.ended{font-weight:bold}",
 )
 
 

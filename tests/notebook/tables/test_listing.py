@@ -9,7 +9,7 @@ from IPython.core.error import UsageError
 
 from disco_magic.core.history import Entry, History
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
-from disco_magic.errors import CellError, UsageMistake
+from disco_magic.errors import CellError, Divergence, UsageMistake
 from disco_magic.notebook.tables.history import history_bundle
 from disco_magic.notebook.tables.whos import SHOWN, listing_of
 from disco_magic.session.current import session
@@ -200,6 +200,27 @@ def test_the_log_says_how_cells_ended(four):
         "failed: ValueError: boom",
     ]
     assert "  Cell In[3]  " in four.lines[2]
+
+
+def test_the_log_says_after_which_cells_something_differed(four):
+    def ended():
+        four.run("%disco log")
+        cells = [
+            line for line in four.lines if "Cell In[" in line
+        ]  # a check is there if it took a millisecond
+        return [line.rpartition(" ago  ")[2] for line in cells]
+
+    four.run("%%disco --check\nx = 1")
+    four.fail("%%disco --check\ny = 1\nif worker_id == 2: z = 1", Divergence)
+    four.fail("%%disco --check\nz = worker_id or 'a'", Divergence)
+    assert ended() == [
+        "ok",
+        "diverged: 'z' differs: not bound on workers [0-1,3], int on worker 2",
+        "diverged: 'z' differs: str on worker 0, int on workers [1-3]",
+    ]
+    four.run("%disco restart")
+    four.run("%%disco --check\nx = 1")
+    assert ended() == ["ok"]
 
 
 def test_the_last_ten_commands_are_shown_or_as_many_as_are_asked_for(four):

@@ -13,7 +13,7 @@ from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, is_told
 from disco_magic.functions.execution.cells import Cell, compile_cell
 from disco_magic.functions.execution.printed import Printed
 from disco_magic.functions.execution.scripts import compile_file, compile_module, refresh
-from disco_magic.session.dref import DRef
+from disco_magic.session.dref import CellValues
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.pump import attentive, take_sigint
@@ -227,7 +227,7 @@ class Cells(Failures):
         def act(inbox: Inbox) -> PendingCell:
             me = cast("Session", self)
             seq, kills = self._ordinal(chosen)
-            values = DRef(me, self.ledger.new_register())
+            values = CellValues(me, self.ledger.new_register(), cell.label)
             self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, scope, context)

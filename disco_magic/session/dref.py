@@ -202,3 +202,17 @@ class DPackedFunc(DRef):
         if kwargs or args or self.life is not session.life or drop is None or drop() is not self:
             return session.call_packed(self, *args, **kwargs)
         return session.call_all(self.register, (), (), self.life)
+
+
+class CellValues(DRef):
+    """A register that holds the values of a cell's last expression.
+
+    Attributes:
+        label: the cell, ``Cell In[7]``.
+    """
+
+    __slots__ = ("label",)
+
+    def __init__(self, session: Session, register: int, label: str) -> None:
+        super().__init__(session, register)
+        self.label = label

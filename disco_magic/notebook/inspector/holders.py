@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UnknownName
-from disco_magic.session.dref import DPackedFunc, DRef
+from disco_magic.session.dref import CellValues, DPackedFunc, DRef
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def reference_of(session: Session, label: str) -> DRef:
 
 
 def _unnamed(reference: DRef) -> str:
-    return f"function {reference.name}" if isinstance(reference, DPackedFunc) else "a reference without name"
+    if isinstance(reference, DPackedFunc):
+        return f"function {reference.name}"
+    return f"value of {reference.label}" if isinstance(reference, CellValues) else "a reference without name"
 
 
 def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:

@@ -30,7 +30,7 @@ from disco_magic.values.describe import describe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.actions import Act
     from disco_magic.notebook.inspector.refresher import Refresher
@@ -175,9 +175,16 @@ class Inspector:
             few = few and _items(self.snapshot) <= FEW_ITEMS
             sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
-            # Without registers that nothing refers to: the workers will drop them soon.
-            rows = [row for row in snapshot.rows if row.name in self._held or not row.name.startswith("#")]
+            rows = [row for row in snapshot.rows if not row.name.startswith("#") or self._is_worth_it(row)]
             self.snapshot = replace(snapshot, rows=tuple(rows))
+
+    def _is_worth_it(self, numbered: Row) -> bool:
+        """Not if nothing refers to it, so that the workers will drop it soon, or if it is None everywhere.
+
+        The results of functions and of failed cells are that: nothing to look at.
+        """
+        held = {info.type for info in numbered.cells if info is not None}
+        return numbered.name in self._held and held != {"NoneType"}
 
     def _draw(self, *, asked: bool) -> None:
         session, snapshot = self._front.sessions.find(), self.snapshot

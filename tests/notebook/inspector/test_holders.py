@@ -45,6 +45,12 @@ def test_a_reference_that_no_variable_holds_is_somebody_elses(session):
     assert found[label(function)] == "function runtime.disco.worker_id"
 
 
+def test_the_value_of_a_cell_that_no_variable_holds_says_of_which(session):
+    handle = session.run_nowait("7")
+    reference = handle.wait().reference
+    assert holders(session, {})[label(reference)] == f"value of {handle.label}"
+
+
 def test_references_of_another_session_or_life_do_not_count(session):
     before = session.store(1)
     session.restart()

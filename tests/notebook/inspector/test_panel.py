@@ -12,6 +12,8 @@ import weakref
 import pytest
 from ipywidgets.widgets.widget import _instances
 
+from disco_magic import worker
+from disco_magic.errors import CellError
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import _BY_OPTION
@@ -90,6 +92,20 @@ def test_references_are_shown_with_who_keeps_them(inspector, session, front):
     inspector._toolbar.numbered.value = False
     inspector.refresh()
     assert "kept" not in table(inspector)
+
+
+def test_references_that_are_none_wherever_they_are_anything_are_left_out(inspector, session, front):
+    front.shell.user_ns["nothing"] = session.call_packed(lambda: None)
+    front.shell.user_ns["mixed"] = session.call_packed(lambda: None if worker().id else 5)
+    failed = session.run_nowait("if worker_id == 1: raise ValueError")
+    with pytest.raises(CellError) as caught:
+        failed.wait()
+    inspector.refresh()
+    assert "mixed" in table(inspector)
+    assert "nothing" not in table(inspector)
+    assert failed.label not in table(inspector)
+    assert len(session.registers(numbered=True).rows) > len(inspector.snapshot.rows)
+    del caught
 
 
 def test_without_a_session_it_says_how_to_start_one_and_follows_the_first(front, session, refresher):

@@ -54,13 +54,21 @@ def fill(verb: str, dst: Any, target: Array, values: Array) -> Any:
     check_count(verb, values.size, target)  # the others' arrays may have another size than this worker's
     if not are_of_one_dtype(target, values):
         raise PlaneMismatch(f"{verb}: the destination has dtype {target.dtype}, the source {values.dtype}")
+    write(verb, target, values)
+    if target is not dst:  # from now on its library may read it, on a stream of its own
+        worker().place.settle()
+    return filled(dst)
+
+
+def write(verb: str, target: Array, values: Array) -> None:
+    """Copy `values` into `target`, which takes as many elements of that dtype.
+
+    Raises:
+        UsageMistake: `target` is read-only.
+    """
     if not getattr(target.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
-    place = worker().place
-    place.copy(target, values.reshape(target.shape))
-    if target is not dst:  # from now on its library may read it, on a stream of its own
-        place.settle()
-    return filled(dst)
+    worker().place.copy(target, values.reshape(target.shape))
 
 
 def are_of_one_dtype(dst: Array, values: Array) -> bool:

@@ -22,9 +22,9 @@ from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions.arrays import shared
 from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
-from disco_magic.functions.destinations import are_of_one_dtype, fill
+from disco_magic.functions.destinations import are_of_one_dtype, write
 from disco_magic.functions.registry import register_func
-from disco_magic.values.tensors import read_out
+from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,11 +128,11 @@ def _into(dst: Array | None, values: Array, sender: str) -> Array:
             f"worker {worker().id} received {source.dtype} {source.shape} from {sender}, but the destination "
             f"is {here}; expected an array of that dtype and as many elements"
         )
-    try:
-        return fill("recv", dst, target, source)  # type: ignore[no-any-return]  # what `dst` is
-    finally:
-        if source is not values:  # from now on its library may free it, on a stream of its own
-            place.settle()
+    write("recv", target, source)
+    if target is not dst or source is not values:
+        place.settle()  # from now on their libraries may read or free them, on streams of their own
+    filled(dst)
+    return dst
 
 
 # --- both ends in one command: what a controller can ask for -----------------------------------------

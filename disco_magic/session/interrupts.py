@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
 from disco_magic.errors import Failure, Interrupted, WorkerInterrupt, is_told
 from disco_magic.injection import PAUSES_S
+from disco_magic.patience import pause
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ class Interrupting(Dispatch):
                 return, and those that clean up.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
-        seq, life, clock = self.ledger.seq, self.life, threading.Event()
+        seq, life = self.ledger.seq, self.life
         stuck: list[int] = []
-        for pause in PAUSES_S:
+        for patience_s in PAUSES_S:
             if stuck:
                 self.interrupt_through(seq, stuck, life)
-            until = time.monotonic() + pause
+            until = time.monotonic() + patience_s
             while (left := self._stopping(chosen, life)) and time.monotonic() < until:
-                clock.wait(_LOOK_S)
+                pause(_LOOK_S)
             stuck = [worker for worker, state in left.items() if state == "stopping"]
         return self.replace_stuck(stuck, life), [worker for worker in left if worker not in stuck]
 

@@ -184,7 +184,7 @@ class Verdict:
     ) -> BaseException:
         """`error`, with the result of the outcome that it replaces."""
         session, cell = self.cell.session, self.cell
-        if isinstance(previous, WorkerError) and session.life is cell.life:
+        if isinstance(previous, WorkerError) and cell.is_of_present_life:
             session.give_back([each for each in previous.told if each.seq != cell.seq])  # of other commands
         return _with_result_of(previous, error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
+from disco_magic.patience import pause
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
@@ -56,9 +56,9 @@ class Looks(Accounts):
         """
         if self.closed:
             self._refuse()
-        deadline, clock = time.monotonic() + _TAKEN_UP_S, threading.Event()
+        deadline = time.monotonic() + _TAKEN_UP_S
         while (found := self.diagnosis()).has_unbegun and time.monotonic() < deadline:
-            clock.wait(_LOOK_S)
+            pause(_LOOK_S)
         return found
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:

@@ -43,9 +43,14 @@ class SentCell(NamedTuple):
     orphan: Callable[[Unheard], None]
 
     @property
+    def is_of_present_life(self) -> bool:
+        """Whether its session has not been restarted since."""
+        return self.session.life is self.life
+
+    @property
     def is_outlived(self) -> bool:
         """Whether its session has been shut down or restarted since."""
-        return self.session.closed or self.session.life is not self.life
+        return self.session.closed or not self.is_of_present_life
 
 
 class Stop:

@@ -55,7 +55,7 @@ class Stopping:
 
     def ask(self) -> bool:
         """Ask the workers, if all are in loops of steps, to end after the same step; whether they will."""
-        if self._stop.last_step is not None or self._cell.session.life is not self._cell.life:
+        if self._stop.last_step is not None or not self._cell.is_of_present_life:
             return False
         self._stop.last_step = ask(self._cell.session.id, self._cell.workers, self._cell.seq)
         if self._stop.last_step is None:
@@ -82,7 +82,7 @@ class Stopping:
         cell, stop = self._cell, self._stop
         if stop.before is None:
             stop.before = []
-            if cell.session.life is cell.life:
+            if cell.is_of_present_life:
                 stop.then = cell.session.diagnosis()
                 stop.spared = self.spares(stop.then)
                 before = stop.then.before(cell.seq, cell.workers)
@@ -152,7 +152,7 @@ class Stopping:
     def _cleaning(self) -> set[int]:
         """The workers that are cleaning up."""
         cell = self._cell
-        places = cell.session.diagnosis().positions if cell.session.life is cell.life else ()
+        places = cell.session.diagnosis().positions if cell.is_of_present_life else ()
         return {each.worker for each in places if each.state == "cleaning" and each.worker in cell.workers}
 
     def _to_strike(self, workers: Sequence[int]) -> list[int]:

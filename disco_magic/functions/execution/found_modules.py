@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
-import pkgutil
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,5 +90,7 @@ def _beneath(spec: ModuleSpec, known: str, part: str) -> ModuleSpec:
 
 def _like(name: str, folders: Sequence[str]) -> str:
     """``; did you mean 'a'?`` for modules in folders."""
+    import pkgutil  # only for misspelt names
+
     hint = near_misses(name, (each.name for each in pkgutil.iter_modules(folders)))
     return f"; {hint}" if hint else ""

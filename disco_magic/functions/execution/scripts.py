@@ -105,12 +105,14 @@ def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
     changed = sources.changed("") if named else {}
     own = [name for name in changed if is_standing(sys.modules.get(name))]
     stale = [name for name in changed if name in named and (name in own or not is_reloaded(name))]
+    if not stale:
+        return ""  # before the cell is disassembled again
     said = _said([os.path.relpath(changed[name]) for name in stale])
     steps = list(chain.from_iterable(map(dis.get_instructions, cell.codes)))
     bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
     again = ", ".join(f"importlib.reload({_found(name, bound)})" for name in stale)
     then = ", then import from it again" if any(step.opname == "IMPORT_FROM" for step in steps) else ""
-    return f"{said}; {again} in a cell imports the new source{then}" if said else ""
+    return f"{said}; {again} in a cell imports the new source{then}"
 
 
 def _found(name: str, bound: Container[str]) -> str:

@@ -24,10 +24,9 @@ class WorkerPublisher:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._publisher = shell.display_pub
-        self._publish_below = self._publisher.publish
-        self._clear_below = self._publisher.clear_output
-        publish = Replaced(self._publisher, "publish", self._publish)
-        self.remove = replace_all([publish, Replaced(self._publisher, "clear_output", self._clear)])
+        self._publishing = Replaced(self._publisher, "publish", self._publish)
+        self._clearing = Replaced(self._publisher, "clear_output", self._clear)
+        self.remove = replace_all([self._publishing, self._clearing])
 
     def wraps(self, publisher: object) -> bool:
         """Whether `publisher` is the one that is wrapped here."""
@@ -36,11 +35,11 @@ class WorkerPublisher:
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()
         if sink is None:
-            self._publish_below(data, metadata, **kwargs)
+            self._publishing.below(data, metadata, **kwargs)
         elif self._is_text(data, kwargs):
             sink.writer("stdout")(f"{data['text/plain']}\n")
         else:
-            sink.display(self._publish_below, data, {**kwargs, "metadata": metadata})
+            sink.display(self._publishing.below, data, {**kwargs, "metadata": metadata})
 
     def _is_text(self, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
         """Whether the front end can only show this as lines of text, now and later."""
@@ -58,6 +57,6 @@ class WorkerPublisher:
     def _clear(self, wait: bool = False) -> None:  # noqa: FBT001, FBT002 - IPython's own signature
         sink = current_sink.get()
         if sink is None:
-            self._clear_below(wait=wait)
+            self._clearing.below(wait=wait)
         else:
-            sink.clear(self._clear_below, wait=wait)
+            sink.clear(self._clearing.below, wait=wait)

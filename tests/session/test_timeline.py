@@ -333,10 +333,11 @@ def test_parts_of_a_verb_say_what_they_are_a_part_of(session):
     ]
 
 
-def test_who_kept_those_that_were_stopped_in_messages_is_named(gated, gate):
+def test_who_kept_those_that_were_stopped_in_messages_is_named(gated, gate, clock):
     s = gated(4)
     pending = s.run_nowait("if worker_id == 3: gate(0)\nelse: recv(worker_id + 1)")
     until(lambda: str(s.doctor()).count("waiting in recv") == 3)
+    clock.now = 10.0  # long after all have begun
     cancelled(pending, gate)
     whole = s.timeline()
     assert [span.label for span in whole.lane(0) if span.failure] == ["recv(source=1)"]

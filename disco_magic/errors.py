@@ -285,10 +285,12 @@ class CellError(WorkerError):
 
 
 class Divergence(DiscoError):
-    """Registers that should agree, or values that a cell compares, differ between workers; none was changed.
+    """Registers that should agree, values that a cell compares, or lines that call collectives differ.
+
+    No register was changed.
 
     Attributes:
-        report: the `CheckReport`, row by row.
+        report: the `CheckReport`, row by row; None if lines differ.
         result: the `CellResult` of the cell after which they differ; None if it was no cell's check.
     """
 

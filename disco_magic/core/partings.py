@@ -1,23 +1,83 @@
-"""Where workers diverged before a command failed because one made more or fewer collective calls.
+"""At which lines of code workers made the collective calls of a command that met each other.
 
 Calls are matched in order. An extra call is matched with the others' next call if both look alike: the
 numbers are wrong from there on, and only the last call has no counterpart. The lines from which the calls
-were made show where that began.
+were made show where that began (`parting`). Calls in another order may fit to the end (`lines_of`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from disco_magic.core.circles import Workers
     from disco_magic.core.timeline import Span
 
 # Of one command and the same members: number of the call -> worker -> its span.
 Calls = dict[int, dict[int, "Span"]]
+# Verbs in which one worker, the root, often calls from a line of its own.
+_ROOTED: Final = frozenset({"broadcast", "scatter", "reduce", "gather"})
+
+
+class Lines(NamedTuple):
+    """From which lines the workers made the collective calls of a command.
+
+    Attributes:
+        compared: how many collectives that is known of.
+        apart: those whose calls came from different lines, in words, in the order of their beginning.
+        first: the lowest number of a compared one; above 1 if the records of earlier ones were dropped.
+    """
+
+    compared: int
+    apart: tuple[str, ...]
+    first: int
+
+
+def lines_of(spans: Iterable[Span], seq: int) -> Lines:
+    """Compare the lines from which the members of each collective called it.
+
+    Of `broadcast`, `scatter`, `reduce` and `gather`, one worker's line may differ from the others', who call
+    from one.
+
+    Args:
+        spans: as for `parting`.
+        seq: number of the command.
+    """
+    meetings: dict[tuple[Workers, int], dict[int, Span]] = {}
+    for members, calls in _calls(spans, seq).items():
+        whole = {number: made for number, made in calls.items() if len(made) == len(members) > 1}
+        meetings.update({(members, number): made for number, made in whole.items()})
+    by_start = sorted(meetings.items(), key=lambda each: min(span.start_s for span in each[1].values()))
+    apart = tuple(
+        f"call {number:,}, {made[members[0]].label}: {_by_text(_sites(made))}"
+        for (members, number), made in by_start
+        if _are_apart(made)
+    )
+    return Lines(len(meetings), apart, min((number for _, number in meetings), default=1))
+
+
+def _are_apart(made: Mapping[int, Span]) -> bool:
+    groups = sorted(who_has((worker, span.site) for worker, span in made.items()).values(), key=len)
+    verb = next(iter(made.values())).label.partition("(")[0].rpartition(" ")[2]
+    return len(groups) > 1 and not (verb in _ROOTED and len(groups) == 2 and len(groups[0]) == 1)
+
+
+def _sites(made: Mapping[int, Span]) -> dict[int, str]:
+    return {worker: f"at {span.site}" for worker, span in made.items()}
+
+
+def _calls(spans: Iterable[Span], seq: int) -> dict[Workers, Calls]:
+    """The collective calls of a command by their members."""
+    circles: dict[Workers, Calls] = {}
+    for span in spans:
+        if span.kind == "collective" and span.meeting is not None and span.meeting[1] == seq:
+            members, _, number = span.meeting
+            circles.setdefault(members, {}).setdefault(number, {})[span.worker] = span
+    return circles
 
 
 def parting(spans: Iterable[Span], seq: int) -> str:
@@ -30,16 +90,11 @@ def parting(spans: Iterable[Span], seq: int) -> str:
     Returns:
         A sentence; "" if neither numbers nor lines differ before the last call that any worker made.
     """
-    circles: dict[tuple[int, ...], Calls] = {}
-    for span in spans:
-        if span.kind == "collective" and span.meeting is not None and span.meeting[1] == seq:
-            members, _, number = span.meeting
-            circles.setdefault(members, {}).setdefault(number, {})[span.worker] = span
-    told = (_told(members, calls) for members, calls in circles.items())
+    told = (_told(members, calls) for members, calls in _calls(spans, seq).items())
     return next(filter(None, told), "")
 
 
-def _told(members: tuple[int, ...], calls: Calls) -> str:
+def _told(members: Workers, calls: Calls) -> str:
     made = {
         worker: max((n for n, there in calls.items() if worker in there), default=0) for worker in members
     }
@@ -51,8 +106,7 @@ def _told(members: tuple[int, ...], calls: Calls) -> str:
     if differ:
         said.append(_by_text({worker: f"made {count:,}" for worker, count in made.items()}))
     if apart is not None:
-        lines = {worker: f"at {span.site}" for worker, span in calls[apart].items()}
-        said.append(f"call {apart:,} met at different lines: {_by_text(lines)}")
+        said.append(f"call {apart:,} met at different lines: {_by_text(_sites(calls[apart]))}")
     return f"collective calls: {'; '.join(said)}"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GROUPINGS: Final = ("type", "engine", "order")
-CHECKS: Final = ("types", "values")
+CHECKS: Final = ("types", "values", "lines")
 REFUSED: Final = {
     "--verbose": "cells are not announced; --time says afterwards who ran one and how long it took",
     "--signal-on-interrupt": "workers are threads of this process, which no signal reaches; the stop button "
@@ -144,7 +144,8 @@ def _add_check(agree: Callable[..., object]) -> None:
         choices=CHECKS,
         const=CHECKS[0],
         help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
-        "with values, also if a register marked by worker.replicated differs in value",
+        "with values, also if a register marked by worker.replicated differs in value; "
+        "with lines, also if a collective was called from different lines",
     )
 
 

@@ -1,15 +1,18 @@
-"""Divergence checks after single cells, ``%%disco --check``, and what they have found in a session's life."""
+"""Checks after single cells, ``%%disco --check``, and what they have found in a session's life."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import marked_anywhere
-from disco_magic.errors import is_told
+from disco_magic.core.partings import lines_of
+from disco_magic.core.words import plural
+from disco_magic.errors import Divergence, is_told
 from disco_magic.functions.surveys import Survey
 from disco_magic.session.checking import all_names
 from disco_magic.session.known import Known
+from disco_magic.session.recording import timeline_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,8 +22,15 @@ if TYPE_CHECKING:
     from disco_magic.core.report import CheckReport
     from disco_magic.session.arguments import Limit
     from disco_magic.session.checking import Checks
+    from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
+
+_MOST: Final = 10
+_IN_ORDER: Final = (
+    "Each line may have got what another one passed: workers have to make the same calls in the same order.\n"
+    "If these lines are meant to meet, as in the branches of an `if`, nothing is wrong."
+)
 
 
 def check_cell(
@@ -60,6 +70,47 @@ def check_cell(
     if not report.ok:
         known.note(seq, report.sentence)
     return report
+
+
+def check_lines(session: Session, seq: int, label: str) -> str:
+    """Compare the lines from which workers have called the collectives of a cell that they have ended.
+
+    Calls meet in the order in which workers make them. If they happen to fit, calls in another order give
+    wrong numbers, and no error.
+
+    Args:
+        session: the session.
+        seq: the cell's number.
+        label: the cell in words.
+
+    Returns:
+        What was compared, in words.
+
+    Raises:
+        Divergence: calls from different lines met; without a report.
+
+    Cost: some 20 us per collective and worker; the last 4,096 records of each worker are kept.
+    """
+    lines = lines_of(timeline_of(session, seq).spans, seq)
+    left = f"; those before call {lines.first:,} are no longer known" if lines.first > 1 else ""
+    if not lines.apart:
+        return f"{plural(lines.compared, 'collective')} met at the same lines{left}"
+    met = f"{len(lines.apart):,} of {plural(lines.compared, 'collective')}"
+    sentence = f"calls from different lines met in {met}{left}"
+    _known(session).note(seq, sentence)
+    more = len(lines.apart) - _MOST
+    raise Divergence(
+        "\n".join(
+            [
+                f"{label}: {sentence}",
+                "",
+                *(f"  {each}" for each in lines.apart[:_MOST]),
+                *([f"  ... and {more:,} more"] if more > 0 else []),
+                "",
+                _IN_ORDER,
+            ]
+        )
+    )
 
 
 def diverged(checks: Checks) -> Mapping[int, str]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.partings import parting
+from disco_magic.core.partings import lines_of, parting
 from disco_magic.core.timeline import Span
 
 ALL = (0, 1, 2)
 
 
-def calls(lines, members=ALL, seq=7):
+def calls(lines, members=ALL, seq=7, verb="allreduce"):
     """Worker -> the lines of its calls, as spans."""
     return [
         Span(
             worker,
             "collective",
-            "allreduce()",
+            f"{verb}()",
             number,
             number + 1,
             f"line {line}",
@@ -79,3 +79,40 @@ def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
     said = "call 1 met at different lines: worker 0 at line 1, worker 1 at line 2"
     assert parting([waiting, *pair], 7) == f"collective calls: {said}"
     assert parting(pair, 5) == ""
+
+
+# --- calls that fit to the end ---------------------------------------------------------------------
+
+
+def test_calls_in_another_order_are_told_one_by_one():
+    compared, apart, first = lines_of(calls({0: [3, 4, 9], 1: [4, 3, 9], 2: [4, 3, 9]}), 7)
+    assert (compared, first) == (3, 1)
+    assert apart == (
+        "call 1, allreduce(): worker 0 at line 3, workers [1-2] at line 4",
+        "call 2, allreduce(): worker 0 at line 4, workers [1-2] at line 3",
+    )
+
+
+@pytest.mark.parametrize("verb", ["broadcast", "scatter", "reduce", "gather", "broadcast_tree's broadcast"])
+def test_a_root_may_call_from_a_line_of_its_own(verb):
+    apart = {0: [1], 1: [2], 2: [2]}
+    assert lines_of(calls(apart, verb=verb), 7).apart == ()
+    assert len(lines_of(calls({0: [1], 1: [2], 2: [3]}, verb=verb), 7).apart) == 1
+    four = calls({0: [1], 1: [1], 2: [2], 3: [2]}, (0, 1, 2, 3), verb=verb)
+    assert len(lines_of(four, 7).apart) == 1
+
+
+def test_collectives_of_one_member_and_those_of_which_not_all_calls_are_known_are_left_out():
+    made = [*calls({0: [3]}, (0,)), *calls({0: [3], 1: [4]}), *calls({0: [1], 1: [2]}, (0, 1), seq=6)]
+    assert lines_of(made, 7) == (0, (), 1)
+
+
+def test_the_first_known_call_is_told_if_earlier_ones_were_dropped():
+    made = [each for each in calls({0: [3, 3], 1: [3, 3]}, (0, 1)) if each.meeting[2] > 1]
+    assert lines_of(made, 7) == (1, (), 2)
+
+
+def test_collectives_of_several_circles_are_told_in_the_order_of_their_beginning():
+    pair = calls({0: [1], 1: [2]}, (0, 1))
+    late = [span.since(-5) for span in calls({1: [8], 2: [9]}, (1, 2))]
+    assert [each[-1] for each in lines_of([*late, *pair], 7).apart] == ["2", "9"]

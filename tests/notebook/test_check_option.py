@@ -202,6 +202,70 @@ def test_a_restart_drops_marks(four):
     assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
 
 
+# --- lines -----------------------------------------------------------------------------------------
+
+
+CALL = "allreduce(int, op=sum)"
+EXCHANGED = """\
+if worker_id == 0:
+    a = allreduce(1)
+    b = allreduce(2)
+else:
+    b = allreduce(2)
+    a = allreduce(1)"""
+
+
+def test_calls_in_another_order_that_fit_fail_a_check_of_lines(four):
+    four.run(f"%%disco\n{EXCHANGED}\na")
+    assert four.lines == ["[0]   7", "[1-3] 5"]  # where 4 is right
+    error = four.fail(f"%%disco --check lines --out r\n{EXCHANGED}", Divergence)
+    assert str(error).splitlines()[:4] == [
+        "Cell In[4]: calls from different lines met in 2 of 2 collectives",
+        "",
+        f"  call 1, {CALL}: worker 0 at Cell In[4], line 3, workers [1-3] at Cell In[4], line 6",
+        f"  call 2, {CALL}: worker 0 at Cell In[4], line 4, workers [1-3] at Cell In[4], line 7",
+    ]
+    assert error.result is four.ip.user_ns["r"]
+    assert not any("Traceback" in line or "disco_magic/" in line for line in four.lines)
+    four.run("%disco log")
+    assert "diverged: calls from different lines met in 2 of 2 collectives" in four.out
+
+
+def test_a_check_of_lines_that_finds_nothing_says_what_it_has_compared(four):
+    four.run(
+        "%%disco --check lines\nx = broadcast(1) if worker_id == 0 else \\\n    broadcast(None)\nbarrier()"
+    )
+    assert four.lines == ["check 2 collectives met at the same lines", "check [0-3] same type and shape: x"]
+    four.run("%%disco --check lines\nx = 1")
+    assert four.lines[0] == "check 0 collectives met at the same lines"
+
+
+def test_a_check_of_lines_compares_types_too_but_lines_come_first(four):
+    four.fail("%%disco --check lines\nx = np.zeros(worker_id)", Divergence)
+    assert "'x' differs" in four.out
+    error = four.fail(
+        "%%disco --check lines\nx = np.zeros(worker_id)\nif worker_id:\n    barrier()\nelse:\n    barrier()",
+        Divergence,
+    )
+    assert "calls from different lines met in 1 of 1 collective" in str(error)
+
+
+def test_each_of_the_first_ten_collectives_at_different_lines_is_listed(four):
+    error = four.fail(
+        "%%disco --check lines\nfor i in range(12):\n  if worker_id: barrier()\n  else: barrier()", Divergence
+    )
+    assert str(error).count("barrier()") == 10
+    assert "  ... and 2 more" in str(error).splitlines()
+
+
+def test_records_that_were_dropped_are_told(four):
+    four.run("%%disco --check lines\nfor i in range(6000): allreduce(1)")
+    kept, _, dropped = four.lines[0].partition("; ")
+    count = int(kept.split()[1].replace(",", ""))
+    assert 1000 < count < 6000
+    assert dropped == f"those before call {6001 - count:,} are no longer known"
+
+
 # --- beside the other options ----------------------------------------------------------------------
 
 
@@ -234,7 +298,7 @@ def test_options_that_do_not_fit_are_refused(four, line, kind):
 
 def test_the_help_knows_the_option(shell):
     shell.run("%%disco -h\n1")
-    assert "--check [{types,values}]" in shell.out
+    assert "--check [{types,values,lines}]" in shell.out
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def _check(front: Front, options: Namespace) -> CheckReport:
 
 
 def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit) -> str:
-    """Check the workers that ran a cell; return a line that says what agrees.
+    """Check the workers that ran a cell; return a line that says what agrees, or two.
 
     Args:
         cell: the cell, which has ended.
@@ -66,10 +66,12 @@ def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit)
         Divergence: something differs; like all errors of a cell, it has the `result`.
         SyncTimeout: the workers have not answered in time; also with the `result`.
     """
-    from disco_magic.session.cell_checks import check_cell  # loads NumPy, for which %load_ext should not wait
+    from disco_magic.session.cell_checks import check_cell, check_lines  # not for %load_ext: loads NumPy
 
     values = mode == CHECKS[1]
     try:
+        # First: from wrong lines everything else may follow.
+        lines = f"check {check_lines(cell.session, cell.seq, result.label)}\n" if mode == CHECKS[2] else ""
         report = check_cell(
             cell.session, cell.seq, result.label, result.workers, values=values, timeout=limit
         )
@@ -79,7 +81,7 @@ def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit)
         raise
     # Otherwise the user would take the line for the result of a comparison of values.
     has_missed = values and report.rows and not any(row.by_value for row in report)
-    return f"check {report.summary}{f'; {_UNMARKED}' if has_missed else ''}"
+    return f"{lines}check {report.summary}{f'; {_UNMARKED}' if has_missed else ''}"
 
 
 def _parser() -> OptionParser:

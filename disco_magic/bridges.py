@@ -18,6 +18,7 @@ import importlib
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.errors import WorkerInterrupt
@@ -57,7 +58,7 @@ class _Here(threading.local):
     """The calling thread's hold on a worker, and the mutex that guards it."""
 
     lane: Hold | None = None
-    mutex: AbstractContextManager[object] = threading.Lock()
+    mutex: AbstractContextManager[object] = nullcontext()
 
 
 _here: Final = _Here()

@@ -8,6 +8,7 @@
   3. If the interrupt got it (`seize`), it may inject, and the thread, on its IndexError, calls `end`, which
      lets an injection strike that has not struck yet; only then does the worker change any state.
   4. An injection that strikes between user code and step 3 escapes from `Serving.serve`; `Serving.run` ends
+     the command.
 
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
 keeps injections out of plane calls; `bridges.py` does for calls of libraries.
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from disco_magic import injection
 from disco_magic.core.messages import full
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -117,7 +119,7 @@ class Withdrawals:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # between withdrawing threads
+        self._lock = new_lock()  # between withdrawing threads
         self._withdrawn: set[int] = set()
         self._begun = 0
 

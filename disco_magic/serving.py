@@ -27,6 +27,7 @@ from disco_magic.functions.execution.running import CellRunner, new_namespace
 from disco_magic.functions.places import HOST
 from disco_magic.isolation.pytorch.compiler import clear_names
 from disco_magic.lane import Lane, PlaneGuard, Withdrawals
+from disco_magic.locks import new_rlock
 from disco_magic.recorder import SHORT_S
 from disco_magic.stopwatch import Stopwatch
 
@@ -92,7 +93,7 @@ class Serving(Ending):
         self.skip_through = 0
         self.withdrawals = Withdrawals()
         self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
-        self.mutex = threading.RLock()
+        self.mutex = new_rlock()
         self.guard = PlaneGuard(self)
         self.alive, self.idle = Stopwatch(), Stopwatch()
         self.plane = plane

@@ -16,6 +16,7 @@ import numpy as np
 
 from disco_magic.devices.events import has_passed
 from disco_magic.functions.affinity import cores
+from disco_magic.locks import new_lock
 from disco_magic.patience import pause, wait_until
 
 if TYPE_CHECKING:
@@ -218,20 +219,26 @@ _helper = _Helper()
 
 
 _wanted: SimpleQueue[Copy | None] = SimpleQueue()
-_starting = threading.Lock()
+_starting = new_lock()
 _started = 0
 
 
 def wanted_help() -> SimpleQueue[Copy | None]:
-    """The queue of copies that want help, or None to end a helper; the first call starts them."""
+    """The queue of copies that want help, or None to end a helper; the first call starts them.
+
+    Where no thread can be started, copies have fewer helpers or none, and the next call tries again.
+    """
     global _started  # noqa: PLW0603 - one for the process, like the helpers
     if _started < THREADS - 1:
         with _starting:
             while _started < THREADS - 1:
-                _started += 1
-                name = f"pinned-copy-{_started}"
+                name = f"pinned-copy-{_started + 1}"
                 helper = threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True)
-                Context().run(helper.start)  # not in the context of the first worker that needs it
+                try:
+                    Context().run(helper.start)  # not in the context of the first worker that needs it
+                except RuntimeError:  # too many threads, or the interpreter is ending
+                    break
+                _started += 1
     return _wanted
 
 

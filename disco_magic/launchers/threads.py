@@ -143,10 +143,9 @@ class ThreadLauncher(Onlooker):
             self.plane.close()  # if the session was dropped, nothing else would
 
     def forsake(self, reason: str) -> None:
-        """See `Launcher.forsake`. Makes new mutexes: threads that do not exist here may hold the old ones."""
+        """See `Launcher.forsake`."""
         me = threading.get_ident()
         for worker, channel in zip(self.workers, self._channels, strict=False):
-            worker.mutex = threading.RLock()
             if worker.lane.thread_id == me:
                 worker.lane.forked = True  # it ends with its command; the queued ones are for the parent
                 while not channel.empty():

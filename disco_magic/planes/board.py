@@ -23,11 +23,11 @@ own lock).
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
+from disco_magic.locks import new_lock
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
@@ -61,7 +61,7 @@ class Board:
     """
 
     def __init__(self, num_workers: int) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
         self.left = [-1] * num_workers
         self.waiting: dict[int, Wait] = {}
         self.sent: dict[int, Sent] = {}
@@ -202,8 +202,7 @@ class Board:
         self.abort(_FOREVER, CLOSED)
 
     def forsake(self, reason: str) -> None:
-        """As `close`, in the child of a fork: no other thread exists there, nor the holder of the lock."""
-        self.lock = threading.Lock()
+        """As `close`, in the child of a fork, where no other thread exists that could wait."""
         self.ended, self._reason = _FOREVER, reason
 
     def over(self, scope: int, members: Iterable[int]) -> bool:

@@ -73,12 +73,12 @@ class Communicators:
         self._everybody = tuple(range(num_workers))
         self._groups = [group for group in groups if 1 < len(group) < num_workers]
         self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._invitations: dict[Members, _Invitation] = {}
         self._held: list[dict[Members, _Held]] = [{} for _ in range(num_workers)]
         self._whole: dict[Members, list[Any]] = {}  # cache of `of`, until something changes
         # Held while a thread uses communicators that another thread may want to abort.
-        self.launching = threading.Lock()
+        self.launching = new_lock()
         self._ending: list[threading.Thread] = []
         # Made by workers that left their command while connecting; they may still be in NCCL with them.
         self._unwanted: list[Any] = []

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.locks import new_lock
+
 if TYPE_CHECKING:
     from disco_magic.planes.variants import Variant, Work
 
@@ -49,7 +51,7 @@ class KernelSource:
     def __init__(self, cupy: Any, name: str) -> None:
         self._cupy, self._name = cupy, name
         self._functions: dict[Variant, Any] = {}
-        self._compiling = threading.Lock()
+        self._compiling = new_lock()
 
     @cached_property
     def code(self) -> str:

@@ -206,3 +206,25 @@ def test_memory_that_a_helper_still_writes_to_is_given_to_nobody(gpus, monkeypat
     place.copy(gpus.cupy.ones(1000), np.zeros(1000))
     place.finish()
     assert set(other.get().tolist()) == {0.0}
+
+
+def test_a_copy_needs_no_helper_that_could_not_be_started_and_a_later_one_has_it(gpus, monkeypatch):
+    in_small_chunks(monkeypatch, 8000, threads=2)
+    monkeypatch.setattr(pinned, "_started", 0)
+    monkeypatch.setattr(pinned, "THREADS", 2)
+    place = GpuPlace(gpus.cupy, 0)
+    place.enter()
+    array = gpus.cupy.zeros(8000)
+
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", start)
+        place.copy(array, np.full(8000, 2.0))
+    place.finish()
+    assert set(array.get().tolist()) == {2.0}
+    assert pinned._started == 0
+    queue = pinned.wanted_help()
+    assert pinned._started == 1
+    queue.put(None)  # it is one more than other tests have

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dis
+import os
+import signal
 import sys
 import threading
 import types
@@ -18,7 +20,7 @@ from disco_magic.core.messages import Call, Stop
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.lane import Lane
 from disco_magic.stacks import frames
-from tests.conftest import until
+from tests.conftest import DEADLINE_S, until
 from tests.worker.conftest import noted
 
 AT_THE_END = "interrupted in a call of a library"
@@ -389,3 +391,28 @@ def test_a_thread_that_was_given_up_in_the_library_ends_behind_it(bench, withhel
     assert behind == []
     assert lane.abandoned
     assert lane.crossing == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_makes_such_calls_whoever_was_interrupting_the_worker(bench):
+    held, done = threading.Event(), threading.Event()
+
+    def interrupting():
+        with bench.worker.mutex:
+            held.set()
+            done.wait(DEADLINE_S)
+
+    thread = threading.Thread(target=interrupting)
+    thread.start()
+    held.wait(DEADLINE_S)
+    number = os.fork()
+    if not number:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)
+        os._exit(cross(len, "abc"))
+    try:
+        assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 3
+    finally:
+        done.set()
+        thread.join()

@@ -12,12 +12,12 @@ import logging
 import pickle
 import re
 import sys
-import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from disco_magic.locks import new_lock
 from disco_magic.notebook.completing.offer import UNKNOWN, Offer
 from disco_magic.values.members import Member
 
@@ -37,7 +37,7 @@ _READ_AGAIN_S: Final = 0.5  # a file that is still broken then was left by a pro
 # A name, or one of an argument; not files and keys, which IPython completes better.
 _TYPED: Final = re.compile(r"[\w.]+=?")
 _EMPTY: Final[tuple[Any, ...]] = (0, 0.0, 0j, "", b"", [], (), {}, set(), frozenset(), None, False)
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 @cache

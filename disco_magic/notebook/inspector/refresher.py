@@ -45,11 +45,12 @@ class Refresher:
     def add(self, inspector: Refreshed) -> None:
         """Add `inspector` to those that are refreshed."""
         with self._changed:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="disco-inspector", daemon=True)
+                thread.start()  # may fail: then nothing has changed
+                self._thread = thread
             self._open.append(inspector)
             self._changed.notify_all()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="disco-inspector", daemon=True)
-                self._thread.start()
 
     def remove(self, inspector: Refreshed) -> None:
         """Refresh `inspector` no longer; does nothing if it was not added."""

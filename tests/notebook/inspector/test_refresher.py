@@ -141,3 +141,20 @@ def test_cells_that_end_during_a_refresh_lead_to_one_more(refresher):
     refresher.join()
     with pytest.raises(Empty):
         inspector.refreshed.get_nowait()
+
+
+def test_an_inspector_whose_thread_cannot_be_started_is_not_open_and_the_next_one_tries_again(
+    refresher, monkeypatch
+):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start"):
+            refresher.add(Recorded())
+    assert refresher.inspectors() == []
+    refresher.join()
+    refresher.add(inspector := Recorded())
+    refresher.soon()
+    assert inspector.refreshed.get(timeout=PATIENCE_S) == "disco-inspector"

@@ -56,7 +56,7 @@ class Checks(Calls):
     def check(
         self,
         *names: str,
-        values: bool = False,
+        values: bool | None = None,
         workers: Sequence[int] | None = None,
         in_group: bool = False,
         over: Axes | None = None,
@@ -79,7 +79,8 @@ class Checks(Calls):
             *names: registers or parts of them, ``params['w']``, ``model.norm.weight``; none: all registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, or without names those of registers and parts marked by `worker.replicated` or
-                replicated by a plan, and of DTensors whose same part is on several workers. Works for arrays,
+                replicated by a plan, and of DTensors whose same part is on several workers. None: if names
+                are given. Works for arrays,
                 those of PyTorch and JAX on the CPU, numbers, text, columns and labels of data frames, and
                 containers of these; PyTorch's modules are compared by their ``state_dict()``.
                 The report lists what could not be compared, and is then false. Without names, a register
@@ -112,7 +113,7 @@ class Checks(Calls):
         Example:
             >>> session.run("same = np.zeros(3); mine = same + worker_id // 3").errors
             {}
-            >>> report = session.check("same", "mine", values=True)
+            >>> report = session.check("same", "mine")
             >>> report.ok, [row.name for row in report.differing]
             (False, ['mine'])
             >>> print(report.summary)
@@ -122,6 +123,7 @@ class Checks(Calls):
         wrong = [name for name in names if not isinstance(name, str)]
         if wrong:
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
+        values = bool(names) if values is None else values
         chosen = self._everybody if workers is None else self.check_workers(workers)
         tolerance = tolerance_of(rtol, atol)
         if tolerance and not values:

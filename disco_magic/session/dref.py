@@ -170,7 +170,12 @@ class DRef:
     __array__ = _has_no_value
     __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _has_no_value
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _has_no_value
-    __rmatmul__ = __neg__ = __abs__ = _has_no_value
+    __rmatmul__ = __neg__ = __pos__ = __abs__ = __invert__ = __divmod__ = __rdivmod__ = _has_no_value
+    __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _has_no_value
+    __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = _has_no_value
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __complex__ = __round__ = _has_no_value
+    # Python iterates, and looks for what is `in` it, by asking for x[0]. Equality stays identity.
+    __getitem__ = __setitem__ = _has_no_value
 
     def __getattr__(self, name: str) -> NoReturn:
         # Called only for missing names. `hasattr` probes mostly names with underscores: no reason for those.

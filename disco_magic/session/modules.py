@@ -34,7 +34,7 @@ class DModule(DRef):
         self._names: tuple[str, ...] | None = None
         self._functions: dict[str, DPackedFunc] = {}
 
-    def __getitem__(self, name: str) -> DPackedFunc:
+    def __getitem__(self, name: str) -> DPackedFunc:  # type: ignore[override]  # others have no items
         """The function `name`. Kept: asked again, it is the same reference and nothing is sent.
 
         The first lookup waits until all workers have loaded the module; a name that `function_names` does not

@@ -1,4 +1,4 @@
-"""Named registers: makes a session a mapping from the names that its cells have bound to references."""
+"""Named registers: ``session["x"]`` is a reference to what cells have bound to that name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from disco_magic.session.arguments import Life
 
@@ -163,16 +163,16 @@ class NamedRegisters(Calls):
         held = self._launcher.look(numbered=False, sample=0)
         return tuple(dict.fromkeys([*self.names(), *(label for each in held for label, _ in each)]))
 
-    def put(self, name: str, value: Any, only: int | None = None) -> None:
-        """Bind `name` to a copy of `value` on every worker; or on worker `only`, and to None on the others.
+    def put(self, name: str, value: Any, *, workers: Sequence[int] | None = None) -> None:
+        """Bind `name` to a copy of `value` on every worker, or on these; the others keep what they have.
 
         Raises:
-            UsageMistake: `name` is not a variable name, `only` not a worker, or the value cannot be copied.
-                Nothing was sent.
+            UsageMistake: `name` is not a variable name, there is no such worker, or the value cannot be
+                copied. Nothing was sent.
         """
         _check_name(name)
-        chosen = None if only is None else self.check_workers((only,))
-        self[name] = self.store_copy(value, chosen)
+        chosen = None if workers is None else self.check_workers(workers)
+        self.bind(name, self.store_copy(value, chosen), chosen)
 
 
 def _check_name(name: str) -> None:

@@ -76,7 +76,7 @@ def test_every_method_that_names_workers_refuses_a_wrong_one(session, verb):
         "run": lambda: s.run("1", workers=[2]),
         "interrupt": lambda: s.interrupt([2]),
         "set": lambda: ref.set(2, 0),
-        "put": lambda: s.put("x", 1, only=2),
+        "put": lambda: s.put("x", 1, workers=[2]),
     }
     with pytest.raises(UsageMistake, match="there is no worker 2"):
         methods[verb]()

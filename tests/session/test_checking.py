@@ -73,7 +73,15 @@ def test_only_registers_that_are_named_are_compared(session):
     s = session(2)
     s.run("x = np.zeros(worker_id); y = 1")
     assert [row.name for row in s.check("y", "y")] == ["y"]
-    assert differing(s.check("y", "x")) == {"x": ("shape",)}
+    assert differing(s.check("y", "x", values=False)) == {"x": ("shape",)}
+
+
+def test_values_are_compared_of_registers_that_are_named_unless_that_is_declined(session):
+    s = session(2)
+    s.run("x = worker_id; y = 1")
+    assert differing(s.check("y", "x")) == {"x": ("value",)}
+    assert s.check("y", "x", values=False)
+    assert s.check()
 
 
 def test_private_names_are_no_registers_and_not_compared(session):
@@ -248,7 +256,7 @@ def test_a_check_sees_everything_that_was_sent_before_it(gated, gate, background
     s = gated(2)
     pending = s.run_nowait("gate(worker_id)\nx = np.zeros(worker_id)")
     gate.arrived(2)
-    report = background(s.check, "x")
+    report = background(s.check, "x", values=False)
     gate.open()
     assert differing(report()) == {"x": ("shape",)}
     pending.wait()

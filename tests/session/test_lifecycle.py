@@ -91,6 +91,14 @@ def test_a_thread_that_cannot_be_started_takes_the_others_down(monkeypatch):
     assert not started[0].is_alive()
 
 
+def test_a_python_without_its_lock_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(disco.errors.LaunchError, match=r"has switched off; start it with `python -X gil=1`"):
+        disco.ThreadedSession(1)
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    disco.ThreadedSession(1).shutdown()
+
+
 # --- ending ----------------------------------------------------------------------------------------
 
 

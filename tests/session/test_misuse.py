@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 
 import numpy as np
@@ -44,6 +45,17 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(session, ask, s
         lambda ref: 1 - ref,
         lambda ref: ref @ ref,
         lambda ref: -ref,
+        lambda ref: divmod(ref, 2),
+        lambda ref: 6 & ref,
+        lambda ref: ref > 0,
+        lambda ref: ref >= 0,
+        float,
+        int,
+        round,
+        lambda ref: ref[0],
+        lambda ref: operator.setitem(ref, 0, 1),
+        list,
+        lambda ref: 1 in ref,
     ],
 )
 def test_a_reference_is_no_number_and_says_how_to_come_to_its_values(session, use):

@@ -78,10 +78,14 @@ def test_a_value_can_be_put_under_a_name(session):
     assert s["x"].get_all() == [[1, "zero"], [1]]
 
 
-def test_a_value_can_be_put_on_one_worker_only(session):
-    s = session(3)
-    s.put("x", "v", only=1)
-    assert s["x"].get_all() == [None, "v", None]
+def test_a_value_can_be_put_on_some_workers_and_the_others_keep_what_they_have(session):
+    s = session(4)
+    s.put("x", "v", workers=[1, 3])
+    s.put("x", "w", workers=[2, 3])
+    assert s.run("x", workers=[1, 2, 3]).values == ["v", "w", "w"]
+    with pytest.raises(disco.errors.CellError, match="name 'x' is not defined") as failed:
+        s.run("x")
+    assert list(failed.value.failures) == [0]
 
 
 def test_a_name_can_be_dropped(session):

@@ -91,7 +91,8 @@ def test_what_one_worker_alone_is_given_is_of_its_own_classes(session, value):
     s.run(DEFINED)
     s.run(f"own = {value}")
     given = s["own"].get(0)
-    s.put("value", given, only=1)
+    s.put("value", None)
+    s.put("value", given, workers=[1])
     assert s.run(SAME, workers=[1])[1]
     register = s["value"]
     register.set(2, given)

@@ -128,13 +128,12 @@ class Controlling:
     def put(self):
         """A store, a binding, and the reference between them is gone at once."""
         name, value, everybody = self.rng.choice(NAMES), self.rng.randrange(1000), self.life.book.everybody
-        only = self.rng.choice([None, *everybody])
-        stored = Order(
-            "store", workers=everybody, dest="new", value=value, only=None if only is None else (only,)
-        )
-        bound = Order("bind", workers=everybody, name=name, register="first")
-        self._send(lambda: self.session.put(name, value, only), stored, bound)
-        self.life.book.rename(bound.seq, name, bound=True)
+        one = self.rng.choice([None, *everybody])
+        chosen = None if one is None else (one,)
+        stored = Order("store", workers=everybody, dest="new", value=value, only=chosen)
+        bound = Order("bind", workers=chosen or everybody, name=name, register="first")
+        self._send(lambda: self.session.put(name, value, workers=chosen), stored, bound)
+        self.life.book.rename(bound.seq, name, bound=True, workers=chosen)
         self.life.book.dropped.append(stored.dest)
 
     def unbind(self):

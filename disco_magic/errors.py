@@ -285,9 +285,7 @@ class CellError(WorkerError):
 
 
 class Divergence(DiscoError):
-    """Registers that should agree, values that a cell compares, or lines that call collectives differ.
-
-    No register was changed.
+    """Registers that should agree, or values or lines that a cell compares, differ; nothing was changed.
 
     Attributes:
         report: the `CheckReport`, row by row; None if lines differ.

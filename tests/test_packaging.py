@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import disco_magic
+from disco_magic.functions.support import support
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,23 +117,14 @@ def test_a_plain_installation_needs_five_packages_only(wheel: zipfile.ZipFile) -
     assert plain == {"numpy", "ipython", "ipykernel", "ipywidgets", "traitlets"}
 
 
-def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> None:
+def test_every_extra_that_errors_and_pages_name_exists(wheel: zipfile.ZipFile) -> None:
     lines = _metadata(wheel, "METADATA").splitlines()
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
-    assert extras == {
-        "cuda12",
-        "cuda13",
-        "rocm",
-        "mpi",
-        "tvm",
-        "loader",
-        "lab",
-        "test",
-        "bench",
-        "docs",
-        "frameworks",
-        "dev",
-    }
+    texts = [*(ROOT / "disco_magic").rglob("*.py"), *(ROOT / "docs").glob("**/*.md"), *ROOT.glob("*.md")]
+    written = [re.findall(r"(?:disco-magic|\.)\[([a-z0-9,]+)\]", path.read_text("utf-8")) for path in texts]
+    named = {extra for each in written for extras_of in each for extra in extras_of.split(",")}
+    named |= {part.extra for part in support().values() if part.extra}
+    assert {"cuda13", "tvm", "loader", "lab"} <= named <= extras
 
 
 @pytest.mark.parametrize(

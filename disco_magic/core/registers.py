@@ -99,7 +99,7 @@ class RegisterFile:
 
     def public_names(self) -> tuple[str, ...]:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""
-        return tuple(name for name in dict(self.names) if _public(name))
+        return tuple(name for name in dict(self.names) if is_public(name))
 
     def content(self, register: int) -> Any:
         """The value or `Poison` of a numbered register, `ABSENT` if neither; safe from any thread."""
@@ -110,13 +110,13 @@ class RegisterFile:
         if label.startswith("#"):
             return self.content(int(label[1:])) if label[1:].isdecimal() else ABSENT
         # Look among the names only: a key of a user's class would have its `__eq__` called.
-        return {name: value for name, value in dict(self.names).items() if _public(name)}.get(label, ABSENT)
+        return {name: value for name, value in dict(self.names).items() if is_public(name)}.get(label, ABSENT)
 
     def contents(self) -> list[tuple[str, Any]]:
         """``(label, value or Poison)`` of every register, names first; safe from any thread."""
         named = dict(self.names)
         numbered: dict[int, Any] = {**self.values, **self.poisons}
-        rows = [(name, value) for name, value in named.items() if _public(name)]
+        rows = [(name, value) for name, value in named.items() if is_public(name)]
         return rows + [(f"#{register}", numbered[register]) for register in sorted(numbered)]
 
 
@@ -151,6 +151,7 @@ def is_within(label: str, other: str) -> bool:
     return label == other or label.startswith(inside(other))
 
 
-def _public(name: object) -> bool:
+def is_public(name: object) -> bool:
+    """Whether it may be the name of a register."""
     # A cell may put anything into globals(), also keys that are not text.
     return isinstance(name, str) and not name.startswith("_")

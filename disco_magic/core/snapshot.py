@@ -31,8 +31,8 @@ class RegisterInfo:
             that says; for a container the GPU that all arrays in it are on, if it is a single one.
         nbytes: bytes of the elements; 0 if that is not known without running the value's code.
         text: the value in at most 60 characters, or a description.
-        minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked
-            for, spread evenly; complex numbers by magnitude. None if there are none, or they are not numbers.
+        minimum, mean, maximum: of the finite elements that were looked at; complex numbers by magnitude.
+            None if there are none, or they are not numbers. How many that are: `Session.registers`.
         fingerprint: equal for equal values; b"" if the value was not compared, or could not be seen: one that
             a GPU is still computing has no statistics and no text either.
         sampled: whether the statistics and the fingerprint cover only a part of the elements.

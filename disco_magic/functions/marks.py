@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.core.registers import RegisterFile, register_of
+from disco_magic.core.registers import RegisterFile, is_public, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import ATOMS
-from disco_magic.functions.execution.bindings import MODULE, deleted_names, loop_names, names_of_result
+from disco_magic.functions.execution.bindings import MODULE, deleted_names, hold, loop_names, names_of_result
 from disco_magic.functions.execution.written import names_of_arguments
 from disco_magic.values.finding import all_paths, paths_of
 from disco_magic.values.kinds import type_name
@@ -67,13 +67,6 @@ class _Pending(NamedTuple):
     where: tuple[str, int]
     names: tuple[str, ...]
     is_part: bool
-
-
-def _reference(value: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(value)
-    except TypeError:  # containers, kept until the end of the cell, as in `Marks`
-        return lambda: value
 
 
 class Marks:
@@ -115,7 +108,7 @@ class Marks:
         """
         own = frame.f_globals is self.namespace
         said = names_of_result(frame) if own else []
-        names = [name for name in said if _is_public(name)]
+        names = [name for name in said if is_public(name)]
         self._assigned.update(names)
         if not names:
             if own and frame.f_code.co_name == MODULE:
@@ -144,7 +137,7 @@ class Marks:
                     "write `step = worker.replicated(step)`"
                 )
             held = self._names_of(value)
-            if (said or held) and not any(map(_is_public, held)) and not self._is_part(value):
+            if (said or held) and not any(map(is_public, held)) and not self._is_part(value):
                 raise UsageMistake(_HIDDEN.format((said or held)[0]))
 
     def _is_part(self, value: Any) -> bool:
@@ -160,9 +153,9 @@ class Marks:
         where = frame.f_code.co_filename, frame.f_lineno
         for number, value in enumerate(values):
             if not is_anonymous(value):
-                mine = [name for name in self._names_of(value) if _is_public(name)]
+                mine = [name for name in self._names_of(value) if is_public(name)]
                 is_part = bool(mine) and _is_part_by_call(frame, number, len(values))
-                self._pending[id(value)] = _Pending(_reference(value), axes, where, tuple(mine), is_part)
+                self._pending[id(value)] = _Pending(hold(value), axes, where, tuple(mine), is_part)
                 if is_part or not mine:
                     self.add(value, axes)
                 else:
@@ -290,7 +283,3 @@ def _is_part_by_call(frame: types.FrameType, number: int, count: int) -> bool:
     """Whether the call that `frame` makes names argument `number` as ``params["w"]`` or ``net.weight``."""
     written = names_of_arguments(frame, _VERB, count)[number]
     return written.endswith("]") or (written.rpartition(".")[2].isidentifier() and "." in written)
-
-
-def _is_public(name: object) -> bool:
-    return isinstance(name, str) and not name.startswith("_")

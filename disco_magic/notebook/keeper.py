@@ -133,7 +133,7 @@ class SessionKeeper:
     def ensure(self, settings: DiscoMagics) -> Session:
         """The current session, or a new one as configured."""
         session = self.find()
-        if session is None:  # not `or`: a session without registers is falsy
+        if session is None:
             return self.start(settings)
         if self._aimed.get() is not None:
             return session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -146,6 +147,15 @@ def check_plane(kind: str, ccl: str = "auto") -> None:
         raise UsageMistake(f"ccl is {ccl!r}; sessions of kind {kind} can have auto, {', '.join(planes)}")
 
 
+def _check_interpreter() -> None:
+    """Raise LaunchError where threads of Python run at the same time: interrupts rely on that they do not."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise LaunchError(
+            "workers that are threads need the global interpreter lock, which this Python has switched off; "
+            "start it with `python -X gil=1`, or with PYTHON_GIL=1 in the environment"
+        )
+
+
 class ThreadedSession(Session):
     """A session whose workers are threads of this process.
 
@@ -199,6 +209,7 @@ class ThreadedSession(Session):
         extras: Extras | None = None,
     ) -> None:
         check_plane("threads", ccl)
+        _check_interpreter()
         if extras is not None and not callable(extras):
             raise UsageMistake(
                 "extras is a function that takes a worker's context and returns a dict of names, "

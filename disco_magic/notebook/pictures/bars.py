@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from disco_magic.core.words import plural
 from disco_magic.notebook.pictures.axes import number, number_ticks, width_of
 from disco_magic.notebook.pictures.colours import MINUS_SIGN, NAN_SIGN, PLUS_SIGN
-from disco_magic.notebook.pictures.frames import plural
 
 if TYPE_CHECKING:
     from disco_magic.values.pictures import Floats, Histogram, Indices

@@ -54,8 +54,3 @@ def note(text: str, width: int, height: int, top: int = 0) -> str:
 def dim(text: str) -> str:
     """A line in a dim colour; "" stays empty."""
     return f'<div class="dim">{escape(text)}</div>' if text else ""
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 row``, ``4,096 rows``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

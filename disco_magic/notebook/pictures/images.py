@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from disco_magic.core.words import shape_text
+from disco_magic.core.words import plural, shape_text
 from disco_magic.notebook.pictures.axes import index_ticks, number, numbers, shown, width_of
 from disco_magic.notebook.pictures.colours import (
     LEVELS,
@@ -17,7 +17,6 @@ from disco_magic.notebook.pictures.colours import (
     css,
     css_colour,
 )
-from disco_magic.notebook.pictures.frames import plural
 from disco_magic.notebook.pictures.patterns import PALETTE, patterns
 from disco_magic.notebook.pictures.png import data_uri, png
 from disco_magic.notebook.pictures.scales import common_limits

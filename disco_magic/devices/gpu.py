@@ -25,6 +25,8 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.isolation.own_classes import CALLER, NOTEBOOK
 from disco_magic.patience import pause_precisely, wait_until
 from disco_magic.phrases import words
+from disco_magic.values.device_digests import DeviceDigests
+from disco_magic.values.digests import use_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,6 +83,7 @@ class GpuPlace:
             # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
             self._staging = Staging(self.xp, self.stream, self._device)
             self._done = self.xp.cuda.Event(disable_timing=True)
+            use_gpus(DeviceDigests(self.xp))
             self._thread = thread
 
     def beside(self) -> AbstractContextManager[object]:

@@ -113,8 +113,8 @@ class Agreeing(Trees):
                 or no workers that include this one.
             PlaneMismatch: some members make another call, or pass another number of values or tolerance.
 
-        Cost: one pass over the data at about 1 GB/s per core, 20 us for each part, for which workers take
-        turns, and a collective of 16 bytes; several of these where something differs or is marked over axes.
+        Cost: one pass over the data, at about 1 GB/s per core, or by a kernel on the GPU; 20 us for each
+        part, for which workers take turns; a collective of 16 bytes, or several where something differs.
         With `rtol` or `atol`, arrays that differ are gathered on the first worker, one after the other.
 
         Example:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,6 +13,8 @@ from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from disco_magic.values.device_digests import DeviceDigests
 
 Array = np.ndarray[Any, Any]
 
@@ -23,14 +26,32 @@ _PADDED: Final = np.finfo(np.longdouble).nmant == 63
 _SIGNIFICANT: Final = 10
 
 
+class _Here(threading.local):
+    """What the calling thread makes digests of arrays on GPUs with."""
+
+    gpus: DeviceDigests | None = None
+
+
+_here: Final = _Here()
+
+
+def use_gpus(gpus: DeviceDigests) -> None:
+    """Let the calling thread make digests of cupy's arrays on their GPUs.
+
+    Other threads copy the elements to the host, which gives other digests: compare those of one kind.
+    """
+    _here.gpus = gpus
+
+
 def digest_of(array: Any) -> bytes:
     """Digest the elements in C order into 16 bytes, equal for equal bits, whatever the strides; one pass.
 
     Args:
-        array: of NumPy; or of cupy, copied to the host in parts, on the calling thread's stream: a thread
-            that is
-            no worker's has to know that its elements are computed.
+        array: of NumPy; or of cupy, see `use_gpus`. On the calling thread's stream: a thread that is no
+            worker's has to know that its elements are computed.
     """
+    if is_gpu_array(type(array)) and _here.gpus is not None and _here.gpus.can_digest():
+        return _here.gpus.digest_of(array)
     made = hashlib.blake2b(digest_size=16)
     for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
         for field in _fields(part):

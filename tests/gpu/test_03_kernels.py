@@ -1,4 +1,4 @@
-"""The kernel of the device plane against NumPy, bit for bit, compiled by NVRTC and run by a real GPU."""
+"""Our kernels against NumPy, bit for bit, compiled by NVRTC and run by a real GPU."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import MOST, Folder
 from disco_magic.planes.reductions import OPS, reduction
+from disco_magic.values.device_digests import DeviceDigests
+from tests.digests import expected
 from tests.gpu.machine import QUICK
 
 try:
@@ -167,3 +169,28 @@ def test_as_many_arrays_as_a_kernel_takes(cupy, folder):
     targets = [cupy.zeros(10, "int32") for _ in range(MOST // 2)]
     folder.launch(sources, targets, reduction("", "sum", np.dtype("i4")))
     assert all(target.get().tolist() == [sum(range(MOST // 2))] * 10 for target in targets)
+
+
+# --- digests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [0, 1, 7, LENGTH, 1 << 20])
+def test_a_digest_counts_every_byte(cupy, dtype, size):
+    host = numbers(size, dtype, size)
+    assert DeviceDigests(cupy).digest_of(cupy.asarray(host)) == expected(host)
+
+
+@pytest.mark.parametrize("layout", ["transposed", "reversed", "a section", "at an odd address"])
+def test_a_digest_is_the_same_for_every_layout(cupy, layout):
+    host = numbers(3, np.dtype("f2"), 300 * 101).reshape(300, 101)
+    wide, long = cupy.zeros((306, 107), host.dtype), cupy.zeros(host.size + 1, host.dtype)
+    array = {
+        "transposed": cupy.asarray(np.ascontiguousarray(host.T)).T,
+        "reversed": cupy.asarray(np.ascontiguousarray(host[::-1, ::-1]))[::-1, ::-1],
+        "a section": wide[3:-3, 3:-3],
+        "at an odd address": long[1:].reshape(host.shape),
+    }[layout]
+    if layout.startswith("a"):
+        array[...] = cupy.asarray(host)
+    assert DeviceDigests(cupy).digest_of(array) == expected(host)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.charging import Charges, last_of
 from disco_magic.core.missed import missed
 from disco_magic.core.words import human_seconds
 
@@ -30,9 +30,8 @@ class Spent:
         idle_s: the rest. Commands too short to be recorded count as idle; `session.stats()` has them all.
         errors: commands that failed.
         came_last: in how many collectives it was the last member to come.
-        others_waited_s: how long the others waited for it there, in `recv` and in `send`, in total.
-        messages_s: the part of that in `recv` and `send`. If the worker waited for waits itself, the time is
-            charged to the one that it waits for.
+        others_waited_s: how long the others waited because of it, in total; see `charging`.
+        messages_s: the part of that in `recv` and `send`.
         missed_s: how long the others waited for it, and maybe for further ones, in collectives to which it
             did not come.
     """
@@ -68,10 +67,10 @@ class Summary:
     def sentence(self) -> str:
         """Which worker keeps the others waiting; empty if none had to wait."""
         missed = str(self.missed[0]) if self.missed else ""
-        return "; ".join(filter(None, [missed, self._of_the_last]))
+        return "; ".join(filter(None, [missed, self._of_the_longest]))
 
     @property
-    def _of_the_last(self) -> str:
+    def _of_the_longest(self) -> str:
         worst = max(self.workers, key=lambda each: each.others_waited_s)
         if not worst.others_waited_s:
             return ""
@@ -88,7 +87,8 @@ class Summary:
             )
         waited = f"waited {human_seconds(worst.others_waited_s)} for"
         if not worst.came_last:
-            return f"the others {waited} worker {worst.worker} in {self.messages}, all together"
+            only = f" in {self.messages}" if worst.messages_s == worst.others_waited_s else ""
+            return f"the others {waited} worker {worst.worker}{only}, all together"
         of_it = f", {human_seconds(worst.messages_s)} of it in {self.messages}" if worst.messages_s else ""
         came = f"worker {worst.worker} came last to {worst.came_last:,} of {of}"
         return f"{came}; the others {waited} it, all together{of_it}"
@@ -122,13 +122,9 @@ def summarize(timeline: Timeline) -> Summary:
     """Add up a timeline's window."""
     groups = _groups(timeline)
     meetings = _meetings(timeline, groups)
-    came_last: Counter[int] = Counter()
-    waited: defaultdict[int, float] = defaultdict(float)
-    for members in meetings:
-        last = max(members, key=lambda span: span.start_s)
-        came_last[last.worker] += 1
-        waited[last.worker] += sum(last.start_s - span.start_s for span in members)
-    received = _waited_in_messages(timeline)
+    came_last = Counter(last_of(spans).worker for spans in meetings)
+    charges = Charges(timeline, [spans for members, spans in groups if len(spans) == len(members)])
+    waited, received = charges.of_collectives(meetings), charges.of_messages()
     lost = missed(timeline, groups)
     in_vain: defaultdict[int, float] = defaultdict(float)
     for each in lost:
@@ -139,8 +135,8 @@ def summarize(timeline: Timeline) -> Summary:
             replace(
                 _alone(timeline, worker),
                 came_last=came_last[worker],
-                others_waited_s=waited[worker] + received[worker],
-                messages_s=received[worker],
+                others_waited_s=waited.get(worker, 0.0) + received.get(worker, 0.0),
+                messages_s=received.get(worker, 0.0),
                 missed_s=in_vain[worker],
             )
             for worker in timeline.workers
@@ -168,35 +164,6 @@ def _meetings(timeline: Timeline, groups: Sequence[Group]) -> list[list[Span]]:
         if len(spans) == len(members)
         and timeline.start_s <= max(span.start_s for span in spans) <= timeline.end_s
     ]
-
-
-def _waited_in_messages(timeline: Timeline) -> defaultdict[int, float]:
-    """By worker, how long others waited in `recv` and `send` because of it."""
-    waits = _waits(timeline)
-    ends = {worker: [span.end_s for span in spans] for worker, spans in waits.items()}
-    because_of: defaultdict[int, float] = defaultdict(float)
-
-    def blame(worker: int, start_s: float, end_s: float, depth: int) -> None:
-        """Charge `worker`, less its own waits: those for messages are passed on to their sources."""
-        start_s = max(start_s, timeline.known_from_s(worker))  # what it did before is unknown
-        if start_s >= end_s:
-            return
-        because_of[worker] += end_s - start_s
-        spans = waits.get(worker, [])
-        for span in spans[bisect_right(ends.get(worker, []), start_s) :]:
-            if span.start_s >= end_s:
-                break
-            begin, end = max(start_s, span.start_s), min(end_s, span.end_s)
-            because_of[worker] -= end - begin
-            if span.source is not None and depth:
-                blame(span.source, begin, end, depth - 1)
-
-    for spans in waits.values():
-        for span in spans:
-            start_s, end_s = max(span.start_s, timeline.start_s), min(span.end_s, timeline.end_s)
-            if span.source is not None and start_s < end_s:
-                blame(span.source, start_s, end_s, len(waits))
-    return because_of
 
 
 def _messages(timeline: Timeline) -> str:

@@ -262,7 +262,8 @@ def test_recv_and_collectives_are_told_apart():
         "worker 1 came last to 1 of 1 collective; the others waited 7.00 s for it, all together, "
         "3.00 s of it in recv"
     )
-    even = timeline(*spans, received(1, 1.0, 9.0, 0)).summary()
+    spans = met(0, 4.0, 5.0, members=BOTH), met(1, 5.0, 5.0, members=BOTH), received(0, 6.0, 7.0, 1)
+    even = timeline(*spans, received(1, 7.0, 9.0, 0)).summary()
     assert even.sentence.startswith("no worker stands out: in 1 collective and recv they waited ")
 
 

@@ -48,7 +48,7 @@ class WorkerTime:
         total_s: from the beginning to the end.
         waiting_s: of that, asleep in collectives and `recv`, waiting for others.
         came_last: number of collectives to which it came last.
-        others_waited_s: how long the others waited for it there, all together.
+        others_waited_s: how long the others waited because of it, all together; see `core.charging`.
     """
 
     worker: int
@@ -112,10 +112,9 @@ class CellTimes:
             return f"{imbalance}; no worker stands out"
         who = f"{imbalance}; worker {last.worker}"
         if last.others_waited_s > NOISE_S:
-            return (
-                f"{who} came last to {last.came_last:,} of {plural(self.collectives, 'collective')}, the "
-                f"others waited {_duration(last.others_waited_s)} for it, all together"
-            )
+            came = f" came last to {last.came_last:,} of {plural(self.collectives, 'collective')}"
+            waited = f"the others waited {_duration(last.others_waited_s)} for it, all together"
+            return f"{who}{came if last.came_last else ''}, {waited}"
         return f"{who} computed {_duration(last.computing_s - self._mean_s)} longer than the mean"
 
     @property
@@ -193,8 +192,12 @@ def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, flo
         elapsed: worker -> seconds, for the workers that ran it.
     """
     cells = {span.worker: span for span in timeline.spans if span.kind == "cell" and span.seq == seq}
-    met = tuple(span for span in timeline.spans if span.meeting is not None and span.meeting[1] == seq)
-    summary = replace(timeline, spans=met).summary()
+    mine = tuple(
+        span
+        for span in timeline.spans
+        if span.kind == "waiting" or (span.meeting is not None and span.meeting[1] == seq)
+    )
+    summary = replace(timeline, spans=mine).summary()
     workers = tuple(
         WorkerTime(worker, total_s, _waited(cells.get(worker)), spent.came_last, spent.others_waited_s)
         for worker, total_s in elapsed.items()

@@ -15,6 +15,7 @@ from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completing.completion import Completion
 from disco_magic.notebook.completing.inspection import Inspection
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
+from disco_magic.notebook.expansion import Expansion
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
@@ -64,7 +65,7 @@ class Extension:
         self.front = front or Front(shell, Console(shell), SessionKeeper(shell), magics)
         self.front.settings = magics
         magics.front = self.front
-        self._hooks = (Completion(self.front), Inspection(self.front))
+        self._hooks = (Completion(self.front), Inspection(self.front), Expansion(self.front))
         self._cell_namer = cell_namer(shell)
         add_labeller(self._cell_namer)
         shell.register_magics(magics)

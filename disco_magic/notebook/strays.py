@@ -105,6 +105,14 @@ def _of_notebook(name: str, value: object) -> str:
     return f"{name} is a variable of the notebook; {ways} hands it to every worker"
 
 
+def way_here(name: str, holders: Sequence[int]) -> str:
+    """How a register that these workers have gets into the notebook, in a sentence."""
+    if 0 in holders:
+        return f"{name} is a register of the workers; %disco get {name} copies worker 0's into the notebook"
+    way = f"%disco get {name} -w {holders[0]}"
+    return f"{name} is a register of {people(holders)}; {way} copies it into the notebook"
+
+
 def advice_in_notebook(
     shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]
 ) -> list[str]:
@@ -120,11 +128,8 @@ def advice_in_notebook(
         return []
     name, _ = missing
     holders = holders_of(name)
-    if 0 in holders:
-        return [f"{name} is a register of the workers; %disco get {name} copies worker 0's into the notebook"]
     if holders:
-        way = f"%disco get {name} -w {holders[0]}"
-        return [f"{name} is a register of {people(holders)}; {way} copies it into the notebook"]
+        return [way_here(name, holders)]
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import

@@ -133,6 +133,9 @@ class LightShell(Configurable):
         self.configurables, self.input_transformers_cleanup = [], []
         self.display_formatter = self.Completer = self.events = MagicMock()
 
+    def var_expand(self, cmd):
+        return cmd
+
     def register_magics(self, magics):
         self.magics_manager = MagicMock(magics={"line": {}}, registry={"DiscoMagics": magics})
 

@@ -15,6 +15,7 @@ from disco_magic.functions.execution.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import add_execution_options
 from disco_magic.notebook.commands.command import Command
+from disco_magic.notebook.expansion import refuse_registers
 from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ def _run(front: Front, options: Namespace) -> Any:
 
 
 def _with_variables(front: Front, line: str) -> str:
-    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are."""
+    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are.
+
+    Raises:
+        UsageError: the name is that of a register; see `refuse_registers`.
+    """
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so
     while frame is not None and frame.f_code is not type(front.shell).run_line_magic.__code__:
         frame = frame.f_back
@@ -88,6 +93,7 @@ def _with_variables(front: Front, line: str) -> str:
     scope = {**front.shell.user_ns, **({} if around is None else around.f_locals)}
 
     def value(field: re.Match[str]) -> str:
+        refuse_registers(front, field[0], scope)
         try:
             return str(DollarFormatter().vformat(field[0], (), scope))
         except Exception:  # noqa: BLE001 - whatever the expression raises: it was none

@@ -1,0 +1,87 @@
+"""Refuses ``$name`` and ``{name}`` in the notebook's ``!commands`` and magics if only workers know the name.
+
+IPython leaves a name that it does not find as it is, and the shell makes nothing of it:
+``!rm -r $out/cache`` would begin at the root. In the Disco kernel all names that cells bind are the workers'.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.utils.text import DollarFormatter
+
+from disco_magic.callers.replaced import Replaced
+from disco_magic.notebook.strays import way_here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from string import Formatter
+
+    from disco_magic.notebook.front import Front
+
+
+class Expansion:
+    """Replaces ``shell.var_expand``.
+
+    Args:
+        front: the notebook's side.
+    """
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._replaced = Replaced(front.shell, "var_expand", self._expanded)
+
+    def install(self) -> None:
+        """Look at what is expanded from now on."""
+        self._replaced.put()
+
+    def remove(self) -> None:
+        """Let IPython expand names alone again."""
+        self._replaced.take()
+
+    def _expanded(self, cmd: str, depth: int = 0, formatter: Formatter | None = None) -> Any:
+        """IPython's signature: the text, and how many callers away the frame is that also knows names."""
+        used = formatter or DollarFormatter()
+        try:
+            around = sys._getframe(depth + 1).f_locals  # noqa: SLF001 - as IPython does
+        except ValueError:  # there are not so many
+            around = {}
+        refuse_registers(self._front, cmd, around, used)
+        return self._replaced.below(cmd, depth + 1, used)
+
+
+def refuse_registers(
+    front: Front, text: str, around: Mapping[str, Any], formatter: Formatter | None = None
+) -> None:
+    """Refuse ``$name`` and ``{name}`` that only workers know.
+
+    Args:
+        front: the notebook's side.
+        text: what IPython would expand.
+        around: variables that are known besides the notebook's.
+        formatter: finds the fields in the text; None: IPython's.
+
+    Raises:
+        UsageError: which register it is, and how it gets into the notebook.
+    """
+    for name in dict.fromkeys(_names_in(text, formatter or DollarFormatter())):
+        holders = front.sessions.holders(name)
+        if holders and not any(name in known for known in (around, front.shell.user_ns, os.environ)):
+            raise UsageError(
+                f"{text.strip()}: {way_here(name, holders)}; below %%disco, such a line runs on every worker"
+            )
+
+
+def _names_in(text: str, formatter: Formatter) -> Iterator[str]:
+    """The variables that IPython looks up to expand `text`; none if it would leave all of it as it is."""
+    try:
+        fields = [field for _, field, _, _ in formatter.parse(text) if field]
+        trees = [ast.parse(field, mode="eval") for field in fields]
+    except (ValueError, SyntaxError):
+        return
+    for tree in trees:
+        yield from (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))

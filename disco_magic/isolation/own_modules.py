@@ -17,10 +17,11 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import os
 import sys
 import warnings
 from importlib import _bootstrap
-from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
+from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Iterable, Mapping, Sequence
     from importlib.abc import MetaPathFinder
-    from importlib.machinery import ModuleSpec
 
 _SYSTEM: Final[Any] = _bootstrap
 _ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
@@ -168,7 +168,8 @@ class Importer(Imports):
         if own is None:
             return self.load(name)
         around = self.modules.get(name.rpartition(".")[0])
-        spec = find_beside(self._finder, name, getattr(around, "__path__", None))
+        # A program's folder is searched only while it runs.
+        spec = find_beside(self._finder, name, getattr(around, "__path__", None)) or _present_spec(own)
         if spec is None or spec.loader is None:
             raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
         _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
@@ -261,6 +262,13 @@ class Importer(Imports):
 def is_loaded_once(spec: ModuleSpec) -> bool:
     """Whether a process can have only one such module."""
     return spec.loader in _ONCE or isinstance(spec.loader, _ONCE)
+
+
+def _present_spec(module: types.ModuleType) -> ModuleSpec | None:
+    """The spec with which a module was imported, if its file is still there."""
+    spec = vars(module).get("__spec__")
+    is_there = isinstance(spec, ModuleSpec) and spec.has_location and os.path.isfile(str(spec.origin))
+    return spec if is_there else None
 
 
 def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:

@@ -90,6 +90,14 @@ def changed(folder: str) -> dict[str, str]:
     return found
 
 
+def has_changed(module: types.ModuleType) -> bool:
+    """Whether the file of a module has other contents than when the module was imported, if that is noted."""
+    noted, file = _sources.get(module), dictionary_of(module).get("__file__")
+    with suppress(OSError):  # it was deleted: nothing newer could be imported
+        return noted is not None and type(file) is str and _digest(file) != noted.digest
+    return False
+
+
 def imported() -> dict[str, str]:
     """Return all imported modules that are no library's, and their files."""
     return {name: file for name, file, _ in _modules("")}

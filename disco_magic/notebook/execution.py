@@ -12,6 +12,7 @@ from IPython.display import display
 
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
 from disco_magic.functions.execution.scripts import refresh, stale_imports
+from disco_magic.notebook.autoreload import is_autoreloaded, reloads
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.front import Front
-    from disco_magic.notebook.shell import Shell
     from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
@@ -68,10 +68,10 @@ def execute_program(
         cell = compiled()
     except SyntaxError as error:
         raise syntax_error(front.shell, error) from None
-    said = refresh(cell, reload=options.reload)
+    said = refresh(cell, partial(is_autoreloaded, front.shell), reload=options.reload)
     if said:
         front.sessions.say(f"{said}; %disco run --reload imports it anew")
-    return _executed(_sending(front, options, _as_asked(cell, options)))
+    return _executed(_sending(front, options, _as_asked(front, cell, options)))
 
 
 def _executed(sending: _Sending) -> CellResult | CellHandle | None:
@@ -163,21 +163,15 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
-    if said := stale_imports(compiled, partial(_is_autoreloaded, front.shell)):
+    if said := stale_imports(compiled, partial(is_autoreloaded, front.shell)):
         front.sessions.say(said)
-    return _sending(front, options, _as_asked(compiled, options))
+    return _sending(front, options, _as_asked(front, compiled, options))
 
 
-def _is_autoreloaded(shell: Shell, name: str) -> bool:
-    """Whether ``%autoreload`` reloads the module before each cell."""
-    magics = shell.magics_manager.registry.get("AutoreloadMagics")
-    reloader = getattr(magics, "_reloader", None)
-    return reloader is not None and reloader.enabled and (reloader.check_all or name in reloader.modules)
-
-
-def _as_asked(cell: Cell, options: Namespace) -> Cell:
-    """The cell with the options that change how workers execute it."""
-    return replace(cell, watched=options.check is not None, rendezvous=options.rendezvous)
+def _as_asked(front: Front, cell: Cell, options: Namespace) -> Cell:
+    """The cell with what changes how workers execute it."""
+    watched, before = options.check is not None, reloads(front.shell)
+    return replace(cell, watched=watched, rendezvous=options.rendezvous, before=before)
 
 
 def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:

@@ -157,7 +157,7 @@ class Cells(Failures):
     def _run_program(
         self, program: Cell, workers: Sequence[int] | None, timeout: float | None, *, reload: bool
     ) -> CellResult:
-        said = refresh(program, reload=reload)
+        said = refresh(program, lambda _: False, reload=reload)
         if said:
             warnings.warn(f"{said}; reload=True imports it anew", stacklevel=3)
         return self.run(program, workers=workers, timeout=timeout)

@@ -105,12 +105,6 @@ def edit():
     return write
 
 
-CHANGED = (
-    "beside.py has changed since it was imported; the imported version is still used; %disco run --reload "
-    "imports it anew"
-)
-
-
 def test_a_cell_that_imports_what_has_changed_says_so_until_it_is_reloaded(shell, helper, tmp_path, edit):
     file = tmp_path / f"{helper}.py"
     shell.run("%disco start -n 2")
@@ -156,28 +150,67 @@ def test_autoreload_that_is_off_mends_nothing(shell, helper, tmp_path, edit):
     assert "has changed since it was imported" in shell.lines[0]
 
 
-def test_autoreload_does_not_mend_what_workers_import_for_themselves(reloading, helper, tmp_path, edit):
+def test_autoreload_reloads_what_workers_import_for_themselves_before_each_cell(
+    reloading, helper, tmp_path, edit
+):
     # Each cell had the old source, and nothing was said.
+    file = tmp_path / f"{helper}.py"
+    reloading.run(f"%disco start -n 3 --own-modules {helper}")
+    edit(file, "def two(): return 2\nclass Net:\n    def name(self): return 'old'\n")
+    reloading.run(f"%%disco\nimport {helper} as m\nfrom {helper} import two\nnet = m.Net()")
+    edit(file, "def two(): return 'two'\nclass Net:\n    def name(self): return 'new'\nadded = 5\n")
+    reloading.run("%%disco -w 0\nm.added, m.two(), two(), net.name()")
+    assert reloading.lines == ["[0] (5, 'two', 'two', 'new')"]
+    reloading.run("%%disco -w 0\nm.mine = 1")  # what has not changed is left as it is
+    reloading.run("%%disco\nm.added, m.two(), two(), net.name(), hasattr(m, 'mine')")
+    assert reloading.lines == [
+        "[0]   (5, 'two', 'two', 'new', True)",
+        "[1-2] (5, 'two', 'two', 'new', False)",
+    ]
+
+
+def test_a_module_that_cannot_be_reloaded_stays_what_it_was_and_says_so(reloading, helper, tmp_path, edit):
+    file = tmp_path / f"{helper}.py"
     reloading.run(f"%disco start -n 2 --own-modules {helper}")
-    reloading.run(f"%%disco\nimport {helper}")
+    reloading.run(f"%%disco\nimport {helper} as m\nm.keep(worker_id)")
+    for source, said in (("def (:\n", "SyntaxError: "), ("import none_of_these\n", "ModuleNotFoundError: ")):
+        edit(file, source)
+        reloading.run("%%disco\nm.number")
+        assert f"%autoreload: {helper} is still what it was: {said}" in reloading.err
+        assert reloading.lines == ["[0] 0", "[1] 1"]
+    edit(file, "number = 'mended'\n")
+    reloading.run("%%disco\nm.number")
+    assert (reloading.err, reloading.lines) == ("", ["[0-1] 'mended'"])
+
+
+def test_what_autoreload_is_told_to_skip_is_said_to_have_changed(shell, helper, tmp_path, edit):
+    shell.run("%load_ext autoreload")
+    shell.run("%autoreload 2")
+    shell.run(f"%aimport -{helper}")
+    shell.run(f"%disco start -n 2 --own-modules {helper}")
+    shell.run(f"%%disco\nimport {helper}")
     edit(tmp_path / f"{helper}.py", "added = 5\n")
-    reloading.run(f"%%disco\nimport {helper}")
-    assert "has changed since it was imported" in reloading.lines[0]
-    reloading.run(f"%%disco\nimport importlib\nimportlib.reload({helper}).added")
-    assert reloading.lines == ["[0-1] 5"]
+    shell.run(f"%%disco\nimport {helper}\nhasattr({helper}, 'added')")
+    assert "has changed since it was imported" in shell.lines[0]
+    assert shell.lines[-1] == "[0-1] False"
+    shell.run("%autoreload 0")
 
 
-def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, edit):
+def test_autoreload_reloads_the_modules_of_programs_before_they_run(reloading, tmp_path, edit):
     # It emptied what stands for them, and no program ran any more, nor was any error shown.
     helper, main = tmp_path / "beside.py", tmp_path / "train.py"
-    edit(helper, "print('executed')\ndef go(): return 'one'\n")
+    edit(helper, "def go(): return 'one'\n")
     edit(main, "import beside\nfound = beside.go()\n")
     reloading.run("%disco start -n 2")
     reloading.run(f"%disco run {main}")
-    edit(helper, "print('executed')\nimport none_of_these\ndef go(): return 'two'\nadded = []\n")
+    edit(helper, "import none_of_these\ndef go(): return 'two'\nadded = []\n")
     reloading.run(f"%disco run {main}")
-    assert (reloading.err, reloading.lines) == ("", [CHANGED])
+    assert "%autoreload: beside is still what it was: ModuleNotFoundError: " in reloading.err
     assert session()["found"].get_all() == ["one"] * 2
+    edit(helper, "def go(): return 'two'\n")
+    reloading.run(f"%disco run {main}")
+    assert (reloading.err, reloading.lines) == ("", [])
+    assert session()["found"].get_all() == ["two"] * 2
     edit(helper, "def go(): return 'three'\nfor each in (): pass\n")
     reloading.run(f"%disco run --reload {main}")
     assert (reloading.err, reloading.lines) == ("", [])
@@ -185,22 +218,30 @@ def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, ed
     sys.modules.pop("beside", None)
 
 
-def test_autoreload_reloads_what_the_notebook_has_imported_and_nothing_of_the_workers(
+def test_a_program_whose_shared_module_autoreload_has_mended_is_told_nothing_of_it(
+    reloading, helper, tmp_path, edit
+):
+    # It printed the new value, below a line that said that the old source was used.
+    file, main = tmp_path / f"{helper}.py", tmp_path / "train.py"
+    edit(main, f"import {helper}\nfound = {helper}.keep(1)\n")
+    reloading.run("%disco start -n 2 --own-modules none")
+    reloading.run(f"%%disco\nimport {helper}")
+    edit(file, "def keep(x): return 'new'\n")
+    reloading.run(f"%disco run {main}")
+    assert "has changed" not in reloading.out + reloading.err
+    assert session()["found"].get_all() == ["new"] * 2
+
+
+def test_the_notebook_and_the_workers_have_a_copy_each_and_both_are_reloaded(
     reloading, helper, tmp_path, edit
 ):
     file, keep = tmp_path / "kept_number.py", "def keep(x):\n    global number\n    number = x\n"
     reloading.run("%disco start -n 2 --own-modules kept_number")
     reloading.run("%%disco\nimport kept_number\nkept_number.keep(worker_id)")
-    edit(file, f"number = 'edited'\n{keep}")
-    reloading.run("%%disco\nimport kept_number\nseen = kept_number.number")
-    assert session()["seen"].get_all() == [0, 1]
-    reloading.run("import kept_number")
-    assert reloading.run("kept_number.number") == "edited"
-    edit(file, f"number = 'again'\nfor each in (): pass\n{keep}")
-    assert reloading.run("kept_number.number, kept_number.__name__") == ("again", "kept_number")
-    edit(file, "number = = 1\n")
-    assert reloading.run("kept_number.number, kept_number.keep.__name__") == ("again", "keep")
-    edit(file, f"number = 'mended'\nfor each in (1, ): pass\n{keep}")
-    assert reloading.run("kept_number.number") == "mended"
+    reloading.run("import kept_number\nkept_number.keep('mine')")
+    assert session().run("kept_number.number").values == [0, 1]
+    edit(file, f"number = 'edited'\nfor each in (): pass\n{keep}")
+    assert reloading.run("kept_number.number, kept_number.__name__") == ("edited", "kept_number")
+    assert session().run("kept_number.number").values == [0, 1]  # no cell of the notebook
     reloading.run("%%disco\nseen = kept_number.number")
-    assert session()["seen"].get_all() == [0, 1]
+    assert session()["seen"].get_all() == ["edited"] * 2

@@ -19,6 +19,7 @@ from disco_magic.callers import sites
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Callable
 
     from disco_magic.isolation.programs import Program
 
@@ -43,6 +44,7 @@ class Cell:
         watched: whether the worker records which registers it binds.
         rendezvous: whether its sends wait until they are received.
         program: the program that it is, which may end by ``sys.exit()``; None: it is a plain cell.
+        before: called on each worker before the cell; None: nothing.
     """
 
     source: str
@@ -53,6 +55,7 @@ class Cell:
     watched: bool = False
     rendezvous: bool = False
     program: Program | None = None
+    before: Callable[[], None] | None = None
 
     @property
     def codes(self) -> list[types.CodeType]:

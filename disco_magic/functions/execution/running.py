@@ -214,6 +214,8 @@ class CellRunner:
                 self._variables.begin()
             else:
                 self._variables.take_over()
+            if cell.before is not None:
+                cell.before()
             value = self._followed(cell)
             self.context.place.finish()  # a failure on a GPU, and the time that it took, are this cell's
             if cell.last is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dis
 import os
-import sys
 import tokenize
 from dataclasses import replace
 from itertools import chain
@@ -17,7 +16,6 @@ from disco_magic.functions.execution.found_modules import find_module
 from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
-from disco_magic.isolation.standing_modules import is_standing
 from disco_magic.phrases import near_paths, words
 
 if TYPE_CHECKING:
@@ -76,8 +74,11 @@ def _compiled(label: str, program: Program) -> Cell:
     return replace(cell, program=program)
 
 
-def refresh(cell: Cell, *, reload: bool) -> str:
-    """Before a program runs: with `reload`, forget the modules beside it; say which have changed, or ""."""
+def refresh(cell: Cell, is_reloaded: Callable[[str], bool], *, reload: bool) -> str:
+    """Before a program runs: with `reload`, forget the modules beside it; say which have changed, or "".
+
+    `is_reloaded`: as for `stale_imports`.
+    """
     if cell.program is None:
         return ""
     folder = cell.program.sources
@@ -88,7 +89,8 @@ def refresh(cell: Cell, *, reload: bool) -> str:
     if not changed:
         return ""
     used = used_by(cell.source, cell.program.package, sources.imported())
-    return _said([os.path.relpath(file, folder) for name, file in changed.items() if name in used])
+    stale = [name for name in changed if name in used and not is_reloaded(name)]
+    return _said([os.path.relpath(changed[name], folder) for name in stale])
 
 
 def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
@@ -96,15 +98,14 @@ def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
 
     Args:
         cell: the cell.
-        is_reloaded: whether a front end reloads a module by itself, in `sys.modules`. It patches modules in
-            place, which cannot be seen here, but not those that workers import for themselves.
+        is_reloaded: whether a front end reloads a module by itself. It patches modules in place, which
+            cannot be seen here.
     """
     if any("reload" in code.co_names for code in cell.codes):
         return ""  # the cell does it
     named = frozenset().union(*map(imports_of, cell.codes))
     changed = sources.changed("") if named else {}
-    own = [name for name in changed if is_standing(sys.modules.get(name))]
-    stale = [name for name in changed if name in named and (name in own or not is_reloaded(name))]
+    stale = [name for name in changed if name in named and not is_reloaded(name)]
     if not stale:
         return ""  # before the cell is disassembled again
     said = _said([os.path.relpath(changed[name]) for name in stale])

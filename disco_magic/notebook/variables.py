@@ -14,7 +14,7 @@ import numpy as np
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about, is_by
 from disco_magic.functions.copies import is_shared
 from disco_magic.phrases import only, people, words
-from disco_magic.session.dref import DRef
+from disco_magic.session.dref import DRef, are_references
 from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TWO: Final = 2
 def stored(
     session: Session, values: Mapping[str, Any], workers: tuple[int, ...] | None = None
 ) -> dict[str, DRef]:
-    """Copy variables into registers without names; a DRef is a register already.
+    """Copy variables into registers without names; a DRef is a register already, a mapping of some a dict.
 
     The caller names either all of them afterwards or none.
 
@@ -69,7 +69,7 @@ def _stored_together(
 def _may_share(value: Any) -> bool:
     kind = type(value)
     is_array = issubclass(kind, np.ndarray) or is_gpu_array(kind)
-    return not (is_array or isinstance(value, DRef) or is_shared(value))
+    return not (is_array or isinstance(value, DRef) or are_references(value) or is_shared(value))
 
 
 def _part(values: tuple[Any, ...] | None, place: int) -> Any:
@@ -81,10 +81,11 @@ def _together(*values: Any) -> tuple[Any, ...]:
 
 
 def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
-    if not isinstance(value, DRef):
+    if not isinstance(value, DRef) and not are_references(value):
         return session.store_copy(value, only)
-    session.own(value)
-    return value
+    reference = session.joined(value)
+    session.own(reference)
+    return reference
 
 
 def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> dict[str, list[Any]]:

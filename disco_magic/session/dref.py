@@ -11,9 +11,10 @@ a Ctrl-C that strikes in a `__del__`, and the register would never be freed.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeGuard, cast
 
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.patience import wait_until
@@ -189,6 +190,14 @@ def _reason(kind: type[DRef]) -> str:
         f"a {kind.__name__} refers to values that are on the workers; ref.get(worker) gives a copy of one, "
         "session.call_packed(function, ref) computes with them there"
     )
+
+
+def are_references(value: object) -> TypeGuard[Mapping[str, DRef]]:
+    """Whether a value is a mapping of references, by names; an empty one is none."""
+    if not issubclass(type(value), Mapping) or not value:
+        return False
+    value = cast("Mapping[object, object]", value)
+    return all(isinstance(name, str) and isinstance(each, DRef) for name, each in value.items())
 
 
 class DPackedFunc(DRef):

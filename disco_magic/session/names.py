@@ -11,10 +11,10 @@ from disco_magic.core.messages import DropNames, LoadName, StoreName
 from disco_magic.errors import UnknownName, UsageMistake, is_told
 from disco_magic.phrases import nearest
 from disco_magic.session.calls import Calls
-from disco_magic.session.dref import DRef
+from disco_magic.session.dref import DRef, are_references
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from disco_magic.session.arguments import Life
 
@@ -100,24 +100,36 @@ class NamedRegisters(Calls):
         dref.bound_as = name
         return dref
 
-    def __setitem__(self, name: str, dref: DRef) -> None:
+    def __setitem__(self, name: str, dref: DRef | Mapping[str, DRef]) -> None:
         """Bind `name` to the value of a reference on every worker, as a cell's assignment would.
 
+        A mapping of references, such as `load_safetensors` returns, becomes a dict of their values.
+
         Raises:
-            UsageMistake: `name` is not a variable name, or the value is not a DRef (`put` takes values).
+            UsageMistake: `name` is not a variable name, or the value is no DRef and no mapping of some (`put`
+                takes values).
         """
         self.bind(name, dref)
 
-    def bind(self, name: str, dref: DRef, workers: tuple[int, ...] | None = None) -> None:
+    def bind(
+        self, name: str, dref: DRef | Mapping[str, DRef], workers: tuple[int, ...] | None = None
+    ) -> None:
         """Do ``session[name] = dref`` on these workers; None: on all. Others keep what they have."""
         _check_name(name)
-        if not isinstance(dref, DRef):
+        if not isinstance(dref, DRef) and not are_references(dref):
             raise UsageMistake(
                 f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
                 f"session.put({name!r}, value) takes values"
             )
         life = self.life
-        self._bind(name, self.own(dref), workers, life)
+        one = self.joined(dref)  # held until the name is bound: its register would be freed
+        self._bind(name, self.own(one), workers, life)
+
+    def joined(self, references: DRef | Mapping[str, DRef]) -> DRef:
+        """A reference to a dict of the values of these references; a single one is returned as it is."""
+        if isinstance(references, DRef):
+            return references
+        return self.call_packed(_dict_of, tuple(references), *references.values())
 
     def _bind(self, name: str, register: int, workers: tuple[int, ...] | None, life: Life) -> None:
         def bind(
@@ -171,8 +183,17 @@ class NamedRegisters(Calls):
                 copied. Nothing was sent.
         """
         _check_name(name)
+        if isinstance(value, DRef) or are_references(value):
+            raise UsageMistake(
+                f"put copies values, and {type(value).__name__} refers to some that are on the workers: "
+                f"session[{name!r}] = ... binds the name to them"
+            )
         chosen = None if workers is None else self.check_workers(workers)
         self.bind(name, self.store_copy(value, chosen), chosen)
+
+
+def _dict_of(names: tuple[str, ...], *values: Any) -> dict[str, Any]:
+    return dict(zip(names, values, strict=True))
 
 
 def _check_name(name: str) -> None:

@@ -201,6 +201,15 @@ def test_output_modes_say_who_is_heard(four):
     assert four.lines == [f"[{w}] o" for w in range(4)]
 
 
+def test_a_mapping_of_references_is_pushed_as_a_dict(four):
+    four.run("from disco_magic import session")
+    four.run(
+        "weights = {'a.w': session().call_packed(list, 'xy'), 'b': session().call_packed(int, 3)}; n = [1]"
+    )
+    four.run("%%disco --push weights,n\nlist(weights), weights['b'], n")
+    assert four.lines == ["[0-3] (['a.w', 'b'], 3, [1])"]
+
+
 def test_a_reference_of_the_notebook_can_be_pushed_under_its_name(four):
     four.ip.user_ns["d"] = session().call_packed(lambda: 5)
     four.run("%%disco --push d\nd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import disco_magic as disco
@@ -86,6 +87,32 @@ def test_a_value_can_be_put_on_some_workers_and_the_others_keep_what_they_have(s
     with pytest.raises(disco.errors.CellError, match="name 'x' is not defined") as failed:
         s.run("x")
     assert list(failed.value.failures) == [0]
+
+
+def test_a_mapping_of_references_becomes_a_dict_of_their_values(session):
+    s = session(3)
+    refs = {"a.b": s.call_packed(lambda: disco.worker().id), "c": s.call_packed(np.ones, 2)}
+    s["both"] = refs
+    s["c"] = refs["c"]
+    del refs
+    assert s.run("both['a.b'], list(both), type(both) is dict, both['c'] is c").values == [
+        (worker, ["a.b", "c"], True, True) for worker in range(3)
+    ]
+
+
+@pytest.mark.parametrize("make", [lambda ref: ref, lambda ref: {"x": ref}])
+def test_what_refers_to_values_is_bound_and_not_put(session, make):
+    s = session(2)
+    with pytest.raises(UsageMistake, match=r"session\['x'\] = \.\.\. binds the name to them"):
+        s.put("x", make(s.call_packed(np.ones, 2)))
+    assert s.names() == ()
+
+
+@pytest.mark.parametrize("wrong", [{}, {"x": 1}, {1: None}, [1]])
+def test_what_refers_to_nothing_is_put_and_not_bound(session, wrong):
+    s = session(2)
+    with pytest.raises(UsageMistake, match=r"session.put\('x', value\) takes values"):
+        s["x"] = wrong
 
 
 def test_a_name_can_be_dropped(session):

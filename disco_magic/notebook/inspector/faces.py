@@ -137,7 +137,8 @@ def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
         shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
         drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
         width = max(_SMALL, min(_LARGE, _ROOM // len(pictures)))
-        return multiples_html(shown, symmetric=_symmetric(choice, drawn), title=row.name, width=width)
+        symmetric = _symmetric(choice, drawn)
+        return multiples_html(shown, symmetric=symmetric, title=row.name, width=width, circles=row.circles)
     picture = _present(pictures[0])
     if isinstance(picture, str):
         return _sentence(f"{row.name} on {ranges((choice.worker,))}: {picture}")
@@ -170,7 +171,8 @@ def _present(picture: Any) -> Any:
 def histogram(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """A histogram of the values per worker."""
     found = session.examine(row.name, partial(_or_reason, histogram_of))
-    return histograms_html({worker: _present(each) for worker, each in enumerate(found)}, title=row.name)
+    shown = {worker: _present(each) for worker, each in enumerate(found)}
+    return histograms_html(shown, title=row.name, circles=row.circles)
 
 
 def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:

@@ -60,20 +60,23 @@ def histogram_svg(
     return _svg("histogram", f"{label or 'histogram'}, {in_words(histogram)}", width, height, content)
 
 
-def histograms_html(histograms: Mapping[int, Histogram | str], *, title: str = "") -> str:
+def histograms_html(
+    histograms: Mapping[int, Histogram | str], *, title: str = "", circles: Sequence[Sequence[int]] = ()
+) -> str:
     """A figure of one histogram per worker, side by side; equal bins are drawn with equal heights.
 
     The most frequent histogram is drawn once; workers with an equal one refer to it, those that differ
-    from it are marked.
+    from it are marked. With `circles`, so it is in each of them.
 
     Args:
         histograms: worker -> its histogram, or why there is none; not empty.
         title: any text.
+        circles: as for `likeness`.
 
     Cost: about 0.5 ms for each different histogram.
     """
     drawn = [each for each in histograms.values() if not isinstance(each, str)]
-    alike = likeness({worker: _content(each) for worker, each in histograms.items()})
+    alike = likeness({worker: _content(each) for worker, each in histograms.items()}, circles)
     same_bins = len({np.asarray(each.edges, np.float64).tobytes() for each in drawn}) == 1
     most = max(int(grouped(each)[1].max(initial=0)) for each in drawn) if same_bins else None
     of = f"histogram of {title}" if title else "histogram"
@@ -83,7 +86,7 @@ def histograms_html(histograms: Mapping[int, Histogram | str], *, title: str = "
         svg = histogram_svg(histogram, width=_WIDTH, height=_HEIGHT, most=most, label=label)
         return f"<div>{svg}</div>{dim(amount(histogram))}"
 
-    if drawn and not alike.odd and len(histograms) > 1:
+    if drawn and alike.is_one:
         body = f"<div>{histogram_svg(drawn[0], width=_WIDTH, height=_HEIGHT, label=of)}</div>"
         return figure(title, body, [f"the same on workers {ranges(list(histograms))}", amount(drawn[0])])
     bins = "same bins and heights" if same_bins else "bins and heights differ from worker to worker"

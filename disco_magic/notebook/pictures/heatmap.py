@@ -24,7 +24,7 @@ from disco_magic.notebook.pictures.tiles import likeness, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from disco_magic.values.pictures import Picture
 
@@ -61,17 +61,20 @@ def multiples_html(
     symmetric: bool = False,
     title: str = "",
     width: int = 160,
+    circles: Sequence[Sequence[int]] = (),
 ) -> str:
     """A figure of one array per worker, all on one scale.
 
     The most frequent picture is drawn once; workers with an equal one refer to it, differing ones are marked.
-    Only the shown elements are compared, so a thinned picture may hide a difference.
+    With `circles`, so it is in each of them. Only the shown elements are compared, so a thinned picture may
+    hide a difference.
 
     Args:
         pictures: worker -> its picture, or why there is none; not empty.
         symmetric: as for `heatmap_html`.
         title: as for `heatmap_html`.
         width: pixels of each image at most.
+        circles: as for `likeness`.
 
     Cost: 1 to 2 ms for each different picture of 128 x 128.
     """
@@ -80,9 +83,9 @@ def multiples_html(
         for worker, each in pictures.items()
     }
     drawn = [each for each in things.values() if not isinstance(each, str)]
-    alike = likeness({worker: _content(each) for worker, each in things.items()})
+    alike = likeness({worker: _content(each) for worker, each in things.items()}, circles)
     scale = Scale.of(common_limits(drawn), symmetric=symmetric)
-    if drawn and not alike.odd and len(things) > 1:
+    if drawn and alike.is_one:
         return _shared(drawn[0], scale, list(things), title, width)
     sizes = [image_size(each, width) for each in drawn] or [(width, 0)]
     widest, highest = max(size[0] for size in sizes), max(size[1] for size in sizes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from disco_magic.notebook.pictures.axes import number
-from disco_magic.notebook.pictures.tiles import likeness
-from disco_magic.phrases import ranges
+from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +21,8 @@ def lines_of(series: Mapping[int, Sequence[Point]]) -> list[Line]:
     if not series:
         return []
     # Compared as text, because a NaN is not equal to itself.
-    alike = likeness({worker: repr(list(points)) for worker, points in series.items()})
-    return [(ranges(workers), _by_cell(series[workers[0]])) for workers in alike.groups.values()]
+    groups = who_has((worker, repr(list(points))) for worker, points in series.items()).values()
+    return [(ranges(workers), _by_cell(series[workers[0]])) for workers in groups]
 
 
 def _by_cell(points: Sequence[Point]) -> dict[Cell, float | None]:

@@ -10,7 +10,7 @@ from disco_magic.notebook.pictures.frames import note
 from disco_magic.phrases import who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
 _Thing = TypeVar("_Thing")
 
@@ -21,29 +21,48 @@ _BESIDE: Final = "display:inline-block;vertical-align:top;margin:0 18px 6px 0"
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Workers in groups of equal content.
+    """Which workers have equal content.
 
     Attributes:
-        groups: content -> its workers, in the order of first appearance.
-        first: the first worker of the most frequent content (of the first of equally frequent ones).
-        odd: the workers with other content.
+        same_as: worker -> the worker whose tile shows its content, too; itself for those that are drawn.
+        marked: the workers that stand out: they differ from others that they are meant to agree with.
     """
 
-    groups: dict[Hashable, list[int]]
-    first: int
-    odd: frozenset[int]
+    same_as: Mapping[int, int]
+    marked: frozenset[int]
 
     @property
-    def marked(self) -> frozenset[int]:
-        """The odd workers, if any two workers agree; if each has its own shard, none stands out."""
-        return self.odd if len(self.groups) < sum(map(len, self.groups.values())) else frozenset()
+    def is_one(self) -> bool:
+        """Whether several workers have the same content, and no worker has any other."""
+        return len(self.same_as) > 1 and len(set(self.same_as.values())) == 1
 
 
-def likeness(contents: Mapping[int, Hashable]) -> Likeness:
-    """Group workers by content, by the rule of the table of registers; `contents` is not empty."""
-    groups = who_has(contents.items())
-    usual = max(groups.values(), key=len)
-    return Likeness(groups, usual[0], frozenset(contents) - frozenset(usual))
+def likeness(contents: Mapping[int, Hashable], circles: Sequence[Sequence[int]] = ()) -> Likeness:
+    """Compare workers by the rule of the table of registers, see `Row.odd`.
+
+    The usual content is the most frequent one, the first of equally frequent ones. If each worker has its own
+    shard, none stands out.
+
+    Args:
+        contents: worker -> its content; not empty.
+        circles: the sets of workers that are meant to agree with each other; none: all workers.
+    """
+    same_as = {worker: worker for worker in contents}
+    drawn: dict[Hashable, int] = {}
+    marked: set[int] = set()
+    for circle in circles or (tuple(contents),):
+        mine = {worker: contents[worker] for worker in circle if worker in contents}
+        groups = list(who_has(mine.items()).values())
+        if not groups:
+            continue
+        usual = max(groups, key=len)
+        first = drawn.setdefault(contents[usual[0]], usual[0])
+        same_as |= dict.fromkeys(usual, first)
+        if len(usual) > 1:
+            marked |= mine.keys() - set(usual)
+        elif circles and len(groups) > 1:  # they are no shards
+            marked |= mine.keys()
+    return Likeness(same_as, frozenset(marked))
 
 
 def tiles_html(
@@ -55,18 +74,18 @@ def tiles_html(
 ) -> str:
     """A tile per worker, with HTML from `draw`; a text, why there is nothing to draw, is shown in a box.
 
-    The content that most workers have is drawn for the first of them, and the others refer to it. Boxes have
+    Content that several workers have is drawn for the first of them, and the others refer to it. Boxes have
     `size` (width and height in pixels) and begin `top` pixels below the worker's name.
     """
     tiles = []
     for worker, thing in things.items():
-        odd = worker in alike.odd
+        first = alike.same_as[worker]
         if isinstance(thing, str):
             body = note(thing, *size, top)
-        elif odd or worker == alike.first:
+        elif worker == first:
             body = draw(worker, thing)
         else:
-            body = note(f"same as [{alike.first}]", *size, top)
+            body = note(f"same as [{first}]", *size, top)
         differs = worker in alike.marked
         mark = f' <span class="mark" title="differs from the other workers">{MARK}</span>' if differs else ""
         tiles.append(f'<div style="{_BESIDE}"><b>[{worker}]</b>{mark}{body}</div>')

@@ -122,6 +122,15 @@ def test_equal_histograms_of_all_workers_are_one(parse):
     assert "the same on workers [0-2]" in page.text
 
 
+def test_with_circles_a_histogram_is_compared_with_its_own(parse):
+    some, other, odd = (histogram_of(np.arange(stop)) for stop in (9.0, 5.0, 7.0))
+    shown = {0: some, 1: other, 2: some, 3: other, 4: some, 5: odd}
+    page = parse(histograms_html(shown, circles=((0, 2, 4), (1, 3, 5))))
+    tiles = ["".join(tile.itertext()) for tile in page.classed("tiles")[0]]
+    assert [number for number, text in enumerate(tiles) if MARK in text] == [5]
+    assert ["same as [1]" in tiles[3], "same as [0]" in tiles[4]] == [True, True]
+
+
 def test_one_worker_s_histogram_needs_no_note_on_bins(parse):
     page = parse(histograms_html({1: histogram_of(np.arange(9.0)), 2: "no value"}))
     assert "bins" not in page.text

@@ -267,6 +267,34 @@ def test_reasons_alone_are_shown_too(parse, picture):
     assert not page.classed("bar")
 
 
+TILES = {
+    "a replica drifts": ([0, 1, 0, 1, 0, 9, 0, 1], "0 1 =0 =1 =0 5! =0 =1"),
+    "all agree": ([0, 1] * 4, "0 1 =0 =1 =0 =1 =0 =1"),
+    "two of one circle": ([0, 1, 0, 8, 0, 9, 0, 1], "0 1 =0 3! =0 5! =0 =1"),
+    "nobody agrees with anybody": ([0, 1, 2, 3, 4, 5, 6, 7], "0! 1! 2! 3! 4! 5! 6! 7!"),
+}
+
+
+@pytest.mark.parametrize("case", TILES)
+def test_with_circles_a_worker_is_compared_with_its_own(parse, picture, case):
+    # As dp=4, tp=2: replicas are 0, 2, 4, 6 and 1, 3, 5, 7. Every other replica's shard was marked.
+    values, wanted = TILES[case]
+    circles = ((0, 2, 4, 6), (1, 3, 5, 7))
+    shown = {worker: picture([[0.0, value, 1.0]]) for worker, value in enumerate(values)}
+    page = parse(multiples_html(shown, title="w", circles=circles))
+    found = []
+    for worker, tile in enumerate(page.classed("tiles")[0]):
+        text = "".join(tile.itertext())
+        same = text.partition("same as [")[2].partition("]")[0]
+        found.append((f"={same}" if same else str(worker)) + "!" * (MARK in text))
+    assert " ".join(found) == wanted
+
+
+def test_circles_that_agree_about_one_thing_are_still_one_picture(parse, picture):
+    same = {worker: picture([[1.0]]) for worker in range(4)}
+    assert "the same on workers [0-3]" in parse(multiples_html(same, circles=((0, 1), (2, 3)))).text
+
+
 def test_where_every_worker_has_its_own_shard_nobody_stands_out(parse, picture):
     page = parse(multiples_html({worker: picture([[0.0, worker]]) for worker in range(3)}))
     assert len(page.images()) == 3

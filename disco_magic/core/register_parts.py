@@ -26,8 +26,8 @@ class RegisterParts:
         rows: its parts in their order, ``model.0.weight``: arrays, numbers and texts, objects that are not
             looked into; 1,000 at most.
         is_all: whether these are all.
-        gaps: name of a part -> how the first worker whose value is not the most frequent one differs, in
-            words; for the first few parts that differ.
+        gaps: name of a part, or of a register without parts -> how the first worker whose value is not the
+            most frequent one differs, in words; for the first few that differ.
     """
 
     row: Row
@@ -56,10 +56,10 @@ class RegisterParts:
 
     @property
     def differing(self) -> int:
-        """How many parts differ between workers that are meant to agree."""
-        return sum(row.differs for row in self.rows)
+        """How many parts differ between workers that are meant to agree; without parts, the register."""
+        return sum(row.differs for row in self.rows or (self.row,))
 
     @property
     def bad(self) -> int:
-        """How many parts have NaN or Inf among the elements that were looked at."""
-        return sum(row.is_bad for row in self.rows)
+        """How many parts have NaN or Inf among the elements that were looked at; without parts, as above."""
+        return sum(row.is_bad for row in self.rows or (self.row,))

@@ -59,6 +59,10 @@ def left_out(parts: RegisterParts, shown: int) -> str:
 
 def parts_caption(parts: RegisterParts) -> str:
     """How many parts, how many of them differ, and how many have NaN or Inf."""
+    if not parts.rows:
+        said = [f"{parts.row.name} has no parts"]
+        said += [f"differs between workers ({MARK})"] if parts.differing else []
+        return ", ".join([*said, *(["has NaN or Inf"] if parts.bad else [])])
     count = plural(len(parts.rows), "part")
     said = [f"{parts.row.name}: {count if parts.is_all else f'the first {count}'}"]
     if parts.differing:

@@ -54,7 +54,7 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     if seen and any(each.circles for each in rows):
         # Marked parts need not agree between all workers, so neither does the whole register.
         whole = replace(whole, circles=tuple((worker,) for worker in range(len(whole.cells))))
-    differing = islice((each for each in rows if each.differs), _TOLD)
+    differing = islice((each for each in rows or [whole] if each.differs), _TOLD)
     gaps = {each.name: gap for each in differing if (gap := _gap(session, each))}
     return RegisterParts(whole, tuple(rows), is_all, gaps)
 

@@ -76,7 +76,14 @@ def test_a_part_can_be_looked_into_and_what_has_none(four_nets):
     ]
     assert s.look_into('deep["net"]').differing == 2
     alone = s.look_into("x")
-    assert (alone.rows, str(alone).splitlines()[0]) == ((), "x: 0 parts")
+    assert (alone.rows, str(alone).splitlines()[0]) == ((), "x has no parts")
+    s.run("x[1] = np.nan if worker_id else 2")
+    assert str(s.look_into("x")).splitlines() == [
+        "x has no parts, differs between workers (≠), has NaN or Inf",
+        "≠ x  [0] float64 2 · cpu · 16 B · min 1 mean 1.5 max 2",
+        "     [1-3] float64 2 · cpu · 16 B · min 1 mean 1 max 1 · 1 NaN",
+        "     [0] 1 of 2 elements differs from worker 1's, at [1]; 1 is NaN in some only",
+    ]
 
 
 def test_large_parts_are_looked_at_in_part_and_gaps_of_them_are_not_looked_for(session):

@@ -253,7 +253,7 @@ class WorkerError(DiscoError):
         failures: worker id -> `Failure`, the origin first; a worker that was only released because
             another one failed comes after it.
         others: failures of other commands by then: the first of each kind.
-        cancelled: whether `cancel` of the cell's handle ended it, and nothing else went wrong in it.
+        stopped: ``"cancelled"`` by its handle, or ``"interrupted"``; "" if anything else went wrong in it.
     """
 
     def __init__(
@@ -263,8 +263,9 @@ class WorkerError(DiscoError):
             raise UsageMistake("WorkerError needs at least one failure")
         self.failures: dict[int, Failure] = dict(failures)
         self.others = tuple(others)
-        self.cancelled = cancelled
-        super().__init__(describe(self.failures, self.others, cancelled=cancelled))
+        struck = "interrupted" * all(map(is_of_interrupt, self.failures.values()))
+        self.stopped = "cancelled" if cancelled else struck
+        super().__init__(describe(self.failures, self.others, stopped=self.stopped))
 
     @property
     def told(self) -> tuple[Failure, ...]:
@@ -277,7 +278,7 @@ class WorkerError(DiscoError):
         return next(iter(self.failures.values()))
 
     def __reduce__(self) -> tuple[Any, tuple[dict[int, Failure], tuple[Failure, ...]]]:
-        return partial(type(self), cancelled=self.cancelled), (self.failures, self.others)
+        return partial(type(self), cancelled=self.stopped == "cancelled"), (self.failures, self.others)
 
 
 class CellError(WorkerError):

@@ -33,17 +33,18 @@ class Failed(Protocol):
 _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 
 
-def describe(
-    failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, cancelled: bool = False
-) -> str:
-    """One line per distinct failure with its workers, then the origin's traceback, if any."""
+def describe(failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, stopped: str = "") -> str:
+    """One line per distinct failure with its workers, then the origin's traceback, if any.
+
+    `stopped`: ``"interrupted"``, ``"cancelled"``, if that is all that happened.
+    """
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
     lines += other_lines(others)
     origin = next(iter(failures.values()))
     head = f"{origin.command} failed on worker {origin.worker}"
     more = len(failures) - 1
-    if cancelled:
-        head = f"{origin.command} was cancelled on {people(tuple(failures))}"
+    if stopped:
+        head = f"{origin.command} was {stopped} on {people(tuple(failures))}"
     elif more:
         head += f" (and {more} other{'s' if more > 1 else ''})"
     text = origin.traceback_text.rstrip()

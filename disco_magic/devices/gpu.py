@@ -65,6 +65,7 @@ class GpuPlace:
             self._left = cupy.cuda.Event(disable_timing=True)
             self._staging = Staging(cupy, self.stream, self._device)
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
+        self._digests = DeviceDigests(cupy)
         self._thread = 0
         self.wait: Callable[[Callable[[], bool]], object] = wait_until
         self.incomplete: Callable[[], Sequence[tuple[Any, bool, BaseException]]] = tuple
@@ -83,7 +84,8 @@ class GpuPlace:
             # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
             self._staging = Staging(self.xp, self.stream, self._device)
             self._done = self.xp.cuda.Event(disable_timing=True)
-            use_gpus(DeviceDigests(self.xp))
+            self._digests = DeviceDigests(self.xp)
+            use_gpus(self._digests)
             self._thread = thread
 
     def beside(self) -> AbstractContextManager[object]:

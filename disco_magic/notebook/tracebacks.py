@@ -42,7 +42,7 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     if isinstance(error, WorkerError):
         notes = getattr(error, "__notes__", ())
         error._render_traceback_ = partial(  # type: ignore[attr-defined]  # IPython's protocol
-            worker_lines, shell, error.failures, error.others, _cancellation(error), notes
+            worker_lines, shell, error.failures, error.others, _stop(error), notes
         )
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # Errors of this package have one in their class, for plain cells: see `plain_errors`.
@@ -109,9 +109,9 @@ def worker_lines(
     return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])
 
 
-def _cancellation(error: WorkerError) -> str:
-    """The first line of `error` if the cell was cancelled, else ""."""
-    return str(error).partition("\n")[0] if error.cancelled else ""
+def _stop(error: WorkerError) -> str:
+    """The first line of `error` if the cell was stopped on purpose, else ""."""
+    return str(error).partition("\n")[0] if error.stopped else ""
 
 
 def _line(workers: list[int], text: str, origin: Failure) -> str:

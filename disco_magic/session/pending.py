@@ -79,8 +79,7 @@ class PendingCell(HasResult, Offers):
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
-        if getattr(self.outcome, "cancelled", False):
-            state = "cancelled"
+        state = getattr(self.outcome, "stopped", "") or state
         return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:

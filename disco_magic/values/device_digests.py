@@ -100,9 +100,9 @@ class DeviceDigests:
         self._job = np.zeros((), f"V{8 * (_HEAD + 2 * _MOST_AXES)}")
         self._words = self._job.reshape(1).view(np.int64)
 
-    def can_digest(self) -> bool:
-        """Whether there is a compiler for the kernel; without one, elements have to come to the host."""
-        if self._refused:
+    def can_digest(self, array: Any) -> bool:
+        """Whether `array` is of this cupy, and there is a compiler for the kernel."""
+        if self._refused or type(array) is not self._cupy.ndarray:
             return False
         try:
             _ = self._kernel

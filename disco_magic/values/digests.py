@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from disco_magic.values.elements import parts_of
 from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from disco_magic.values.device_digests import DeviceDigests
 
@@ -27,9 +28,9 @@ _SIGNIFICANT: Final = 10
 
 
 class _Here(threading.local):
-    """What the calling thread makes digests of arrays on GPUs with."""
+    """What the calling thread makes digests of arrays on GPUs with; weak: threads outlive sessions."""
 
-    gpus: DeviceDigests | None = None
+    gpus: Callable[[], DeviceDigests | None] = staticmethod(lambda: None)
 
 
 _here: Final = _Here()
@@ -38,9 +39,10 @@ _here: Final = _Here()
 def use_gpus(gpus: DeviceDigests) -> None:
     """Let the calling thread make digests of cupy's arrays on their GPUs.
 
-    Other threads copy the elements to the host, which gives other digests: compare those of one kind.
+    As long as the caller keeps `gpus`. Other threads copy the elements to the host, which gives other
+    digests: compare those of one kind.
     """
-    _here.gpus = gpus
+    _here.gpus = ref(gpus)
 
 
 def digest_of(array: Any) -> bytes:
@@ -50,8 +52,10 @@ def digest_of(array: Any) -> bytes:
         array: of NumPy; or of cupy, see `use_gpus`. On the calling thread's stream: a thread that is no
             worker's has to know that its elements are computed.
     """
-    if is_gpu_array(type(array)) and _here.gpus is not None and _here.gpus.can_digest():
-        return _here.gpus.digest_of(array)
+    if is_gpu_array(type(array)):
+        gpus = _here.gpus()
+        if gpus is not None and gpus.can_digest(array):
+            return gpus.digest_of(array)
     made = hashlib.blake2b(digest_size=16)
     for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
         for field in _fields(part):

@@ -176,8 +176,31 @@ def test_a_cell_that_was_cancelled_says_so_also_in_a_copy(busy, gate):
         pending.wait()
     assert repr(pending).endswith("cancelled>")
     failures = {0: Failure(0, 1, "Cell 1", WorkerInterrupt(), "")}
-    again = copy.copy(CellError(failures, cancelled=caught.value.cancelled))  # as pickle does
+    assert caught.value.stopped == "cancelled"
+    again = copy.copy(CellError(failures, cancelled=True))  # as pickle does
     assert str(again).startswith("Cell 1 was cancelled on worker 0\n")
+
+
+def test_a_cell_that_was_interrupted_is_not_said_to_have_failed(busy, here):
+    s = busy(2)
+    pending = s.run_nowait("here()\nwhile not stop.is_set(): pass")
+    here.arrived(2)
+    s.interrupt()
+    with pytest.raises(CellError, match=r"was interrupted on workers \[0-1\]") as caught:
+        pending.wait()
+    assert repr(pending).endswith("interrupted>")
+    assert (caught.value.stopped, str(copy.copy(caught.value))) == ("interrupted", str(caught.value))
+
+
+def test_where_one_worker_fails_an_interrupt_of_the_others_does_not_hide_it(busy, here):
+    s = busy(2)
+    pending = s.run_nowait("while worker_id and not stop.is_set():\n    here()\n1 / 0")
+    until(lambda: s.doctor().positions[0].state == "idle")
+    here.arrived(1)
+    s.interrupt()
+    with pytest.raises(CellError, match="failed on worker 0") as caught:
+        pending.wait()
+    assert caught.value.stopped == ""
 
 
 def test_a_cell_that_has_ended_is_not_changed_by_cancel(busy):

@@ -123,9 +123,21 @@ def test_without_a_compiler_the_elements_come_to_the_host(xp, monkeypatch):
         raise RuntimeError("no NVRTC")
 
     array = xp.arange(1000)
-    monkeypatch.setattr(digests._here, "gpus", DeviceDigests(xp))
+    digests.use_gpus(able := DeviceDigests(xp))
     there = digests.digest_of(array)
+    assert there == able.digest_of(array)
     monkeypatch.setattr(xp, "RawModule", refuse)
-    monkeypatch.setattr(digests._here, "gpus", DeviceDigests(xp))
+    digests.use_gpus(unable := DeviceDigests(xp))
     here = digests.digest_of(array)
     assert here == digests.digest_of(array) == digests.digest_of(np.arange(1000)) != there
+    assert not unable.can_digest(array)
+
+
+def test_what_is_of_another_session_s_cupy_or_comes_after_it_is_digested_on_the_host(xp):
+    array = xp.arange(1000)
+    with SimulatedGpus() as others:
+        digests.use_gpus(theirs := DeviceDigests(others.cupy))
+        assert digests.digest_of(array) == digests.digest_of(np.arange(1000))
+        del theirs
+    digests.use_gpus(DeviceDigests(xp))  # nobody keeps it
+    assert digests.digest_of(array) == digests.digest_of(np.arange(1000))

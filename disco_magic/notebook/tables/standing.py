@@ -35,7 +35,7 @@ class Standing:
         label: ``Cell In[7]``.
         workers: the workers that run it.
         state: ``"queued"``: no worker has begun it; ``"running"``, ``"done"``, ``"failed"``,
-            ``"cancelled"``.
+            ``"cancelled"``, ``"interrupted"``.
         groups: workers in the same state, with that state in words.
         seconds: time since it was sent; of an ended cell, the time of the slowest worker, None if unknown.
         queued: workers that have not begun it.
@@ -51,7 +51,7 @@ class Standing:
     @property
     def has_ended(self) -> bool:
         """Whether all workers have ended the cell."""
-        return self.state in ("done", "failed", "cancelled")
+        return self.state in ("done", "failed", "cancelled", "interrupted")
 
     @property
     def sentence(self) -> str:
@@ -161,19 +161,19 @@ def _ended(handle: CellHandle) -> Standing:
     result = getattr(outcome, "result", None) if isinstance(outcome, BaseException) else outcome
     took = max(result.elapsed.values(), default=None) if result is not None else None
     groups: tuple[tuple[tuple[int, ...], str], ...] = ((pending.workers, "done"),)
-    cancelled = isinstance(error, WorkerError) and error.cancelled
+    stopped = error.stopped if isinstance(error, WorkerError) else ""
     if isinstance(error, WorkerError):
         texts = grouped(error.failures).items()
         told = {worker: _failed(text) for text, ids in texts for worker in ids}
-        if cancelled:
-            told = dict.fromkeys(told, "cancelled")
+        if stopped == "cancelled":
+            told = dict.fromkeys(told, stopped)
         groups = _alike((worker, told.get(worker, "done")) for worker in pending.workers)
     elif error is not None:
         line = words(error).partition("\n")[0]
         if isinstance(error, KeyboardInterrupt):  # its message, with all positions, is shown when raised
             line = line.partition(". ")[0]
         groups = ((pending.workers, f"{class_name(error)}: {line}"),)
-    state = "done" if error is None else "cancelled" if cancelled else "failed"
+    state = "done" if error is None else stopped or "failed"
     return Standing(pending.label, pending.workers, state, groups, took)
 
 

@@ -23,7 +23,8 @@ from disco_magic.ending import NOTHING as _NOTHING
 from disco_magic.ending import Ending
 from disco_magic.errors import Interrupted, WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
-from disco_magic.functions.execution.running import CellRunner, new_namespace
+from disco_magic.functions.execution.running import CellRunner
+from disco_magic.functions.execution.worker_namespace import new_namespace
 from disco_magic.functions.places import HOST
 from disco_magic.isolation.pytorch.compiler import clear_names
 from disco_magic.lane import Lane, PlaneGuard, Withdrawals

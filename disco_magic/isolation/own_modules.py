@@ -103,6 +103,10 @@ class Importer(Imports):
         """Add these names to the builtins of its modules."""
         self._builtins.update(names)
 
+    def has_module_of(self, names: Mapping[str, Any]) -> bool:
+        """Whether these are the globals of one of its modules."""
+        return names.get("__builtins__") is self._builtins
+
     def begin(self) -> None:
         """Update the builtins of its modules to the present ones."""
         self._builtins.update({**vars(builtins), "__import__": self})

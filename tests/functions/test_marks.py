@@ -15,7 +15,8 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.bindings import Watch, deleted_names, loop_names, stored_names
 from disco_magic.functions.execution.cells import compile_cell
-from disco_magic.functions.execution.running import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.execution.running import CellRunner
+from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 from disco_magic.functions.surveys import Sample, Survey
 
 # --- what a cell binds -----------------------------------------------------------------------------

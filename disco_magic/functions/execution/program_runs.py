@@ -11,7 +11,7 @@ from disco_magic.core.registers import RegisterFile
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.awaits import Shield
 from disco_magic.functions.execution.bindings import MODULE, unreached
-from disco_magic.isolation import own_builtins, own_exits, own_imports, programs
+from disco_magic.isolation import own_builtins, own_exits, own_imports, process_hooks, programs
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 
@@ -45,6 +45,7 @@ class ProgramRun:
         self._streams = streams
         self._streams_before: Mapping[str, Any] = streams.now
         self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
+        self._hooks = process_hooks.now()
         self._execution = programs.Execution(program, list(program.argv), programs.ranks_of(worker))
 
     def begin(self) -> None:
@@ -69,6 +70,7 @@ class ProgramRun:
             if behind.get(name) is ends:
                 del behind[name]
         own_builtins.restore(self._worker, self._functions)
+        process_hooks.give_back(self._worker, self._hooks)
         restore_settings(self._worker, self._settings)
         return self._streams.restore(self._streams_before)
 

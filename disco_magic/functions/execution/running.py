@@ -1,57 +1,39 @@
-"""A worker's namespace, and what executes cells in it.
-
-The module ``__disco__`` represents each of them (`namespaces.py`), so that classes and functions that a cell
-defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
-*behind* a namespace, in its ``__builtins__``: cells see them without import, they are no registers, and a
-cell may bind the same name without harm.
-"""
+"""Executes cells on one worker, in its namespace."""
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import os
 import time
-import types
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from disco_magic.callers import namespaces
 from disco_magic.callers.current import is_given_up
 from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
-from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
-from disco_magic.functions.execution import unheard
+from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.as_found import AsFound
 from disco_magic.functions.execution.awaits import Await
 from disco_magic.functions.execution.bindings import Watch
-from disco_magic.functions.execution.changes import CHANGES
 from disco_magic.functions.execution.forked import end_if_forked
 from disco_magic.functions.execution.program_runs import ProgramRun
-from disco_magic.isolation import adopted, own_builtins, own_imports, own_loggers, own_sys, programs
+from disco_magic.functions.execution.worker_namespace import drop_namespace
 from disco_magic.isolation.lasting import LastingVariables
 from disco_magic.isolation.own_functions import with_own_code
 from disco_magic.isolation.own_streams import OwnStreams, end_all
-from disco_magic.isolation.printing import whole_print
-from disco_magic.isolation.pytorch.hooks import leave_hooks
 from disco_magic.isolation.pytorch.losses import leave_losses
-from disco_magic.isolation.pytorch.switches import leave_switches
 from disco_magic.isolation.streams import own_streams
-from disco_magic.locks import new_rlock
 from disco_magic.values.alike import digest_of_result
 
 if TYPE_CHECKING:
     import contextvars
+    import types
     from collections.abc import Callable, Mapping
 
     from disco_magic.functions.execution.awaits import Holder
     from disco_magic.functions.execution.cells import Cell
-
-# Prevents this: 1. the process's last worker sees that no other has a namespace; 2. another begins, and finds
-# what it needs in place; 3. the last one removes that. Reentrant: a finalizer may end a session meanwhile.
-_FIRST_OR_LAST: Final = new_rlock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,50 +74,6 @@ class CellScope(Protocol):
 
     def abandoned(self, worker: int) -> None:
         """Called when the thread of `worker` is stuck and was replaced; later output is not the cell's."""
-
-
-def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Create the namespace of a worker's cells, with everything that lives behind it."""
-    behind = dict(vars(builtins)) | own_builtins.of_process()
-    behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context)
-    if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
-        behind["print"] = whole_print
-    behind.update(worker_id=context.id, num_workers=context.num_workers)
-    behind.update(extras)
-    namespace = namespaces.add(context.session_id, context.id)
-    try:
-        namespace["__builtins__"] = behind
-        context.marks.namespace = namespace
-        with _FIRST_OR_LAST:
-            adopted.begin()
-            own_sys.begin()
-            own_builtins.begin()
-            unheard.begin()
-        CHANGES.enter(context)
-    except BaseException:  # Ctrl-C
-        drop_namespace(context, namespace)
-        raise
-    return namespace
-
-
-def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
-    """Forget a namespace; values in it live as long as something else refers to them."""
-    programs.end(context)
-    namespaces.drop(context.session_id, context.id, namespace)
-    own_imports.end(context)
-    own_loggers.end(context)
-    own_builtins.leave(context)
-    leave_switches(context)
-    leave_hooks(context)
-    leave_losses(context)
-    CHANGES.leave(context)
-    with _FIRST_OR_LAST:
-        if not namespaces.in_use():
-            adopted.end()
-            own_sys.end()
-            own_builtins.end()
-            unheard.end()
 
 
 def text_of(value: Any) -> str:

@@ -16,7 +16,8 @@ from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.execution.cells import cell_from_tree, compile_cell
-from disco_magic.functions.execution.running import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.execution.running import CellRunner
+from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 
 
 class Apart(CellRunner):

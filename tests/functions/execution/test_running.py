@@ -10,7 +10,7 @@ from disco_magic.callers import namespaces
 from disco_magic.core.topology import Topology
 from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.execution import running
-from disco_magic.functions.execution.running import drop_namespace, new_namespace
+from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 from disco_magic.isolation import adopted
 from tests.locks import Told, beside
 

@@ -1,0 +1,90 @@
+"""The namespace of a worker's cells: made with everything that lives behind it, and dropped with the worker.
+
+The module ``__disco__`` represents each of them (`namespaces.py`), so that classes and functions that a cell
+defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
+*behind* a namespace, in its ``__builtins__``: cells see them without import, they are no registers, and a
+cell may bind the same name without harm.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.callers import namespaces
+from disco_magic.functions.context import VERBS
+from disco_magic.functions.execution import unheard
+from disco_magic.functions.execution.changes import CHANGES
+from disco_magic.isolation import (
+    adopted,
+    own_builtins,
+    own_imports,
+    own_loggers,
+    own_sys,
+    process_hooks,
+    programs,
+)
+from disco_magic.isolation.printing import whole_print
+from disco_magic.isolation.pytorch.hooks import leave_hooks
+from disco_magic.isolation.pytorch.losses import leave_losses
+from disco_magic.isolation.pytorch.switches import leave_switches
+from disco_magic.locks import new_rlock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from disco_magic.functions.context import WorkerContext
+
+# Prevents this: 1. the process's last worker sees that no other has a namespace; 2. another begins, and finds
+# what it needs in place; 3. the last one removes that. Reentrant: a finalizer may end a session meanwhile.
+_FIRST_OR_LAST: Final = new_rlock()
+
+
+def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """Create the namespace of a worker's cells, with everything that lives behind it."""
+    behind = dict(vars(builtins)) | own_builtins.of_process()
+    behind.update({verb: getattr(context, verb) for verb in VERBS})
+    behind.update(np=np, xp=context.xp, worker=context)
+    if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
+        behind["print"] = whole_print
+    behind.update(worker_id=context.id, num_workers=context.num_workers)
+    behind.update(extras)
+    namespace = namespaces.add(context.session_id, context.id)
+    try:
+        namespace["__builtins__"] = behind
+        context.marks.namespace = namespace
+        with _FIRST_OR_LAST:
+            if len(namespaces.in_use()) == 1:  # the one that was just made
+                process_hooks.begin()
+            adopted.begin()
+            own_sys.begin()
+            own_builtins.begin()
+            unheard.begin()
+        CHANGES.enter(context)
+    except BaseException:  # Ctrl-C
+        drop_namespace(context, namespace)
+        raise
+    return namespace
+
+
+def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
+    """Forget a namespace; values in it live as long as something else refers to them."""
+    programs.end(context)
+    process_hooks.give_back(context)
+    namespaces.drop(context.session_id, context.id, namespace)
+    own_imports.end(context)
+    own_loggers.end(context)
+    own_builtins.leave(context)
+    leave_switches(context)
+    leave_hooks(context)
+    leave_losses(context)
+    CHANGES.leave(context)
+    with _FIRST_OR_LAST:
+        if not namespaces.in_use():
+            adopted.end()
+            own_sys.end()
+            own_builtins.end()
+            unheard.end()

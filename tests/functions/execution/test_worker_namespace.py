@@ -9,7 +9,7 @@ import pytest
 from disco_magic.callers import namespaces
 from disco_magic.core.topology import Topology
 from disco_magic.functions.context import WorkerContext
-from disco_magic.functions.execution import running
+from disco_magic.functions.execution import worker_namespace
 from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 from disco_magic.isolation import adopted
 from tests.locks import Told, beside
@@ -17,8 +17,8 @@ from tests.locks import Told, beside
 
 @pytest.fixture
 def told(monkeypatch):
-    lock = Told(running._FIRST_OR_LAST)
-    monkeypatch.setattr(running, "_FIRST_OR_LAST", lock)
+    lock = Told(worker_namespace._FIRST_OR_LAST)
+    monkeypatch.setattr(worker_namespace, "_FIRST_OR_LAST", lock)
     return lock
 
 

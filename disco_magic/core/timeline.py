@@ -202,8 +202,8 @@ class Timeline:
         cells = [span for span in self.spans if span.kind == "cell"]
         if not cells:
             raise UsageMistake("timeline: no cell has been executed, or its record was dropped")
-        numbers = [span.seq for span in cells if span.seq is not None]
-        last = [span for span in cells if span.seq == max(numbers)] if numbers else cells
+        latest = max((span.seq for span in cells if span.seq is not None), default=None)
+        last = [span for span in cells if span.seq == latest]
         seqs = {span.seq for span in last if span.seq is not None}
         errors = [span for span in self.spans if span.kind == "error" and span.seq in seqs]
         start = min(span.start_s for span in last)

@@ -11,6 +11,7 @@ streams.
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar
@@ -120,6 +121,27 @@ class WorkerStream:
             writer.flush(self._channel, self._base)
         else:
             self._base.flush()
+
+    def close(self) -> None:
+        """Close the base; on a worker, its own stream, or let it have a closed one from now on."""
+        if current_writer.get() is None:
+            self._base.close()
+            return
+        own, streams = self._own(), own_streams.get()
+        if own is not None:
+            own.stream.close()
+        elif streams is not None:
+            closed = io.StringIO()
+            closed.close()
+            streams.put(self._channel, closed)
+
+    def detach(self) -> Any:
+        """Detach the base, whose buffer all workers and the notebook write to: not on a worker."""
+        if current_writer.get() is not None:
+            raise io.UnsupportedOperation(
+                f"detach: all workers and the notebook write to sys.{self._channel}"
+            )
+        return self._base.detach()
 
     def __getattr__(self, name: str) -> Any:
         own = None if current_writer.get() is None else self._own()

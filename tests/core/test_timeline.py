@@ -437,6 +437,24 @@ def test_a_trace_that_cannot_be_written_says_why(tmp_path):
 # --- a cell ----------------------------------------------------------------------------------------
 
 
+class Counted(int):
+    """A number that counts how often it and others are compared."""
+
+    comparisons = 0
+
+    def __gt__(self, other):
+        Counted.comparisons += 1
+        return int(self) > int(other)
+
+
+def test_the_last_of_many_cells_is_found_in_one_pass():
+    # It took three seconds behind 4,000 cells of each worker.
+    many = [replace(cell(0, float(n), n + 0.5), seq=Counted(n)) for n in range(500)]
+    Counted.comparisons = 0
+    assert timeline(*many, end_s=500.0).of_cell().start_s == 499.0
+    assert Counted.comparisons < 2 * len(many)
+
+
 def test_the_last_cell_is_that_of_the_last_command_on_all_who_executed_it():
     first = [Span(0, "cell", "Cell 1", 0.0, 6.0, seq=1), Span(1, "cell", "Cell 1", 0.0, 1.0, seq=1)]
     last = [Span(0, "cell", "Cell 2", 6.0, 7.0, seq=3), Span(1, "cell", "Cell 2", 1.0, 2.0, seq=3)]

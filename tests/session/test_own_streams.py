@@ -84,6 +84,46 @@ def test_a_stream_over_the_process_s_own_gets_it_once(session, capsys):
     assert capsys.readouterr().out == "[0] X\n"
 
 
+@pytest.mark.parametrize("channel", ["stdout", "stderr"])
+def test_a_stream_that_a_worker_closes_is_closed_for_it_alone(session, capsys, channel):
+    # It was the process's: the notebook and all workers could print nothing any more.
+    s = session(2)
+    s.run(f"import sys\nif worker_id == 1: sys.{channel}.close()")
+    s.run(f"print(f'from {{worker_id}}', file=sys.{channel})", workers=[0])
+    with pytest.raises(CellError, match="ValueError: I/O operation on closed file"):
+        s.run(f"print('x', file=sys.{channel})", workers=[1])
+    print("from the notebook", file=getattr(sys, channel))
+    assert getattr(capsys.readouterr(), channel[3:]) == "[0] from 0\nfrom the notebook\n"
+    s.run(f"sys.{channel} = sys.__{channel}__\nprint('again', file=sys.{channel})", workers=[1])
+    assert getattr(capsys.readouterr(), channel[3:]) == "[1] again\n"
+
+
+def test_a_stream_that_a_program_closes_is_open_again_after_it(session, capsys, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text("import sys\nprint('last words')\nsys.stdout.close()\nclosed = sys.stdout.closed\n")
+    s = session(2)
+    s.run_file(program)
+    s.run("print(closed)")
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "[0] True",
+        "[0] last words",
+        "[1] True",
+        "[1] last words",
+    ]
+
+
+def test_a_stream_of_its_own_that_a_worker_closes_is_closed(session, tmp_path):
+    s = session(1)
+    s.run(f"import sys\nsys.stdout = file = open({str(tmp_path / 'out')!r}, 'w')\nsys.stdout.close()")
+    assert s.run("file.closed, sys.stdout is file").values == [(True, True)]
+    s.run("sys.stdout = sys.__stdout__")
+
+
+def test_the_buffer_of_everybody_cannot_be_detached_by_a_worker(session):
+    with pytest.raises(CellError, match=r"UnsupportedOperation: detach: all workers and the notebook write"):
+        session(1).run("import sys\nsys.stdout.detach()")
+
+
 def test_threads_of_a_worker_write_where_it_does(session, capsys):
     s = session(2)
     s.run(

@@ -37,7 +37,7 @@ class HasResult:
 
         def __getattr__(self, name: str) -> Any:
             if name in _LATER:
-                why = f"{name!r} is known when the cell has ended: write .wait().{name}"
+                why = f"{name!r} is the result's, which .wait() returns: write .wait().{name}"
             elif name in _OTHERS:
                 why = (
                     f"a handle has no {name!r}: .wait() gives the result, .done() tells whether there is one"

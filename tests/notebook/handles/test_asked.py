@@ -22,7 +22,7 @@ def test_result_is_what_wait_gives(crew):
 
 
 HINTS = {
-    "values": "'values' is known when the cell has ended: write .wait().values",
+    "values": "'values' is the result's, which .wait() returns: write .wait().values",
     "get": "a handle has no 'get': .wait() gives the result, .done() tells whether there is one",
     "nonsense": "object has no attribute 'nonsense'",
 }

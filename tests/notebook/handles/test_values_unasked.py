@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
 from contextlib import redirect_stdout
 
 import pytest
 
 from disco_magic.notebook import handle as handles
 from disco_magic.session.current import session
-from tests.conftest import until
+from tests.conftest import DEADLINE_S, until
 from tests.notebook.handles.cells import GATE, WAITING
 
 SENT = "h = get_ipython().run_cell_magic('disco', '--nowait {}', '''{}''')\nwhile not h.done(): pass\n"
@@ -60,14 +61,28 @@ def test_a_next_cell_may_still_ask(four):
     assert four.read() == ""
 
 
-def test_it_is_kept_until_it_was_reported_whoever_else_keeps_it(four, monkeypatch):
+@pytest.fixture
+def reported(monkeypatch):
+    """Set when a cell has reported its end; reading what is printed meanwhile would lose some of it."""
+    event, report = threading.Event(), handles.CellHandle.report
+
+    def noted(handle):
+        report(handle)
+        if handle.is_told:
+            event.set()
+
+    monkeypatch.setattr(handles.CellHandle, "report", noted)
+    return event
+
+
+def test_it_is_kept_until_it_was_reported_whoever_else_keeps_it(four, monkeypatch, reported):
     monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.2)
     four.run("%%disco --nowait\n5;\n6")
     session().sync_all()
     four.run("pass")
     four.run("_ = __ = ___ = None\nOut.clear()")
-    seen = [four.out]
-    until(lambda: seen.append(four.read()) or "[0-3] 6" in "".join(seen))
+    assert reported.wait(DEADLINE_S)
+    assert "[0-3] 6" in four.out + four.read()
 
 
 def test_it_is_shown_once_and_of_those_who_are_shown(four):
@@ -85,7 +100,7 @@ def test_where_there_is_none_nothing_is_shown(four):
         assert four.out == ""
 
 
-def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, monkeypatch):
+def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, monkeypatch, reported):
     class Late(handles.CellHandle):
         def __init__(self, shell, pending, scope, *, asked):
             until(lambda: not scope.page.running)
@@ -94,8 +109,8 @@ def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, m
     monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.0)
     monkeypatch.setattr("disco_magic.notebook.execution.CellHandle", Late)
     four.run("%%disco --nowait -o h\n5")
-    seen = [four.out]
-    until(lambda: seen.append(four.read()) or "[0-3] 5" in "".join(seen))
+    assert reported.wait(DEADLINE_S)
+    assert "[0-3] 5" in four.out + four.read()
 
 
 def test_who_has_waited_needs_no_timer(four, monkeypatch):

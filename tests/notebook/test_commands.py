@@ -75,6 +75,13 @@ def test_stop_ends_it_and_a_second_stop_says_so(crew):
     assert "no session is running; start one with %disco start" in str(crew.fail("%disco stop", UsageMistake))
 
 
+@pytest.mark.parametrize("option", ["-n", "--devices"])
+def test_restart_with_an_option_of_start_says_how_to_have_other_workers(crew, option):
+    said = str(crew.fail(f"%disco restart {option} 2", UsageError))
+    assert f"for another {option}: %disco stop, then %disco start" in said
+    assert crew.run("%%disco\n1").values == [1] * crew.n
+
+
 def test_restart_keeps_the_numbers_and_empties_the_registers(crew):
     crew.run("%%disco\nx = 1")
     crew.run("%disco restart")

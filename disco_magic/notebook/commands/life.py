@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from IPython.display import display
 
@@ -214,11 +215,28 @@ def _sync_parser() -> OptionParser:
     return parser
 
 
+class _Kept(argparse.Action):
+    """An option of ``%disco start`` that a restart does not take."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
+    ) -> NoReturn:
+        parser.error(
+            f"workers start again as they were started; for another {option}: %disco stop, then %disco start"
+        )
+
+
+def _restart_parser() -> OptionParser:
+    parser = session_parser("restart", "New workers with the same numbers. Registers are gone.")
+    for names in (("-n", "--workers"), ("--groups",), ("--mesh",), ("--kind",), ("--ccl",), ("--devices",)):
+        parser.add_argument(*names, action=_Kept, nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--own-modules", action=_Kept, nargs="?", help=argparse.SUPPRESS)
+    return parser
+
+
 START: Final = Command(_start_parser(), _start)
 STOP: Final = Command(session_parser("stop", "End the workers. Registers are gone."), _stop)
-RESTART: Final = Command(
-    session_parser("restart", "New workers with the same numbers. Registers are gone."), _restart
-)
+RESTART: Final = Command(_restart_parser(), _restart)
 STATUS: Final = Command(
     session_parser("status", "Say what there is and what every worker is doing."), _status
 )

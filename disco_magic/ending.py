@@ -12,7 +12,7 @@ from disco_magic.core.messages import Failed, Sync
 from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.execution.forked import end_fork
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.kept_locks import give_back_locks
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Ending:
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
         self._drop_incomplete(command)  # also what the plane gave up just now because of an interrupt
-        if isinstance(command, Sync) and self.context.place is not HOST:
+        if isinstance(command, Sync) and self.context.place is not HOST_PLACE:
             # Its wait was ended, so not all is done; or what it waited for has failed.
             self.deliver(Failed(self.id, command.seq, failure))
         self.deliver(event)

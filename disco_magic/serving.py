@@ -25,7 +25,7 @@ from disco_magic.errors import Interrupted, WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.running import CellRunner
 from disco_magic.functions.execution.worker_namespace import new_namespace
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.isolation.pytorch.compiler import clear_names
 from disco_magic.lane import Lane, PlaneGuard, Withdrawals
 from disco_magic.locks import new_rlock
@@ -87,7 +87,7 @@ class Serving(Ending):
         *,
         session_id: int = 0,
         extras: Extras | None = None,
-        place: Place = HOST,
+        place: Place = HOST_PLACE,
     ) -> None:
         self.id = worker
         self.lane = Lane()
@@ -104,7 +104,7 @@ class Serving(Ending):
         names = new_namespace(self.context, extras(self.context) if extras else {})
         self.cells = CellRunner(self.context, names, self)
         self.registers = RegisterFile(names, self.context.marks.names)
-        reach = None if place is HOST else place.finish  # on the host nothing is queued
+        reach = None if place is HOST_PLACE else place.finish  # on the host nothing is queued
         self.interpreter = Interpreter(
             worker, self.registers, copy=place.adopt, run=self._run_cell, take=place.take, reach=reach
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.functions.calling import Guard
     from disco_magic.functions.execution.running import CellScope
-    from disco_magic.functions.places import HOST as HOST_PLACE
+    from disco_magic.functions.places import HOST_PLACE
     from disco_magic.launchers.threads import ThreadLauncher
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.planes.device import DevicePlane

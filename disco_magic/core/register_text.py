@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
-ABSENT: Final = "no value"
+NO_VALUE: Final = "no value"
 """A name that is not bound on a worker, or a reference whose command was not for this worker."""
 DEFINITIONS: Final = frozenset(
     {
@@ -144,10 +144,10 @@ def agreement(row: Row) -> str:
 
 def absent(row: Row, worker: int) -> str:
     """The words for a worker without a value."""
-    return COMING if worker in row.coming else ABSENT
+    return COMING if worker in row.coming else NO_VALUE
 
 
-def line_of(info: RegisterInfo | None, missing: str = ABSENT) -> str:
+def line_of(info: RegisterInfo | None, missing: str = NO_VALUE) -> str:
     """One worker's value in a line; `missing` if there is none."""
     if info is None:
         return missing

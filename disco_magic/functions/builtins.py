@@ -25,7 +25,7 @@ from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.destinations import check_array, check_count, fill, target_of
-from disco_magic.functions.places import HOST, check_there
+from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.returned import as_array_of
 from disco_magic.isolation.own_classes import CALLER
@@ -75,8 +75,8 @@ def empty(
     others None. Raises UsageMistake for a device that the worker does not have.
     """
     place = worker().place
-    if device is not None and check_there("empty", device, (place.device,)) == HOST.device:
-        place = HOST
+    if device is not None and check_there("empty", device, (place.device,)) == HOST_PLACE.device:
+        place = HOST_PLACE
     if worker0_only and _rank(in_group):
         return None
     return place.empty(tuple(shape), dtype)  # type: ignore[no-any-return]  # NumPy's or cupy's
@@ -244,7 +244,7 @@ def copy_array(dst: Array, src: Array) -> None:
     dst, src = read_out("copy", dst, place), shared("copy", src, place)
     for what, value in (("destination", dst), ("source", src)):
         if not isinstance(value, np.ndarray | place.xp.ndarray):
-            library = "NumPy" if place is HOST else f"NumPy or {place.xp.__name__}"
+            library = "NumPy" if place is HOST_PLACE else f"NumPy or {place.xp.__name__}"
             raise UsageMistake(f"copy: the {what} is {type(value).__name__}, expected an array of {library}")
     if dst.shape != src.shape or dst.dtype != src.dtype:
         raise UsageMistake(

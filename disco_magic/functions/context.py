@@ -19,7 +19,7 @@ from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
 from disco_magic.functions.marks import Marks
 from disco_magic.functions.named import Naming
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.process_groups.groups import Verbs
 from disco_magic.functions.process_groups.messages import Messages
@@ -94,7 +94,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         guard: Guard,
         *,
         session_id: int = 0,
-        place: Place = HOST,
+        place: Place = HOST_PLACE,
     ) -> None:
         super().__init__(worker, topology, plane, guard, place)
         self.device = str(place.device)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions.claims import Claim
-from disco_magic.functions.places import HOST, check_there
+from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.phrases import near_paths, nearest
 
@@ -222,7 +222,7 @@ register_loader(
 # --- what workers are asked to do ------------------------------------------------------------------
 
 
-def check_device(device: object, there: Sequence[Device] = (HOST.device,)) -> str | None:
+def check_device(device: object, there: Sequence[Device] = (HOST_PLACE.device,)) -> str | None:
     """The device's name, or None; `device` is None, or anything whose text names a device that workers have.
 
     Raises:
@@ -235,7 +235,7 @@ def check_device(device: object, there: Sequence[Device] = (HOST.device,)) -> st
 def load_vm_module(path: str, device: object = None) -> Module:
     """Return the module at `path` for the calling worker; see `load`."""
     me = calling_worker()
-    own = HOST.device if me is None else me.place.device
+    own = HOST_PLACE.device if me is None else me.place.device
     return load(path).on(check_device(device, (own,)) or str(own))
 
 

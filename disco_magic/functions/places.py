@@ -77,7 +77,7 @@ class HostPlace:
         return None
 
 
-HOST: Final = HostPlace()
+HOST_PLACE: Final = HostPlace()
 """Shared by all workers, because it holds nothing."""
 
 

@@ -24,7 +24,7 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.aligned import ALIGNMENT, aligned
 from disco_magic.functions.modules import Module
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.values.lending import lent
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def ffi_module() -> Any:
 
 def _place() -> Place:
     me = calling_worker()
-    return HOST if me is None else me.place
+    return HOST_PLACE if me is None else me.place
 
 
 def _stream() -> AbstractContextManager[Any]:
     """A context in which TVM's functions queue their work on the worker's own stream, if it has a GPU."""
     place = _place()
-    if place is HOST:
+    if place is HOST_PLACE:
         return nullcontext()
     ffi, stream = ffi_module(), place.xp.cuda.get_current_stream()
     context: AbstractContextManager[Any] = ffi.use_raw_stream(ffi.device(str(place.device)), stream.ptr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.devices.visiting import visiting
 from disco_magic.functions.copies import is_constant
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.values.describe import describe_all
 from disco_magic.values.members import visible
 from disco_magic.values.sights import seen_by
@@ -108,7 +108,7 @@ class Onlooker:
         if self.plane.left[worker] != seq:  # also while the worker has not started yet
             return False
         me = self.workers[worker]
-        return me.idle.is_running and me.context.place is HOST
+        return me.idle.is_running and me.context.place is HOST_PLACE
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
         """See `visiting`."""

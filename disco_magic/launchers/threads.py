@@ -18,7 +18,7 @@ from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError
 from disco_magic.functions.execution import unheard
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.isolation.logs import leave_records, mark_records
 from disco_magic.launchers.onlooker import Onlooker
@@ -67,7 +67,7 @@ class ThreadLauncher(Onlooker):
         places: Sequence[Place] | None = None,
     ) -> None:
         self.topology = topology
-        self.places = places or [HOST] * topology.num_workers
+        self.places = places or [HOST_PLACE] * topology.num_workers
         self._sights = sights_of(self.places)
         self.plane = plane
         self.workers: list[Worker] = []

@@ -18,7 +18,7 @@ from disco_magic.core.messages import Answer, Call, Fetch, Store
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.registry import find_func
 from disco_magic.isolation.module_homes import is_of_workers
 from disco_magic.isolation.own_classes import only_receiver
@@ -160,7 +160,7 @@ class Calls(Syncing):
     def _places(self) -> list[Device]:
         """The devices that hold the workers' arrays."""
         kind = self.device.partition(":")[0]
-        return [Device(kind, index) for index in self.devices] or [HOST.device]
+        return [Device(kind, index) for index in self.devices] or [HOST_PLACE.device]
 
     def get_global_func(self, name: str) -> DPackedFunc:
         """Return a registered function, by name, as a register on every worker.

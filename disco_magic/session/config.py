@@ -13,7 +13,7 @@ from disco_magic.core.topology import Topology
 from disco_magic.devices import find
 from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.isolation.own_imports import begin, let_programs_begin
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
@@ -124,7 +124,7 @@ class Preset:
 
     def _places(self, num_workers: int) -> list[Place]:
         if not self.devices:
-            return [HOST] * num_workers
+            return [HOST_PLACE] * num_workers
         from disco_magic.devices.gpu import GpuPlace
 
         cupy = find.load_cupy()

@@ -10,7 +10,7 @@ import pytest
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.testing.arrays import cupy_array
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.values import digests
@@ -172,7 +172,7 @@ def test_without_a_sight_nothing_is_read(gpus):
 
 
 def test_workers_on_the_host_have_no_sight():
-    assert sights_of([HOST, HOST]) == [None, None]
+    assert sights_of([HOST_PLACE, HOST_PLACE]) == [None, None]
 
 
 def test_a_gpu_has_one_gatherer_for_all(gpus):

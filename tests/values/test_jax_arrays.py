@@ -7,7 +7,7 @@ import pytest
 
 from disco_magic.errors import NoPicture, UsageMistake
 from disco_magic.functions.arrays import read_array
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.testing.arrays import jax_array
 from disco_magic.values.describe import describe
 from disco_magic.values.differences import difference_of
@@ -81,7 +81,7 @@ def test_it_cannot_be_filled():
     with pytest.raises(
         UsageMistake, match="nothing can be written to out, an array of JAX - take what is returned"
     ):
-        read_out("allreduce", jax_array(np.ones(2)), HOST)
+        read_out("allreduce", jax_array(np.ones(2)), HOST_PLACE)
 
 
 def test_a_call_in_code_that_jax_traces_is_told_where_it_belongs():

@@ -10,7 +10,7 @@ import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import read_array
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST_PLACE
 from disco_magic.testing import arrays
 from disco_magic.testing.arrays import tensor
 from disco_magic.values import divergence
@@ -247,19 +247,19 @@ def test_what_pytorch_lends_to_nobody_is_refused_in_its_words():
 
 def test_a_tensor_that_requires_grad_is_refused_with_what_to_do():
     with pytest.raises(UsageMistake, match=r"allreduce: nothing can be .* requires grad - use .detach\(\)"):
-        read_out("allreduce", parameter(np.ones(2)), HOST)
+        read_out("allreduce", parameter(np.ones(2)), HOST_PLACE)
 
 
 def test_where_no_gradients_are_recorded_it_is_taken(torch):
     array = np.ones(2)
     sys.modules["torch"].is_grad_enabled = lambda: False
     assert np.shares_memory(array_of(parameter(array)), array)
-    assert np.shares_memory(read_out("allreduce", parameter(array), HOST), array)
+    assert np.shares_memory(read_out("allreduce", parameter(array), HOST_PLACE), array)
 
 
 @pytest.mark.parametrize("out", [3, "no", tensor(np.ones(2))], ids=["number", "text", "on a GPU"])
 def test_what_is_no_tensor_on_the_host_is_left_to_the_plane(out):
-    assert read_out("allreduce", out, HOST) is out
+    assert read_out("allreduce", out, HOST_PLACE) is out
 
 
 def test_numbers_that_numpy_lacks_have_statistics_too():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, TableLook, head_cells
 from disco_magic.core.register_text import (
-    ABSENT,
+    NO_VALUE,
     absent,
     agreement,
     caption,
@@ -112,7 +112,7 @@ def _cell_html(info: RegisterInfo | None, missing: str, *, odd: bool) -> str:
     return f"{opening}{mark}{'<br>'.join(_parts(info, missing))}</td>"
 
 
-def _parts(info: RegisterInfo | None, missing: str = ABSENT) -> list[str]:
+def _parts(info: RegisterInfo | None, missing: str = NO_VALUE) -> list[str]:
     if info is None:
         return [f'<span class="dim">{missing}</span>']
     place = escape(where(info))

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Timeline
 
 STEPS: Final = 1000
+# If less than this share of the time is shown at first, the slider covers only so many times as much of it.
+_NARROW: Final = 0.05
+_AROUND: Final = 2.0
+_WIDER: Final = 4.0
 
 
 class TimelineView:
@@ -35,7 +39,7 @@ class TimelineView:
         timeline: the whole timeline that was taken last.
         shown: the selected part of it.
         box: the outermost widget.
-        window, workers, refresh, path, save, picture, said: the widgets in it.
+        window, closer, wider, workers, refresh, path, save, picture, said: the widgets in it.
 
     Clicks arrive in threads of the kernel, even while a cell runs; a lock lets one thread at a time draw.
     """
@@ -54,6 +58,11 @@ class TimelineView:
             readout_format=".3f",
             layout=widgets.Layout(width="34em"),
         )
+        small = widgets.Layout(width="2.6em")
+        self.closer = widgets.Button(
+            icon="search-plus", tooltip="let the slider cover what is shown", layout=small
+        )
+        self.wider = widgets.Button(icon="search-minus", tooltip="let the slider cover more", layout=small)
         names = [(f"worker {number}", number) for number in range(self.timeline.num_workers)]
         self.workers = widgets.SelectMultiple(
             options=names,
@@ -74,29 +83,38 @@ class TimelineView:
         )
         self.picture, self.said = widgets.HTML(), widgets.Label()
         buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=wrapped())
-        controls = widgets.HBox([self.window, self.workers, buttons], layout=wrapped())
+        time = widgets.HBox([self.window, self.closer, self.wider])
+        controls = widgets.HBox([time, self.workers, buttons], layout=wrapped())
         self._still = Still()
         self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding)])
         self.box.add_class(PANEL)
         self._fill(self.timeline if choose is None else choose(self.timeline))
         self.window.observe(self._on_choice, "value")
+        self.closer.on_click(self._on_closer)
+        self.wider.on_click(self._on_wider)
         self.workers.observe(self._on_choice, "value")
         self.refresh.on_click(self._on_refresh)
         self.save.on_click(self._on_save)
         answer_while_busy(everything_in(self.box))
 
     def _fill(self, chosen: Timeline) -> None:
-        """Set the slider's range to the whole timeline, and its window to `chosen`."""
-        end = self.timeline.end_s
+        """Set the slider's window to `chosen`, and its range to the whole timeline, or to what is around."""
+        length, end = chosen.end_s - chosen.start_s, self.timeline.end_s
+        around = _AROUND * length if length < _NARROW * end else end
+        self._cover(chosen.start_s - around, chosen.end_s + around, (chosen.start_s, chosen.end_s))
+        self._filled = self.window.value
+        self._draw()
+
+    def _cover(self, start_s: float, end_s: float, window: tuple[float, float]) -> None:
+        """Set the slider's range, as far as there is a timeline, and its window."""
+        start_s, end_s = max(0.0, start_s), min(self.timeline.end_s, end_s)
         self._filling = True
         try:
-            self.window.max = end  # first, because the selection has to lie within
-            self.window.step = max(end / STEPS, 1e-6)
-            self.window.value = (chosen.start_s, chosen.end_s)
-            self._filled = self.window.value
+            with self.window.hold_trait_notifications():  # the window has to lie within the range, always
+                self.window.min, self.window.max, self.window.value = start_s, end_s, window
+                self.window.step = max((end_s - start_s) / STEPS, 1e-6)
         finally:
             self._filling = False
-        self._draw()
 
     def _draw(self) -> None:
         start, end = self.window.value
@@ -113,6 +131,17 @@ class TimelineView:
         with self._lock:
             if not self._filling:
                 self._draw()
+
+    def _on_closer(self, _: object) -> None:
+        with self._lock:
+            start, end = self.window.value
+            if start < end:
+                self._cover(start, end, (start, end))
+
+    def _on_wider(self, _: object) -> None:
+        with self._lock:
+            more = (self.window.max - self.window.min) * (_WIDER - 1) / 2
+            self._cover(self.window.min - more, self.window.max + more, self.window.value)
 
     def _on_refresh(self, _: object) -> None:
         with self._lock:

@@ -293,6 +293,30 @@ def test_a_view_can_begin_with_the_last_seconds(view):
     assert shown.window.value == (26.0, 30.0)
 
 
+def test_a_slider_covers_what_is_around_a_short_time_that_is_shown(view):
+    # Both handles of a cell of 85 ms lay on top of each other, after twenty seconds.
+    shown = view(timeline(end_s=100.0), choose=lambda made: made.between(50.0, 51.0))
+    assert (shown.window.min, shown.window.max, shown.window.value) == (48.0, 53.0, (50.0, 51.0))
+    assert shown.window.step == pytest.approx(0.005)
+
+
+def test_a_slider_covers_less_or_more_when_asked(view):
+    shown = view(timeline(end_s=100.0))
+    shown.window.value = (20.0, 30.0)
+    shown.closer.click()
+    assert (shown.window.min, shown.window.max, shown.window.value) == (20.0, 30.0, (20.0, 30.0))
+    shown.window.value = (24.0, 25.0)
+    assert (shown.shown.start_s, shown.shown.end_s) == (24.0, 25.0)
+    shown.wider.click()
+    assert (shown.window.min, shown.window.max, shown.window.value) == (5.0, 45.0, (24.0, 25.0))
+    for _ in range(3):
+        shown.wider.click()
+    assert (shown.window.min, shown.window.max, shown.window.value) == (0.0, 100.0, (24.0, 25.0))
+    shown.window.value = (24.0, 24.0)
+    shown.closer.click()  # there is nothing to cover
+    assert (shown.window.min, shown.window.max) == (0.0, 100.0)
+
+
 def test_a_view_can_follow_the_last_cell_until_another_time_is_chosen(view):
     later = [timeline(Span(1, "cell", "Cell In[3]", 20.0, 25.0, seq=4), end_s=30.0) for _ in range(2)]
     shown = view(MANY, *later, choose=lambda made: made.of_cell())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import SYS
+from disco_magic.isolation import process_settings
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
@@ -190,13 +191,14 @@ def end(worker: CallingWorker, execution: Execution | None = None) -> bool:
 
 
 def _fit() -> None:
-    """Give ``sys.path`` and ``os.environ`` exactly what the programs that are executed now need.
+    """Give ``sys.path``, ``os.environ`` and settings exactly what the programs executed now need.
 
     The list of paths is replaced, not changed: an import in another thread may be iterating over it.
     """
     with _lock:
         executed = [execution.program for execution in list(_executions.values())]
         wanted = {program.folder for program in executed}
+        process_settings.fit(is_executed=bool(wanted))
         for folder in wanted.difference(_added):
             _added.append(folder)
             sys.path = [folder, *sys.path]

@@ -1,0 +1,54 @@
+"""Settings of the process that a program may change: put back when the last program that runs has ended.
+
+They are one for all workers and the notebook. A process would take them with it: after ``gc.disable()`` in a
+program, the notebook would collect no garbage any more.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Setting(NamedTuple):
+    """How a setting is read and written."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+
+
+def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
+    (gc.enable if on else gc.disable)()
+
+
+_SETTINGS: Final = (
+    _Setting(gc.isenabled, _collect),
+    _Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
+    _Setting(sys.getrecursionlimit, sys.setrecursionlimit),
+    _Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    _Setting(lambda: sys.stdin, partial(setattr, sys, "stdin")),
+    _Setting(lambda: logging.raiseExceptions, partial(setattr, logging, "raiseExceptions")),
+)
+_before: Final[list[Any]] = []  # of each setting; empty while no program runs
+
+
+def fit(*, is_executed: bool) -> None:
+    """Note the settings when the first program begins, and put them back when none is executed any more.
+
+    One thread at a time calls this.
+    """
+    if is_executed and not _before:
+        _before[:] = [setting.get() for setting in _SETTINGS]
+    elif not is_executed and _before:
+        for setting, before in zip(_SETTINGS, _before, strict=True):
+            if setting.get() != before:
+                with suppress(RecursionError):  # the notebook is deeper now than that limit
+                    setting.put(before)
+        _before.clear()

@@ -239,10 +239,10 @@ class GpuPlace:
 
     def _download(self, host: np.ndarray[Any, Any], source: Any) -> None:
         whole = self.xp.ascontiguousarray(source)
-        if host.flags.c_contiguous:
+        if host.flags.c_contiguous and host.dtype.isnative:
             self._staging.download(host, whole)
             return
-        dense = np.empty(host.shape, host.dtype)
+        dense = np.empty(host.shape, host.dtype.newbyteorder("="))  # as it is on the GPU
         self._staging.download(dense, whole)
         np.copyto(host, dense)
 

@@ -24,7 +24,7 @@ from disco_magic.functions.arrays import shared
 from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.destinations import check_array, check_count, fill, target_of
+from disco_magic.functions.destinations import are_of_one_dtype, check_array, check_count, fill, target_of
 from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.returned import as_array_of
@@ -237,6 +237,8 @@ def as_library(array: Array, library: str) -> Any:
 def copy_array(dst: Array, src: Array) -> None:
     """Copy between a register, on the host or the worker's GPU, and a host array of the same shape and dtype.
 
+    The order of bytes may differ: a GPU has native ones only.
+
     Raises:
         UsageMistake: shapes or dtypes differ, or one of them is no array; nothing was written.
     """
@@ -246,7 +248,7 @@ def copy_array(dst: Array, src: Array) -> None:
         if not isinstance(value, np.ndarray | place.xp.ndarray):
             library = "NumPy" if place is HOST_PLACE else f"NumPy or {place.xp.__name__}"
             raise UsageMistake(f"copy: the {what} is {type(value).__name__}, expected an array of {library}")
-    if dst.shape != src.shape or dst.dtype != src.dtype:
+    if dst.shape != src.shape or not are_of_one_dtype(dst, src):
         raise UsageMistake(
             f"copy: the destination is {dst.dtype} {dst.shape}, the source {src.dtype} {src.shape}; "
             "they must be equal"

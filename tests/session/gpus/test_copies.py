@@ -48,6 +48,23 @@ def test_copies_of_every_length_arrive_whole(shared, monkeypatch, length, dtype)
     np.testing.assert_array_equal(there.get(0), back + back)
 
 
+@pytest.mark.parametrize("layout", ["whole", "every other"])
+def test_arrays_of_the_other_byte_order_are_copied_both_ways(shared, layout):
+    # A GPU has the machine's order only. What came back was refused, or had its bytes the wrong way round.
+    given = np.arange(40.0).astype(">f8")
+    there = shared.copy_to_worker_0(given)
+    back = np.zeros(80, ">f8")[:40] if layout == "whole" else np.zeros(80, ">f8")[::2]
+    shared.copy_from_worker_0(back, there)
+    assert back.tolist() == given.tolist()
+    shared.copy_to_worker_0(back + 1, there)
+    assert there.get(0).tolist() == (given + 1).tolist()
+
+
+def test_a_worker_s_host_array_of_the_other_byte_order_is_filled_from_its_gpu(shared):
+    shared.run("got = np.zeros(5, '>f8')\nworker.place.copy(got, xp.arange(5.0))\nlistened = got.tolist()")
+    assert shared["listened"].get(1) == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
 def test_a_large_array_goes_through_several_buffers(shared):
     given = np.random.default_rng(0).integers(0, 255, 7 * staging.CHUNK_NBYTES + 12345, np.uint8)
     there = shared.copy_to_worker_0(given)

@@ -167,7 +167,7 @@ def test_a_finalizer_that_comes_back_late_drops_no_register_of_another_command(b
     s.interrupt()
     s.replace_stuck((0,))
     kept = [s.call_packed(max, 5, number) for number in range(3)]
-    with pytest.raises(WorkerError, match=r"drop of #2, #1 failed on worker 0"):
+    with pytest.raises(WorkerError, match=r"drop of #2, #1 was interrupted on worker 0"):
         s.sync_all()
     given_up_comes_back(s, gate)
     assert [ref.get(0) for ref in kept] == [5, 5, 5]
@@ -270,7 +270,7 @@ def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, ga
     gate.arrived()
     s.interrupt()
     assert s.see_stopped() == ([0], [])
-    with pytest.raises(WorkerError, match="call slow failed on worker 0"):
+    with pytest.raises(WorkerError, match="call slow was interrupted on worker 0"):
         s.sync_all()
     stuck.set(0, "new")
     given_up_comes_back(s, gate)

@@ -158,5 +158,5 @@ def _duration(group: Sequence[Position]) -> str:
     if seconds is None:
         return ""
     digits = 1 if seconds < 9.95 else 0
-    text = f"{seconds:.{digits}f} s" if seconds < 59.5 else human_seconds(seconds)
+    text = f"{seconds:.{digits}f} s" if seconds < 59.5 else human_seconds(max(seconds, 60.0))
     return f"{'<= ' if longest.at_most else ''}{text}"

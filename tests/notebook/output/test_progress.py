@@ -72,7 +72,7 @@ def test_only_the_cell_s_own_workers_are_shown():
             f"moving data in f() \u00b7 {SITE} \u00b7 10 s",
         ),
         (Position(0, "executing", "Cell In[7]", SITE, seconds=59.4), f"{SITE} \u00b7 59 s"),
-        (Position(0, "executing", "Cell In[7]", SITE, seconds=59.6), f"{SITE} \u00b7 59.60 s"),
+        (Position(0, "executing", "Cell In[7]", SITE, seconds=59.6), f"{SITE} \u00b7 1 min 00 s"),
     ],
 )
 def test_every_state_has_its_words(position, text):

@@ -137,10 +137,10 @@ def _converted(
     return copied, memo
 
 
-def table_kinds() -> tuple[type, ...]:
-    """The DataFrame and the Series of pandas; empty while pandas is not imported."""
-    pandas = sys.modules.get("pandas")
-    found = [getattr(pandas, name, None) for name in ("DataFrame", "Series")]
+def table_kinds(library: str) -> tuple[type, ...]:
+    """The DataFrame and the Series of pandas or polars; empty while it is not imported."""
+    module = sys.modules.get(library)
+    found = [getattr(module, name, None) for name in ("DataFrame", "Series")]
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
@@ -150,7 +150,7 @@ def _copy_cells(memo: dict[int, Any]) -> None:
     Args:
         memo: what `copy.deepcopy` has copied; an object that is in it is not copied again.
     """
-    kinds = table_kinds()
+    kinds = table_kinds("pandas")
     looked_at = 0
     while kinds and looked_at < len(memo):  # the memo grows: a cell can hold a table
         fresh = list(memo.values())[looked_at:]

@@ -263,6 +263,29 @@ def test_tables_of_other_columns_are_not_joined(pandas):
         join("t", dict(enumerate(parts)), 0)
 
 
+@pytest.fixture
+def polars():
+    return pytest.importorskip("polars")
+
+
+def test_tables_of_polars_are_split_and_joined_as_those_of_pandas(crew, polars):
+    whole = polars.DataFrame({"a": [0, 1, 2, 3, None], "b": ["p", "q", "r", "s", "t"]})
+    crew.ip.user_ns.update(t=whole, s=whole["b"])
+    crew.run("%disco scatter t s")
+    lengths = [len(part) for part in np.array_split(np.arange(5), crew.n)]
+    assert [len(part) for part in held("t")] == [len(part) for part in held("s")] == lengths
+    crew.run("del t, s\n%disco gather t s")
+    assert crew.ip.user_ns["t"].equals(whole)
+    assert crew.ip.user_ns["s"].equals(whole["b"])
+
+
+def test_tables_of_polars_that_do_not_fit_together_are_refused(polars):
+    with pytest.raises(UsageMistake, match="the columns of 't' differ: a on worker 0; a, b on worker 1"):
+        join("t", {0: polars.DataFrame({"a": [1]}), 1: polars.DataFrame({"a": [1], "b": [2]})}, 0)
+    with pytest.raises(UsageMistake, match="polars cannot join the parts of 't': "):
+        join("t", {0: polars.DataFrame({"a": [1]}), 1: polars.DataFrame({"a": ["one"]})}, 0)
+
+
 def test_what_pandas_says_of_tables_that_it_cannot_join_is_told(pandas, monkeypatch):
     def refuse(tables):
         raise ValueError("no")

@@ -41,14 +41,14 @@ def split(name: str, value: Any, axis: int, count: int) -> list[Any]:
         UsageMistake: the value has another type, or cannot be split like that.
     """
     kind = type(value)
-    if not issubclass(kind, (*_SEQUENCES, *table_kinds())):
+    if not issubclass(kind, _with_rows()):
         return _split_array(name, value, axis, count)
     if axis != 0:
         raise UsageMistake(
             f"scatter: {name!r} is a {class_name(value)}, which is split along axis 0 only, got "
             f"--axis {axis}; make it an array to split it otherwise"
         )
-    rows = value if issubclass(kind, _SEQUENCES) else value.iloc
+    rows = value.iloc if issubclass(kind, table_kinds("pandas")) else value
     return [rows[start:stop] for start, stop in _bounds(len(value), count)]
 
 
@@ -113,25 +113,30 @@ def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
     if kinds[0] in _SEQUENCES:
         items = itertools.chain.from_iterable(values)
         return tuple(items) if kinds[0] is tuple else list(items)
-    return _join_tables(name, held)
+    return _join_tables(name, "pandas" if kinds[0] in table_kinds("pandas") else "polars", held)
 
 
 def _kind(value: Any) -> type | None:
     """The class with rows or items that `value` belongs to; None if it has neither."""
-    kinds = (*_SEQUENCES, *table_kinds())
-    return next((kind for kind in kinds if issubclass(type(value), kind)), None)
+    return next((kind for kind in _with_rows() if issubclass(type(value), kind)), None)
 
 
-def _join_tables(name: str, held: Mapping[int, Any]) -> Any:
+def _with_rows() -> tuple[type, ...]:
+    """The classes that have rows or items."""
+    return (*_SEQUENCES, *table_kinds("pandas"), *table_kinds("polars"))
+
+
+def _join_tables(name: str, library: str, held: Mapping[int, Any]) -> Any:
     tables = list(held.values())
-    columns = [list(table.columns) if table.ndim == 2 else [] for table in tables]
+    frame = table_kinds(library)[0]
+    columns = [list(table.columns) if issubclass(type(table), frame) else [] for table in tables]
     if any(Counter(each) != Counter(columns[0]) for each in columns):  # pandas would fill gaps with NaN
         shown = (", ".join(map(str, each)) or "none" for each in columns)
         raise UsageMistake(f"gather: the columns of {name!r} differ: {_who_holds(held, shown)}")
     try:
-        return sys.modules["pandas"].concat(tables)
-    except Exception as reason:  # noqa: BLE001 - whatever pandas raises of tables, it cannot join them
-        raise UsageMistake(f"gather: pandas cannot join the parts of {name!r}: {words(reason)}") from None
+        return sys.modules[library].concat(tables)
+    except Exception as reason:  # noqa: BLE001 - whatever the library raises of its tables, it cannot join them
+        raise UsageMistake(f"gather: {library} cannot join the parts of {name!r}: {words(reason)}") from None
 
 
 def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:

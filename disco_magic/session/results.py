@@ -36,7 +36,9 @@ class HasResult:
     if not TYPE_CHECKING:  # type checkers would take all attributes as present
 
         def __getattr__(self, name: str) -> Any:
-            if name in _LATER:
+            if name == "errors":
+                why = "'errors' is the result's; .wait() returns it, or raises an error with it as .result"
+            elif name in _LATER:
                 why = f"{name!r} is the result's, which .wait() returns: write .wait().{name}"
             elif name in _OTHERS:
                 why = (

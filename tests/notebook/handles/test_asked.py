@@ -23,6 +23,7 @@ def test_result_is_what_wait_gives(crew):
 
 HINTS = {
     "values": "'values' is the result's, which .wait() returns: write .wait().values",
+    "errors": "'errors' is the result's; .wait() returns it, or raises an error with it as .result",
     "get": "a handle has no 'get': .wait() gives the result, .done() tells whether there is one",
     "nonsense": "object has no attribute 'nonsense'",
 }

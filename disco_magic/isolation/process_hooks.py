@@ -14,56 +14,45 @@ import sys
 import threading
 import types
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers import namespaces
 from disco_magic.isolation.own_modules import Importer
+from disco_magic.isolation.process_settings import Setting, attribute
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Sequence
 
     from disco_magic.callers.current import CallingWorker
 
 
-class _Place(NamedTuple):
-    """Where the process looks for a function or a class."""
-
-    name: str
-    get: Callable[[], Any]
-    put: Callable[[Any], object]
-
-
-def _attribute(owner: types.ModuleType, name: str) -> _Place:
-    return _Place(f"{owner.__name__}.{name}", partial(getattr, owner, name), partial(setattr, owner, name))
-
-
-_PLACES: Final = (
+_HOOKS: Final = (
     # The functions of `builtins` that are each worker's own are in `own_builtins`.
-    *(_attribute(builtins, name) for name in ("__import__", "__build_class__", "isinstance")),
-    *(_attribute(sys, name) for name in ("excepthook", "unraisablehook", "breakpointhook")),
-    _attribute(threading, "excepthook"),
-    _Place("threading.settrace", threading.gettrace, threading.settrace),
-    _Place("threading.setprofile", threading.getprofile, threading.setprofile),
-    _Place("logging.setLogRecordFactory", logging.getLogRecordFactory, logging.setLogRecordFactory),
-    _Place("logging.setLoggerClass", logging.getLoggerClass, logging.setLoggerClass),
+    *(attribute(builtins, name) for name in ("__import__", "__build_class__", "isinstance")),
+    *(attribute(sys, name) for name in ("excepthook", "unraisablehook", "breakpointhook")),
+    attribute(threading, "excepthook"),
+    Setting(threading.gettrace, threading.settrace),
+    Setting(threading.getprofile, threading.setprofile),
+    Setting(logging.getLogRecordFactory, logging.setLogRecordFactory),
+    Setting(logging.getLoggerClass, logging.setLoggerClass),
 )
-_first: Final[dict[str, Any]] = {}  # what was there before any worker ran
+_first: Final[list[Any]] = []  # what each was before any worker ran
 _lock: Final = new_lock()
 
 
 def begin() -> None:
     """Note what is there; before the first worker runs."""
-    _first.update(now())
+    _first[:] = now()
 
 
-def now() -> dict[str, Any]:
-    """What is in each place, by its name."""
-    return {place.name: place.get() for place in _PLACES}
+def now() -> list[Any]:
+    """What each hook is now."""
+    return [hook.get() for hook in _HOOKS]
 
 
-def give_back(worker: CallingWorker, then: Mapping[str, Any] | None = None) -> None:
+def give_back(worker: CallingWorker, then: Sequence[Any] | None = None) -> None:
     """Take away what `worker` has put there, for what was there before.
 
     Args:
@@ -71,14 +60,12 @@ def give_back(worker: CallingWorker, then: Mapping[str, Any] | None = None) -> N
         then: `now` of the program's beginning; None: of the beginning of all workers.
     """
     with _lock:
-        for place in _PLACES:
-            present = place.get()
-            before = _first.get(place.name) if then is None else then[place.name]
-            if present is before or not _is_of(worker, present):
-                continue
-            if then is not None and _is_of_another(worker, before):  # whose program may have ended by now
-                before = _first.get(place.name)
-            place.put(before)
+        # `_first` is empty if making the process's first worker was interrupted.
+        for hook, before, first in zip(_HOOKS, _first if then is None else then, _first, strict=False):
+            present = hook.get()
+            if present is not before and _is_of(worker, present):
+                # The program of the other worker may have ended by now.
+                hook.put(first if _is_of_another(worker, before) else before)
 
 
 def _is_of(worker: CallingWorker, value: Any) -> bool:

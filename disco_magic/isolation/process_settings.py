@@ -14,14 +14,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable
 
 
-class _Setting(NamedTuple):
+class Setting(NamedTuple):
     """How a setting is read and written."""
 
     get: Callable[[], Any]
     put: Callable[[Any], object]
+
+
+def attribute(owner: types.ModuleType, name: str) -> Setting:
+    """The setting that is this name of a module."""
+    return Setting(partial(getattr, owner, name), partial(setattr, owner, name))
 
 
 def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
@@ -29,12 +35,12 @@ def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
 
 
 _SETTINGS: Final = (
-    _Setting(gc.isenabled, _collect),
-    _Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
-    _Setting(sys.getrecursionlimit, sys.setrecursionlimit),
-    _Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-    _Setting(lambda: sys.stdin, partial(setattr, sys, "stdin")),
-    _Setting(lambda: logging.raiseExceptions, partial(setattr, logging, "raiseExceptions")),
+    Setting(gc.isenabled, _collect),
+    Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
+    Setting(sys.getrecursionlimit, sys.setrecursionlimit),
+    Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    attribute(sys, "stdin"),
+    attribute(logging, "raiseExceptions"),
 )
 _before: Final[list[Any]] = []  # of each setting; empty while no program runs
 

@@ -228,9 +228,11 @@ class _Kept(argparse.Action):
 
 def _restart_parser() -> OptionParser:
     parser = session_parser("restart", "New workers with the same numbers. Registers are gone.")
-    for names in (("-n", "--workers"), ("--groups",), ("--mesh",), ("--kind",), ("--ccl",), ("--devices",)):
+
+    def refused(*names: str, **_: object) -> None:
         parser.add_argument(*names, action=_Kept, nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--own-modules", action=_Kept, nargs="?", help=argparse.SUPPRESS)
+
+    add_session_options(refused, "-n")
     return parser
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.isolation import sources
 from disco_magic.isolation.standing_modules import imports_for, is_standing
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 def is_autoreloaded(shell: Shell, name: str) -> bool:
     """Whether ``%autoreload`` reloads the module before each cell."""
-    magics = shell.magics_manager.registry.get("AutoreloadMagics")
-    reloader = getattr(magics, "_reloader", None)
-    if reloader is None or not reloader.enabled or name in reloader.skip_modules:
+    reloader = _enabled_reloader(shell)
+    if reloader is None or name in reloader.skip_modules:
         return False
     return reloader.check_all or name in reloader.modules
+
+
+def _enabled_reloader(shell: Shell) -> Any:
+    """IPython's reloader; None while ``%autoreload`` is off. There is no public way to ask."""
+    reloader = getattr(shell.magics_manager.registry.get("AutoreloadMagics"), "_reloader", None)
+    return reloader if reloader is not None and reloader.enabled else None
 
 
 def reloads(shell: Shell) -> Callable[[], None] | None:
@@ -35,8 +40,7 @@ def reloads(shell: Shell) -> Callable[[], None] | None:
 
     Asks for the files only if ``%autoreload`` is on.
     """
-    magics = shell.magics_manager.registry.get("AutoreloadMagics")
-    if magics is None or not magics._reloader.enabled:  # noqa: SLF001 - as above; there is no other way to ask
+    if _enabled_reloader(shell) is None:
         return None
     names = [
         name

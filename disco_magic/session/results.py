@@ -23,9 +23,9 @@ _TEXT: Final = "text/plain"
 _TOLD: Final = 4
 
 
-# Attributes of a result; and what other libraries' handles have in place of `wait`.
+# Attributes of a result that has no errors; and what other libraries' handles have in place of `wait`.
 _LATER: Final = frozenset(
-    {"values", "shown", "stdout", "errors", "caught", "elapsed", "reference", "groups", "release"}
+    {"values", "shown", "stdout", "caught", "elapsed", "reference", "groups", "release"}
 )
 _OTHERS: Final = frozenset({"get", "join", "ready", "value"})
 

@@ -52,12 +52,13 @@ def digest_of(array: Any) -> bytes:
         array: of NumPy; or of cupy, see `use_gpus`. On the calling thread's stream: a thread that is no
             worker's has to know that its elements are computed.
     """
-    if is_gpu_array(type(array)):
+    is_on_gpu = is_gpu_array(type(array))
+    if is_on_gpu:
         gpus = _here.gpus()
         if gpus is not None and gpus.can_digest(array):
             return gpus.digest_of(array)
     made = hashlib.blake2b(digest_size=16)
-    for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
+    for part in _on_host(array) if is_on_gpu else (array,):
         for field in _fields(part):
             for block in _blocks(field):
                 made.update(block.data)

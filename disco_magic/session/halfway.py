@@ -1,28 +1,30 @@
-"""What a stop has cut off or may have left half done, and what the user can do about it.
-
-A model that PyTorch has sharded records where it is in a step. Stopped there, it skips collectives in all
-later steps on one worker, so that the others hang or compute wrong results. PyTorch reports none of this.
-"""
+"""What a stop or an error has cut off or left half done, and what the user can do about it."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from disco_magic.callers.tracebacks import site_of_error
-from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
+from disco_magic.errors import (
+    Interrupted,
+    SessionClosed,
+    SyncTimeout,
+    WorkerError,
+    WorkerInterrupt,
+    interrupted_at,
+)
 from disco_magic.functions.execution.program_runs import OLDER
 from disco_magic.phrases import people, who_has
+from disco_magic.values.sharded import HOME, UNKNOWN, models_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from disco_magic.errors import Failure
     from disco_magic.session.session import Session
-
-_HOME: Final = "torch.distributed.fsdp"
-# `fully_shard` prefixes the name of a model's class with "FSDP".
-_SHARDED: Final = ("FSDP", "FullyShardedDataParallel")
+    from disco_magic.values.sharded import Progress
 
 
 def refused(failures: Iterable[Failure]) -> str:
@@ -51,27 +53,48 @@ def older(failures: Iterable[Failure]) -> str:
 
 def may_be_sharded() -> bool:
     """Whether there may be a sharded model: whether FSDP was imported at all."""
-    return _HOME in sys.modules
+    return HOME in sys.modules
 
 
-def halfway(session: Session) -> str:
-    """A sentence that names the sharded models in registers, and what to do; "" if there are none."""
-    names = [
-        row.name
-        for row in session.registers(sample=0).rows
-        if any(cell is not None and cell.type.startswith(_SHARDED) for cell in row.cells)
-        and any(session.examine(row.name, _is_sharded))
-    ]
+def halfway(session: Session, seq: int) -> str:
+    """A sentence that names models that a cell has left in the midst of a step, and what to do; or "".
+
+    Args:
+        session: the session of its workers.
+        seq: the cell's. If workers have more to do by now, their models are in a step anyway, and "" is
+            returned.
+    """
+    at_work = session.diagnosis().positions
+    if not may_be_sharded() or any(each.behind > (each.seq == seq) for each in at_work):
+        return ""
+    models: dict[str, list[Progress]] = {}
+    for found in session.examine_names(models_of):
+        for name, where in found.items():
+            models.setdefault(name, []).append(where)
+    names = [name for name, where in models.items() if _is_halfway(where)]
     if not names:
         return ""
     which, one = ", ".join(names), len(names) == 1
+    may_be = "may be" if any(UNKNOWN in models[name] for name in names) else "is" if one else "are"
+    it, its = ("it", "its") if one else ("them", "their")
     return (
-        f"{which} {'is' if one else 'are'} sharded (FSDP) and may be in the midst of a step: make "
-        f"{'it' if one else 'them'} anew and load {'its' if one else 'their'} state_dict(), after reshard(),"
-        " or a checkpoint. `for batch in worker.steps(batches):` is stopped between two steps"
+        f"{which} {may_be} in the midst of a step, where a sharded model (FSDP) leaves out collectives from "
+        f"then on: make {it} anew and load {its} state_dict(), after reshard(), or a checkpoint"
     )
 
 
-def _is_sharded(value: object) -> bool:
-    """Whether one of its base classes is FSDP's; names are not compared."""
-    return any(str(each.__module__).startswith(_HOME) for each in type(value).__mro__)
+def _is_halfway(where: list[Progress]) -> bool:
+    """Whether a model's next step would go wrong; `where`: it on each worker that has it."""
+    noted: dict[int, set[object]] = {}
+    for each in where:  # a pipeline's stages may have other parts on each worker
+        noted.setdefault(len(each.marks), set()).add(each.marks)
+    return any(each.is_stuck for each in where) or any(len(marks) > 1 for marks in noted.values())
+
+
+def tell_halfway(session: Session, seq: int, error: BaseException) -> None:
+    """Add to the error of a cell a note that names the models it has left in the midst of a step."""
+    if isinstance(error, WorkerError | SyncTimeout) and may_be_sharded() and not session.closed:
+        with suppress(SessionClosed):
+            said = halfway(session, seq)
+            if said and said not in getattr(error, "__notes__", ()):
+                error.add_note(said)

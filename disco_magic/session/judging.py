@@ -25,6 +25,7 @@ from disco_magic.errors import (
     is_told,
 )
 from disco_magic.locks import new_rlock
+from disco_magic.session.halfway import tell_halfway
 from disco_magic.session.pump import GIVEN_UP, INTERRUPT, sigint_held_back, take_sigint
 from disco_magic.session.recording import timeline_of
 from disco_magic.session.results import CellResult
@@ -211,8 +212,14 @@ def _with_result_of(previous: CellResult | BaseException | None, error: BaseExce
     return error
 
 
-def tell_parting(session: Session, seq: int, error: BaseException) -> None:
-    """Add to an error of mismatched calls a note that says where the workers had diverged before."""
+def add_notes(cell: SentCell, error: BaseException) -> None:
+    """Add to a cell's error where workers had diverged before, and which models are left half done."""
+    _tell_parting(cell.session, cell.seq, error)
+    if not cell.is_outlived:
+        tell_halfway(cell.session, cell.seq, error)
+
+
+def _tell_parting(session: Session, seq: int, error: BaseException) -> None:
     if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
         return
     found = [each.exception for each in error.failures.values() if each.seq == seq]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from disco_magic.errors import SessionClosed, UnknownName
+from disco_magic.errors import SessionClosed
 from disco_magic.functions.stepping import done
-from disco_magic.session.halfway import halfway, may_be_sharded
+from disco_magic.session.halfway import halfway
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.sigint import interrupt
 from disco_magic.session.stop_words import Stopped, between_steps, given_up, told
@@ -141,11 +141,12 @@ class Stop:
         return self._stopped(None).was_withdrawn
 
     def _halfway(self) -> str:
-        """A sentence about models that the cell may have left in the middle of a step; or ""."""
-        if not may_be_sharded() or self._cell.is_outlived:
+        """A sentence about models that the cell has left in the middle of a step; or ""."""
+        if self._cell.is_outlived:
             return ""
-        with suppress(SessionClosed, UnknownName):  # the session or the register may be gone by now
-            return halfway(self._cell.session)
+        with suppress(SessionClosed):  # it may be by now
+            said = halfway(self._cell.session, self._cell.seq)
+            return said and f"{said}. `for batch in worker.steps(batches):` is stopped between two steps"
         return ""
 
     def _stopped(self, ended: Expectation | None) -> Stopped:

@@ -8,8 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from disco_magic.session import halfway
+from disco_magic.errors import CellError, SyncTimeout
 
+IMPORT = "from tests.values.sharded import ShardedNet"
 STOPPED = "if worker_id == 0: interrupt_main()\nwhile True: pass"
 
 
@@ -59,32 +60,74 @@ def test_nothing_is_said_of_who_is_stopped_before_a_collective_or_in_one(busy, h
     assert "refused" not in str(caught.value)
 
 
-def test_models_that_are_sharded_are_named_with_what_helps(busy, fsdp):
+def test_models_in_the_midst_of_a_step_are_named_with_what_helps(busy, fsdp):
     s = busy(2)
-    s.run("class FSDPNet: __module__ = 'torch.distributed.fsdp'\nnet, other = FSDPNet(), 1")
-    s.run("class FSDPConfig: pass\nconfig = FSDPConfig()")
-    said = stopped(s)
+    s.run(f"{IMPORT}\nnet, other, idle = ShardedNet('PRE_BACKWARD'), 1, ShardedNet()")
     assert (
-        "net is sharded (FSDP) and may be in the midst of a step: make it anew and load its state_dict(),"
-        " after reshard(), or a checkpoint. `for batch in worker.steps(batches):` is stopped between two"
-    ) in said
-    s.run("class FullyShardedDataParallel(FSDPNet): pass\nif worker_id: old = FullyShardedDataParallel()")
-    assert "net, old are sharded (FSDP) and may be in the midst of a step: make them anew" in stopped(s)
+        "net is in the midst of a step, where a sharded model (FSDP) leaves out collectives from then on: "
+        "make it anew and load its state_dict(), after reshard(), or a checkpoint. "
+        "`for batch in worker.steps(batches):` is stopped between two steps"
+    ) in stopped(s)
+    s.run("class Trainer: pass\ntrainer = Trainer()\nif worker_id: trainer.net = ShardedNet('POST_BACKWARD')")
+    assert "net, trainer.net are in the midst of a step" in stopped(s)
+    s.run("net = trainer = None\nother = ShardedNet(1)")
+    assert "other may be in the midst of a step" in stopped(s)
+
+
+def test_an_error_names_them_too(busy, fsdp):
+    s = busy(2)
+    s.run(f"{IMPORT}\nnet = ShardedNet('PRE_BACKWARD')")
+    for cell in "1/0", "if worker_id: 1/0":
+        with pytest.raises(CellError) as caught:
+            s.run(cell)
+        [note] = caught.value.__notes__
+        assert note.startswith("net is in the midst of a step")
+        assert "worker.steps" not in note
+    late = s.run_nowait("1/0")
+    for _ in range(2):
+        with pytest.raises(CellError) as caught:
+            late.wait()
+    assert len(caught.value.__notes__) == 1
+    with pytest.raises(SyncTimeout) as too_late:
+        s.run("while True: pass", timeout=0.01)
+    assert too_late.value.__notes__ == [note]
+
+
+def test_a_forward_pass_that_all_have_cut_at_the_same_place_is_fine(busy, fsdp):
+    s = busy(2)
+    s.run(f"{IMPORT}\nnet = ShardedNet('FORWARD')")
+    with pytest.raises(CellError) as caught:
+        s.run("1/0")
+    assert not hasattr(caught.value, "__notes__")
+    s.run("if worker_id: net = ShardedNet()")
+    with pytest.raises(CellError) as caught:
+        s.run("1/0")
+    assert caught.value.__notes__[0].startswith("net is in the midst of a step")
+
+
+def test_nothing_is_said_while_workers_go_on(busy, fsdp, here):
+    s = busy(2)
+    s.run(f"{IMPORT}\nnet = ShardedNet('PRE_BACKWARD')")
+    failed = s.run_nowait("1/0")
+    s.run_nowait("here()\nwhile True: pass")
+    here.arrived(2)
+    with pytest.raises(CellError) as caught:
+        failed.wait()
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_nothing_is_said_where_there_are_none(busy, fsdp, monkeypatch):
     s = busy(1)
-    s.run("fsdp = 'FSDP'\nclass FSDPNet: __module__ = 'torch.distributed.fsdp'")
+    s.run("fsdp = 'FSDP'\nclass FSDPNet: __module__ = 'torch.distributed.fsdp.net'")
     assert "FSDP" not in stopped(s)
-    s.run("net = FSDPNet()")
+    s.run(f"{IMPORT}\nnet = ShardedNet('PRE_BACKWARD')")
     monkeypatch.delitem(sys.modules, "torch.distributed.fsdp")
-    assert not halfway.may_be_sharded()
     assert "FSDP" not in stopped(s)
 
 
 def test_nothing_is_said_of_a_loop_that_has_ended_between_two_steps(busy, fsdp):
     s = busy(2)
-    s.run("class FSDPNet: __module__ = 'torch.distributed.fsdp'\nnet = FSDPNet()")
+    s.run(f"{IMPORT}\nnet = ShardedNet('PRE_BACKWARD')")
     with pytest.raises(KeyboardInterrupt, match="between two steps: workers") as caught:
         s.run(
             "for step in worker.steps(range(10**9)):\n    barrier()\n"
@@ -93,23 +136,59 @@ def test_nothing_is_said_of_a_loop_that_has_ended_between_two_steps(busy, fsdp):
     assert "FSDP" not in str(caught.value)
 
 
+SHARDED = """
+import torch, torch.distributed as dist, torch.nn as nn
+from torch.distributed.fsdp import fully_shard
+torch.set_num_threads(1)
+dist.init_process_group()
+def make():
+    torch.manual_seed(0)
+    made = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
+    for layer in made[::2]: fully_shard(layer)
+    fully_shard(made)
+    return made, torch.optim.SGD(made.parameters(), lr=1e-2)
+def step(net, opt, number=0):
+    torch.manual_seed(10 * number + worker_id)
+    opt.zero_grad()
+    loss = net(torch.randn(8, 16)).square().mean()
+    loss.backward()
+    opt.step()
+    return loss.item()
+def boom(*_): 1 / 0
+net, opt = make()
+right = make()
+"""
+ANEW = "net.reshard(); state = net.state_dict(); net, opt = make(); net.load_state_dict(state)"
+AGREE = "assert [step(net, opt, n) for n in range(3)] == [step(*right, n) for n in range(3)]"
+
+
 def test_a_sharded_model_goes_on_when_it_was_made_anew(busy):
     pytest.importorskip("torch")
     s = busy(2)
-    s.run(
-        "import torch, torch.distributed as dist, torch.nn as nn\n"
-        "from torch.distributed.fsdp import fully_shard\n"
-        "torch.set_num_threads(1)\ndist.init_process_group()\n"
-        "def make():\n    made = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))\n"
-        "    fully_shard(made)\n    return made, torch.optim.SGD(made.parameters(), lr=1e-3)\n"
-        "def step():\n    opt.zero_grad(); net(torch.randn(8, 64)).square().mean().backward(); opt.step()\n"
-        "net, opt = make()\n"
-    )
+    s.run(SHARDED)
     for _ in range(3):
-        with pytest.raises(KeyboardInterrupt, match=r"net is sharded \(FSDP\)"):
+        with pytest.raises(KeyboardInterrupt):
             s.run(
-                "for number in range(10**9):\n    step()\n"
+                "for number in range(10**9):\n    step(net, opt)\n"
                 "    if number == 9 and worker_id == 0: interrupt_main()"
             )
-        s.run("net.reshard()\nstate = net.state_dict()\nnet, opt = make()\nnet.load_state_dict(state)")
-        s.run("for _ in range(5): step()")
+        s.run(f"{ANEW}\nfor _ in range(5): step(net, opt)")
+
+
+@pytest.mark.parametrize("where", ["register_forward_hook", "register_full_backward_hook"])
+@pytest.mark.parametrize("who", ["True", "worker_id == 0"])
+def test_a_sharded_model_after_an_error(busy, where, who):
+    pytest.importorskip("torch")
+    s = busy(2)
+    s.run(f"{SHARDED}\n{AGREE}\nif {who}: hook = net[2].{where}(boom)")
+    with pytest.raises(CellError) as caught:
+        s.run("step(net, opt)")
+    s.run(f"if {who}: hook.remove()")
+    if where == "register_forward_hook" and who == "True":  # it can go on
+        assert not hasattr(caught.value, "__notes__")
+    else:
+        assert caught.value.__notes__[0].startswith("net is in the midst of a step")
+        with pytest.raises(CellError):
+            s.run(AGREE)
+        s.run(ANEW + "\nright = make()\nright[0].load_state_dict(state)")
+    s.run(AGREE)

@@ -1,0 +1,76 @@
+"""Where in its step a sharded model is."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from disco_magic.values.sharded import UNKNOWN, models_of, progress
+from tests.values.sharded import FullyShardedDataParallel, PlainNet, ShardedNet, named
+
+
+@pytest.mark.parametrize(
+    ("model", "is_stuck"),
+    [
+        (ShardedNet(), False),
+        (ShardedNet("FORWARD"), False),
+        (ShardedNet("PRE_BACKWARD"), True),
+        (ShardedNet(group="POST_BACKWARD"), True),
+        (ShardedNet(queued=True), True),
+        (ShardedNet(parts=[ShardedNet(), ShardedNet("PRE_BACKWARD")]), True),
+        (PlainNet(parts=[ShardedNet(), ShardedNet("PRE_BACKWARD")]), True),
+        (FullyShardedDataParallel(), False),
+        (FullyShardedDataParallel(handle=None, queued=False), False),
+        (FullyShardedDataParallel("FORWARD_BACKWARD"), True),
+        (FullyShardedDataParallel(handle="BACKWARD_PRE"), True),
+        (FullyShardedDataParallel(queued=True), True),
+    ],
+)
+def test_a_model_is_stuck_in_its_backward_pass_only(model, is_stuck):
+    assert progress(model).is_stuck is is_stuck
+
+
+def test_models_that_call_other_collectives_have_other_marks():
+    assert progress(ShardedNet()) == progress(ShardedNet())
+    assert progress(ShardedNet()) != progress(ShardedNet("FORWARD"))
+    assert progress(ShardedNet()) != progress(ShardedNet(sharded="UNSHARDED"))
+    assert progress(ShardedNet(parts=[ShardedNet()])) != progress(ShardedNet(parts=[ShardedNet("FORWARD")]))
+
+
+def test_earlier_versions_have_one_group_or_none():
+    class EarlierNet(ShardedNet):
+        def _get_fsdp_state(self):
+            state = super()._get_fsdp_state()
+            [group] = vars(state).pop("_fsdp_param_groups")
+            state._fsdp_param_group = group if self.parts else None
+            return state
+
+    assert progress(EarlierNet(group="POST_BACKWARD", parts=[ShardedNet()])).is_stuck
+    assert not progress(EarlierNet(group="POST_BACKWARD")).is_stuck
+
+
+def test_what_has_other_names_is_unknown():
+    model = ShardedNet()
+    model.state = object()
+    assert progress(model) is UNKNOWN
+    assert UNKNOWN.is_stuck
+
+
+@pytest.mark.parametrize("value", [1, ShardedNet, PlainNet(parts=[]), named("FSDP")])
+def test_other_values_have_none(value):
+    assert progress(value) is None
+
+
+def test_models_are_found_under_names_and_in_attributes_of_objects():
+    class Unfriendly:
+        def __getattribute__(self, name):
+            raise AssertionError(name)
+
+    unfriendly, net = Unfriendly(), ShardedNet()
+    vars_of = object.__getattribute__(unfriendly, "__dict__")
+    vars_of["net"] = net
+    bound = {"net": net, "plain": PlainNet(parts=[net]), "trainer": SimpleNamespace(model=net, step=1)}
+    bound |= {"math": math, "kind": ShardedNet, "unfriendly": unfriendly}
+    assert list(models_of(bound, {})) == ["net", "plain", "trainer.model", "unfriendly.net"]

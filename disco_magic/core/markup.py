@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MARK: Final = "\u2260"  # "not equal to": what differs between workers
+UNKNOWN: Final = "?"  # what was compared by its type only
+MARKED_UNKNOWN: Final = f' <span class="dim" title="compared by type only">{UNKNOWN}</span>'
 MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</span>'
 """HTML that follows the name of something that differs."""
 
@@ -23,9 +25,9 @@ def head_cells(names: Iterable[str]) -> str:
     return "".join(f'<th scope="col">{name}</th>' for name in names)
 
 
-def row_head(name: str, rows: int, *, differs: bool) -> str:
-    """The head cell of `rows` rows: a register's `name`, marked if workers differ."""
-    return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{MARKED if differs else ""}</th>'
+def row_head(name: str, rows: int, mark: str) -> str:
+    """The head cell of `rows` rows: a register's `name`, with its mark in HTML."""
+    return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{mark}</th>'
 
 
 def table_style(name: str, *rules: str) -> str:

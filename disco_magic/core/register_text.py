@@ -95,7 +95,7 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
     for row in rows:
         if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            by = BY_TYPE if num_workers > 1 and _is_unseen(row) else ""
+            by = BY_TYPE if num_workers > 1 and is_unseen(row) else ""
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
@@ -114,7 +114,7 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
     return "\n".join(lines)
 
 
-def _is_unseen(row: Row) -> bool:
+def is_unseen(row: Row) -> bool:
     """Whether it is a value, not a definition, that was not compared."""
     return not row.compared and any(cell.type not in DEFINITIONS for cell in row.cells if cell is not None)
 

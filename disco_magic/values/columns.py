@@ -10,20 +10,36 @@ from typing import Any
 import numpy as np
 
 from disco_magic.values.content import is_plain, kinds_of
-from disco_magic.values.frames import Column, is_frame
+from disco_magic.values.frames import Column, is_frame, is_index, is_series
 from disco_magic.values.kinds import home_of, name_of
+from disco_magic.values.scalars import is_scalar, scalar_text
 
 # What describes a column completely: arrays without objects, and lists of numbers and texts.
 Facts = list[Any]
 
 
-def facts_of(column: Column) -> Facts | None:
-    """The facts of a column; None if it holds objects, or is of a dtype that is not looked into."""
+def facts_of(column: Column, most: int | None = None) -> Facts | None:
+    """The facts of a column; None if it holds objects, or is of a dtype that is not looked into.
+
+    With `most`, those of so many of its elements, evenly spaced, and not of more categories.
+    """
     try:
-        series = column.series()
+        series = _sampled(column.series(), most)
+        if most is not None and len(getattr(series.dtype, "categories", ())) > most:
+            return None
         return _of_pandas(series) if home_of(type(series)) == "pandas" else _of_polars(series)
     except Exception:  # noqa: BLE001 - what another version of a library refuses is not looked into
         return None
+
+
+def _sampled(values: Any, most: int | None) -> Any:
+    """At most so many elements of a Series or an index; all if `most` is None."""
+    step = 1 if most is None else -(-len(values) // max(1, most))
+    if step <= 1:
+        return values
+    if home_of(type(values)) == "polars":
+        return values.gather_every(step)
+    return values.iloc[::step] if is_series(type(values)) else values[::step]
 
 
 def alone(facts: Facts | None) -> Any | None:
@@ -47,13 +63,19 @@ def array_of(column: Column) -> Any | None:
         return None
 
 
-def facts_of_labels(value: Any) -> Facts | None:
-    """The facts of a DataFrame's index and column names, or of a Series' index and name; None as above."""
+def facts_of_labels(value: Any, most: int | None = None) -> Facts | None:
+    """The facts of a DataFrame's index and column names, of a Series' index and name, or an index's names.
+
+    None and `most` as with `facts_of`.
+    """
     if home_of(type(value)) == "polars":
         return [value.columns] if is_frame(type(value)) else [value.name]
     try:
-        index = _of_index(value.index)
-        names = _of_index(value.columns) if is_frame(type(value)) else _plain([value.name])
+        if is_index(type(value)):
+            steps = [value.start, value.stop, value.step] if name_of(type(value)) == "RangeIndex" else []
+            return facts_of_items([*value.names, *steps])
+        index = _of_index(_sampled(value.index, most))
+        names = _of_index(value.columns) if is_frame(type(value)) else facts_of_items([value.name])
     except Exception:  # noqa: BLE001 - as above
         return None
     return None if index is None or names is None else [index, names]
@@ -63,7 +85,7 @@ def _of_index(index: Any) -> Facts | None:
     if home_of(type(index)) != "pandas":
         return None
     levels = [_of_pandas(index.get_level_values(number)) for number in range(index.nlevels)]
-    names = _plain(list(index.names))
+    names = facts_of_items(list(index.names))
     return None if names is None or any(level is None for level in levels) else [names, *levels]
 
 
@@ -72,7 +94,7 @@ def _of_pandas(values: Any) -> Facts | None:
     home = home_of(type(values.dtype))
     if home == "numpy":
         array = values.to_numpy()
-        return _plain(array.tolist()) if array.dtype.hasobject else [array]
+        return facts_of_items(array.tolist()) if array.dtype.hasobject else [array]
     return _of_extension(values) if home == "pandas" else None
 
 
@@ -86,7 +108,7 @@ def _of_extension(values: Any) -> Facts | None:
     if bases[0] == "DatetimeTZDtype":
         return [str(dtype), np.asarray(values.array.tz_convert(None))]
     if bases[0] == "StringDtype":
-        return _plain(values.to_numpy(dtype=object, na_value=None).tolist())
+        return facts_of_items(values.to_numpy(dtype=object, na_value=None).tolist())
     if "BaseMaskedDtype" in bases:
         return [np.asarray(values.isna()), values.to_numpy(dtype=dtype.numpy_dtype, na_value=0)]
     return None
@@ -96,7 +118,7 @@ def _of_polars(series: Any) -> Facts | None:
     dtype = series.dtype
     name = str(dtype.base_type())
     if name in ("String", "Categorical", "Enum"):
-        return _plain(series.to_list())
+        return facts_of_items(series.to_list())
     if not (dtype.is_numeric() or dtype.is_temporal() or name == "Boolean"):
         return None
     numbers = series.to_physical()
@@ -106,5 +128,15 @@ def _of_polars(series: Any) -> Facts | None:
     return None if array.dtype.hasobject else [series.is_null().to_numpy(), array]
 
 
-def _plain(items: list[Any]) -> Facts | None:
-    return [items] if all(map(is_plain, kinds_of(items))) else None
+def facts_of_items(items: list[Any]) -> Facts | None:
+    """The facts of numbers, texts and scalars in a list; None if there are others."""
+    kinds = kinds_of(items)
+    if all(map(is_plain, kinds)):
+        return [items]
+    if not all(is_plain(kind) or is_scalar(kind) for kind in kinds):
+        return None
+    scalars = [place for place, item in enumerate(items) if is_scalar(type(item))]
+    written = {place: scalar_text(items[place]) for place in scalars}
+    if not all(written.values()):  # in a time zone of the user's
+        return None
+    return [[written.get(place, item) for place, item in enumerate(items)], scalars]

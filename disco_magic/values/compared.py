@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.values.columns import array_of, facts_of_labels
+from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
 from disco_magic.values.content import is_plain
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import digest, fingerprint, of_sample
-from disco_magic.values.frames import Column, is_frame, is_series
+from disco_magic.values.frames import Column, is_table
 from disco_magic.values.inside import content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import is_number, sample_of
+from disco_magic.values.scalars import is_scalar, scalar_text
 from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _PARTS: Final = 1000
 _FEW_PARTS: Final = 256
 _WHOLE: Final = 1 << 16
 _DEPTH: Final = 8
+# So many texts and other objects in a column or an array are looked at: the interpreter's lock is kept.
+_OBJECTS: Final = 1 << 14
+# So many row labels are looked at.
+_LABELS: Final = 256
 _TEXT: Final = 1000
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
 _COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
@@ -81,6 +86,15 @@ def look_into_parts(value: Any, sample: int) -> Compared:
     )
 
 
+def look_into_objects(array: Array, sample: int) -> Compared:
+    """Return what is known of an array of Python objects; nothing if any of them is no number or text."""
+    step = max(1, -(-array.size // max(1, min(sample, _OBJECTS))))
+    facts = facts_of_items(array.reshape(-1)[::step].tolist())
+    if facts is None:
+        return NOT_COMPARED
+    return Compared(fingerprint([array.shape, *facts]), step > 1, nans=0, infs=0)
+
+
 def _gather(
     path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
 ) -> None:
@@ -96,8 +110,10 @@ def _gather(
         kind = type(item)
         if issubclass(kind, np.ndarray) and not is_all_elements(kind):
             raise _Unknown
-        is_told = is_plain(kind) or is_atom(item) or kind is ExtraState
+        is_told = is_plain(kind) or is_atom(item) or kind is ExtraState or scalar_text(item)
         known = item if is_told else array_in(item)
+        if known is None and kind is Column:
+            known = item
         if known is not None or item is None:
             parts[inner] = kind, known
         else:
@@ -105,18 +121,15 @@ def _gather(
 
 
 def _labels(value: Any) -> tuple[Any, ...]:
-    """A tuple with the fingerprint of a data frame's row and column labels; () for anything else."""
-    kind = type(value)
-    if not is_frame(kind) and not is_series(kind):
-        return ()
-    facts = facts_of_labels(value)
+    """A tuple with the fingerprint of a table's row and column labels, or a sample; () for anything else."""
+    facts = facts_of_labels(value, _LABELS) if is_table(type(value)) else ()
     if facts is None:
         raise _Unknown
-    return (fingerprint(facts),)
+    return (fingerprint(facts),) if facts else ()
 
 
 def _told(kind: type, part: Any, room: int) -> Compared:
-    if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
+    if kind is tuple or is_scalar(kind) or (is_plain(kind) and not issubclass(kind, np.generic)):
         if issubclass(kind, str | bytes) and len(part) > _TEXT:
             return Compared(fingerprint((part[:_TEXT], len(part))), is_part=True)
         is_float = kind is float
@@ -125,9 +138,20 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if is_atom(part) or kind is ExtraState:
         written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
         return Compared(digest(written), is_part=True)
-    array = np.asarray(part)
-    if array.dtype.hasobject:
+    if type(part) is Column:
+        most = min(room, _OBJECTS)
+        facts = facts_of(part, most)
+        told = NOT_COMPARED if facts is None else Compared(fingerprint(facts), most < part.frame.shape[0])
+    else:
+        told = _told_of_array(kind, np.asarray(part), room)
+    if not told.fingerprint:
         raise _Unknown
+    return told
+
+
+def _told_of_array(kind: type, array: Array, room: int) -> Compared:
+    if array.dtype.hasobject:
+        return look_into_objects(array, room)
     seen: Array = sample_of(array, room)[0]
     nans, infs = _bad(seen)
     return Compared(of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size, nans, infs)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.snapshot import RegisterInfo
-from disco_magic.values.compared import array_in
+from disco_magic.values.compared import NOT_COMPARED, array_in, look_into_objects
 from disco_magic.values.described import describe_other, short
 from disco_magic.values.fingerprint import of_sample
 from disco_magic.values.kinds import is_gpu_array, name_of
@@ -100,9 +100,10 @@ class _Looked:
         all: its elements on the host, if they are few.
         seen: those that are looked at, on the host; None: there are none, or they are still to be fetched.
         wanted: those that are still to be fetched, through `sight`.
+        objects: what is known of an array of Python objects.
     """
 
-    __slots__ = ("all", "array", "kind", "number", "seen", "sight", "size", "wanted")
+    __slots__ = ("all", "array", "kind", "number", "objects", "seen", "sight", "size", "wanted")
 
     def __init__(self, number: int, kind: type, array: Any, sight: Sight | None = None) -> None:
         self.number = number
@@ -113,6 +114,7 @@ class _Looked:
         self.all: Array | None = None
         self.seen: Array | None = None
         self.wanted: Wanted | None = None
+        self.objects = NOT_COMPARED
 
     @property
     def has_numbers(self) -> bool:
@@ -138,7 +140,9 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
     looked = _Looked(number, kind, array)
     # A plain array lacks what a subclass adds, a mask for instance: such values are not compared.
     plain = kind in (np.ndarray, np.memmap) or not issubclass(kind, np.ndarray)
-    if sample and plain and not array.dtype.hasobject:
+    if sample and plain and array.dtype.hasobject:
+        looked.objects = look_into_objects(array, sample)
+    elif sample and plain:
         looked.seen = sample_of(array, sample)[0]
         looked.all = array if looked.size <= _SHORT else None
     return looked
@@ -192,8 +196,8 @@ def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
         told.minimum,
         told.mean,
         told.maximum,
-        b"" if seen is None else of_sample(seen, f"{kind} {array.shape}"),
-        seen is not None and seen.size < looked.size,
+        looked.objects.fingerprint if seen is None else of_sample(seen, f"{kind} {array.shape}"),
+        looked.objects.is_part if seen is None else seen.size < looked.size,
         None if summary is None else summary.nans,
         None if summary is None else summary.infs,
         told.histogram,

@@ -16,10 +16,11 @@ from disco_magic.values.compared import Compared, look_into_parts
 from disco_magic.values.content import PLAIN_IDS, kinds_of
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import digest, fingerprint, number_text
-from disco_magic.values.frames import Column, columns_text, is_frame
+from disco_magic.values.frames import Column, columns_text, is_frame, is_table
 from disco_magic.values.inside import constant_text, content_of, plain_copy
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.values.located import common_device, device_of
+from disco_magic.values.scalars import scalar_text
 from disco_magic.values.sizes import nbytes_of, parts_of
 from disco_magic.values.tensors import kind_of_split, local_part
 
@@ -36,13 +37,14 @@ _OF_NUMPY: Final = 1 << 10
 def describe_other(value: Any, sample: int) -> RegisterInfo:
     """Describe `value`; `sample` as in `describe.describe_all`."""
     kind = type(value)
-    if id(kind) in PLAIN_IDS:
-        return _describe_plain(value, sample)
+    written = scalar_text(value)
+    if id(kind) in PLAIN_IDS or written:
+        return _describe_scalar(value, written, sample) if written else _describe_plain(value, sample)
     if is_module(kind) or is_optimizer(kind):
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
     is_class = issubclass(kind, type)  # whatever its metaclass is
     if kind is Column or (home_of(kind) in ARRAY_LIBRARIES and not is_class):
-        return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
+        return _describe_table(value, sample) if is_table(kind) else _describe_foreign(value)
     if id(kind) in _CONTAINERS:
         return _describe_container(value, sample)
     if kind is Poison:
@@ -164,9 +166,18 @@ def _describe_plain(value: Any, sample: int) -> RegisterInfo:
     return RegisterInfo(kind, text=short(text), fingerprint=digest(text.encode()) if sample else b"")
 
 
-def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
-    text = short(columns_text(frame)) if sample else ""
-    return RegisterInfo(name_of(type(frame)), frame.shape, None, "cpu", nbytes_of(frame), text)
+def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:
+    print_ = digest(written.encode()) if sample else b""
+    return RegisterInfo(name_of(type(value)), text=short(written), fingerprint=print_)
+
+
+def _describe_table(table: Any, sample: int) -> RegisterInfo:
+    if is_frame(type(table)):
+        text = short(columns_text(table)) if sample else ""
+        info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu", nbytes_of(table), text)
+    else:
+        info = _describe_foreign(table)
+    return _with(info, look_into_parts(table, sample))
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:

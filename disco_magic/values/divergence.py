@@ -20,12 +20,12 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
-from disco_magic.values.columns import alone, facts_of, facts_of_labels
+from disco_magic.values.columns import alone, facts_of, facts_of_items, facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of
 from disco_magic.values.describe import describe, elements_text
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint
-from disco_magic.values.frames import COLUMN, Column, is_frame, is_series
+from disco_magic.values.frames import COLUMN, Column, is_table
 from disco_magic.values.inside import Seen, constant_text, is_atom
 from disco_magic.values.kinds import (
     is_all_elements,
@@ -35,6 +35,7 @@ from disco_magic.values.kinds import (
     type_name,
 )
 from disco_magic.values.located import device_of
+from disco_magic.values.scalars import scalar_text
 from disco_magic.values.tensors import (
     bits_of,
     has_replicas,
@@ -126,7 +127,7 @@ def look(
         return _look_at_array(value, values=values)
     if is_gpu_array(kind):
         return _look_at_gpu_array(value, own, values=values)
-    if is_plain(kind):
+    if is_plain(kind) or scalar_text(value):
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
     if kind is Column:
@@ -189,14 +190,16 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
     kind = type(value)
     array = np.asarray(value)
     text, digest, why = "", b"", ""
-    if values and array.dtype.hasobject:
-        why = "its elements are Python objects"
+    if values and array.dtype.hasobject and is_all_elements(kind):
+        facts = facts_of_items(array.reshape(-1).tolist())
+        digest = b"" if facts is None else fingerprint(facts)
+        why = "its elements are Python objects" if facts is None else ""
     elif values and not is_all_elements(kind):
         why = f"values of type {type_name(kind)} cannot be compared"
     elif values:
         digest = digest_of(array)
         text = elements_text(array) if array.size <= _SHORT else ""
-    unseen = "objects in an array" if array.dtype.hasobject else ""
+    unseen = "objects in an array" if array.dtype.hasobject and not digest else ""
     return Held(
         type_name(kind),
         array.shape,
@@ -223,7 +226,7 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
     constant = constant_text(value)
     elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
-    labels = "labels" if is_frame(kind) or is_series(kind) else ""  # what its digest is of
+    labels = "labels" if is_table(kind) else ""  # what its digest is of
     return Held(
         type_name(kind),
         content.shape,
@@ -238,7 +241,7 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
 def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
     """Return the digest of the plain values in a container with their places, and why there is none."""
     kind = type(value)
-    if is_frame(kind) or is_series(kind):
+    if is_table(kind):
         facts = facts_of_labels(value)
         return (b"", "its labels are objects") if facts is None else (fingerprint(facts), "")
     if deepest and not all_plain:

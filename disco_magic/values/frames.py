@@ -17,11 +17,11 @@ COLUMN: Final = "column"
 
 
 class Column:
-    """A column of a data frame, or a Series without its labels.
+    """A column of a data frame, a Series without its labels, or an index without its name.
 
     Attributes:
         dtype: as text; None if it is unknown.
-        frame, place: the frame, and the column's position in it; or the Series itself.
+        frame, place: the frame, and the column's position in it; or the Series or index itself.
     """
 
     __slots__ = ("dtype", "frame", "place")
@@ -49,6 +49,17 @@ def is_series(kind: type) -> bool:
     return _is_own(kind, "Series")
 
 
+def is_index(kind: type) -> bool:
+    """Whether this is a class of indices of pandas itself, and none derived from it."""
+    pandas = sys.modules.get("pandas") if home_of(kind) == "pandas" else None
+    return pandas is not None and issubclass(kind, pandas.Index)
+
+
+def is_table(kind: type) -> bool:
+    """Whether this is any of these classes."""
+    return home_of(kind) in _LIBRARIES and (is_frame(kind) or is_series(kind) or is_index(kind))
+
+
 def _is_own(kind: type, name: str) -> bool:
     library = home_of(kind)
     return library in _LIBRARIES and getattr(sys.modules.get(library), name, None) is kind
@@ -63,7 +74,7 @@ def columns_of(frame: Any) -> list[tuple[Any, Column]]:
 
 
 def column_of(series: Any) -> Column:
-    """A Series as a column."""
+    """A Series, or an index with one level, as a column."""
     return Column(_dtype(series.dtype), series)
 
 

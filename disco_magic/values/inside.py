@@ -26,8 +26,8 @@ from disco_magic.values.content import (
 )
 from disco_magic.values.fields import content_of_object
 from disco_magic.values.fingerprint import number_text
-from disco_magic.values.frames import column_of, columns_of, is_frame, is_series
-from disco_magic.values.kinds import home_of, is_of_framework, qualname_of
+from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table
+from disco_magic.values.kinds import home_of, is_of_framework, name_of, qualname_of
 
 _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
@@ -126,8 +126,8 @@ def _content(value: Any) -> Content | None:
         return _of_list(list(value))  # one step: a thread of the user's may be filling it
     if id(kind) in _SETS:
         return Content(list(value), None, subscript, (len(value),), in_order=False)
-    if is_frame(kind) or is_series(kind):
-        return _of_frame(value) if is_frame(kind) else _of_series(value)
+    if is_table(kind):
+        return _of_table(value)
     return _of_constant(value) if _is_constant(kind) else content_of_object(value)
 
 
@@ -181,6 +181,13 @@ def _of_ordered_dict(value: Any) -> Content:
     return Content(items, keys if written else None, subscript, (len(items),))
 
 
+def _of_table(table: Any) -> Content:
+    kind = type(table)
+    if is_frame(kind):
+        return _of_frame(table)
+    return _of_series(table) if is_series(kind) else _of_index(table)
+
+
 def _of_frame(frame: Any) -> Content:
     columns = columns_of(frame)
     names = [label for label, _ in columns]
@@ -191,3 +198,12 @@ def _of_frame(frame: Any) -> Content:
 
 def _of_series(series: Any) -> Content:
     return Content([column_of(series)], ["values"], attribute, tuple(series.shape))
+
+
+def _of_index(index: Any) -> Content:
+    if name_of(type(index)) == "RangeIndex":
+        return Content([index.start, index.stop, index.step], ["start", "stop", "step"], attribute, None)
+    if index.nlevels == 1:
+        return _of_series(index)
+    levels = [column_of(index.get_level_values(number)) for number in range(index.nlevels)]
+    return Content(levels, range(len(levels)), subscript, tuple(index.shape))

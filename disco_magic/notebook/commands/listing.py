@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
-from disco_magic.core.markup import MARK
+from disco_magic.core.markup import MARK, UNKNOWN
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
@@ -43,12 +43,14 @@ def _who(front: Front, options: Namespace) -> None:
     lines = [(ranges(holders), list(group)) for holders, group in groupby(order, lambda each: each.holders)]
     indent = max(len(label) for label, _ in lines) + 2
     for label, group in lines:
-        names = "  ".join(f"{each.name}{MARK if each.differs else ''}" for each in group)
+        names = "  ".join(f"{each.name}{each.mark}" for each in group)
         print(
             fill(f"{label:{indent}}{names}", _WIDTH, subsequent_indent=" " * indent, break_long_words=False)
         )
-    if any(each.differs for each in listing.registers):
-        print(f"{MARK} differs between workers")
+    marks = {MARK: "differs between workers", UNKNOWN: "compared by type only"}
+    shown = {each.mark for each in listing.registers}
+    if legend := [f"{mark} {what}" for mark, what in marks.items() if mark in shown]:
+        print(", ".join(legend))
 
 
 def _whos(front: Front, options: Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import TableLook, head_cells, row_head
+from disco_magic.core.markup import MARKED, TableLook, head_cells, row_head
 
 if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
@@ -24,7 +24,7 @@ def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
 
 def _row_html(row: CheckRow) -> str:
     lines = row.lines()
-    name = row_head(row.name, len(lines), differs=row.differs)
+    name = row_head(row.name, len(lines), MARKED if row.differs else "")
     return "".join(
         f"<tr>{'' if number else name}{_cells(line, differs=row.differs)}</tr>"
         for number, line in enumerate(lines)

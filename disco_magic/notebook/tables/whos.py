@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, NUMBERS, TableLook, head_cells, row_head
-from disco_magic.core.register_text import caption, content, together
+from disco_magic.core.markup import (
+    MARK,
+    MARKED,
+    MARKED_UNKNOWN,
+    NUMBERS,
+    UNKNOWN,
+    TableLook,
+    head_cells,
+    row_head,
+)
+from disco_magic.core.register_text import caption, content, is_unseen, together
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.phrases import ranges
@@ -50,12 +59,19 @@ class Register:
         holders: the workers that have it.
         holdings: their values, equal ones once, in the order of their first workers.
         differs: whether any worker is known to hold another value, or none.
+        is_unseen: whether that is not known, because values were compared by type only.
     """
 
     name: str
     holders: tuple[int, ...]
     holdings: tuple[Holding, ...]
     differs: bool
+    is_unseen: bool
+
+    @property
+    def mark(self) -> str:
+        """What is written after its name: ``≠``, ``?`` or nothing."""
+        return MARK if self.differs else UNKNOWN if self.is_unseen else ""
 
     def rows(self) -> list[tuple[str, ...]]:
         """Workers, type, value and size as text, a row per value that is shown."""
@@ -85,7 +101,7 @@ class Listing:
     def __repr__(self) -> str:
         table: list[tuple[str, ...]] = [HEADER]
         for register in self.registers:
-            name = f"{register.name}{MARK if register.differs else ''}"
+            name = f"{register.name}{register.mark}"
             table += [(name if not place else "", *row) for place, row in enumerate(register.rows())]
         return "\n".join([self.title, *(aligned(table, words=4) if self.registers else ())])
 
@@ -128,12 +144,13 @@ def _register(row: Row, workers: Sequence[int]) -> Register:
         info = together(Row(row.name, tuple(cell for _, cell in members)))
         holdings.append(Holding(tuple(worker for worker, _ in members), info or members[0][1]))
     holders = tuple(worker for worker, cell in zip(workers, row.cells, strict=True) if cell is not None)
-    return Register(row.name, holders, tuple(holdings), row.differs)
+    return Register(row.name, holders, tuple(holdings), row.differs, len(workers) > 1 and is_unseen(row))
 
 
 def _register_html(register: Register) -> str:
     rows = register.rows()
-    head = row_head(register.name, len(rows), differs=register.differs)
+    mark = MARKED if register.differs else MARKED_UNKNOWN if register.is_unseen else ""
+    head = row_head(register.name, len(rows), mark)
     return "".join(
         f"<tr>{head if not place else ''}<td>{row[0]}</td><td>{escape(row[1])}</td>"
         f'<td class="value">{escape(row[2])}</td><td class="number">{row[3]}</td></tr>'

@@ -46,6 +46,17 @@ def test_who_lists_names_and_marks_those_that_differ(four):
     ]
 
 
+def test_who_marks_what_was_compared_by_type_only(four):
+    four.run("%%disco\nimport threading, math\nlock, n, lr = threading.Lock(), worker_id, 1\ndef f(): pass")
+    four.run("%disco who")
+    assert four.lines == [
+        "[0-3]  f  lock?  lr  math  n≠  threading",
+        "≠ differs between workers, ? compared by type only",
+    ]
+    four.run("%disco who -w 2")
+    assert four.lines == ["[2]  f  lock  lr  math  n  threading"]
+
+
 def test_who_returns_nothing_as_ipython_s_own(four):
     assert four.run(f"{CELL}") is None
     assert four.run("%disco who") is None
@@ -156,16 +167,17 @@ def test_arrays_on_gpus_say_where_they_are():
 
 
 def test_whos_in_a_notebook_is_a_table_with_a_name_over_its_rows():
-    equal = Row("a<b", (number(5), number(5)))
-    listing = listing_of(snapshot(number(1), number(2), more=(equal,)), (0, 1))
+    equal, unseen = Row("a<b", (number(5), number(5))), Row("lock", (RegisterInfo("lock"),) * 2)
+    listing = listing_of(snapshot(number(1), number(2), more=(equal, unseen)), (0, 1))
     page = html_of(listing._repr_mimebundle_())
     assert cells_of(page) == [
         ["a<b", "[0-1]", "int", "5", ""],
+        ["lock ?", "[0-1]", "lock", "", ""],
         ["x ≠", "[0]", "int", "1", ""],
         ["[1]", "int", "2", ""],
     ]
-    assert page.findall(".//tbody/tr/th")[1].get("rowspan") == "2"
-    assert "".join(page.find(".//caption").itertext()).startswith("Disco session 3: 2 registers")
+    assert page.findall(".//tbody/tr/th")[2].get("rowspan") == "2"
+    assert "".join(page.find(".//caption").itertext()).startswith("Disco session 3: 3 registers")
 
 
 def test_an_empty_list_is_its_title():

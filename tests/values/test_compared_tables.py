@@ -1,0 +1,129 @@
+"""Data frames, Series, indices, scalars and arrays of objects in tables: whether workers have the same."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fractions
+import uuid
+import zoneinfo
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from disco_magic.core.snapshot import Row
+from disco_magic.values.describe import describe
+from disco_magic.values.divergence import look, survey
+from disco_magic.values.scalars import scalar_text
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+SCALARS = {
+    "Decimal": Decimal,
+    "Fraction": lambda last: fractions.Fraction(last, 7),
+    "UUID": lambda last: uuid.UUID(int=last),
+    "datetime": lambda last: dt.datetime(2026, 1, last),  # noqa: DTZ001
+    "datetime of a zone": lambda last: dt.datetime(2026, 1, last, tzinfo=BERLIN),
+    "time": dt.time,
+    "Timestamp": pd.Timestamp,
+    "Timestamp of a zone": lambda last: pd.Timestamp(last, tz="UTC"),
+    "Timedelta": pd.Timedelta,
+    "missing": lambda last: pd.NaT if last == 3 else pd.NA,
+}
+TABLES = {
+    "numbers": lambda last: pd.DataFrame({"a": [1, 2], "b": [1.0, last]}),
+    "texts": lambda last: pd.DataFrame({"a": [1, 2], "b": ["x", str(last)]}),
+    "decimals": lambda last: pd.DataFrame({"a": [Decimal(1), Decimal(last), None]}),
+    "categories": lambda last: pd.DataFrame({"a": pd.Categorical(["x", str(last)])}),
+    "row labels": lambda last: pd.DataFrame({"a": [1, 2]}, index=[0, last]),
+    "labels of two levels": lambda last: pd.DataFrame(
+        {"a": [1, 2]}, index=pd.MultiIndex.from_tuples([(1, "a"), (last, "b")])
+    ),
+    "column names": lambda last: pd.DataFrame({"a": [1, 2], str(last): [1, 2]}),
+    "Series": lambda last: pd.Series([1, last]),
+    "Series of texts": lambda last: pd.Series(["x", str(last)]),
+    "name of a Series": lambda last: pd.Series([1, 2], name=str(last)),
+    "Index": lambda last: pd.Index([1, last]),
+    "name of an Index": lambda last: pd.Index([1, 2], name=str(last)),
+    "RangeIndex": lambda last: pd.RangeIndex(0, 8, 1 if last == 3 else 2),
+    "MultiIndex": lambda last: pd.MultiIndex.from_tuples([(1, "a"), (last, "b")]),
+    "DatetimeIndex": lambda last: pd.DatetimeIndex([1, last]),
+    "polars": lambda last: pl.DataFrame({"a": [1, 2], "b": ["x", str(last)]}),
+    "Series of polars": lambda last: pl.Series([1.5, last]),
+    "in a list": lambda last: [pd.DataFrame({"a": ["x", str(last)]}), Decimal(last)],
+    "objects": lambda last: np.array([1, "a", None, last], object),
+    "decimals in an array": lambda last: np.array([[Decimal(1)], [Decimal(last)]], object),
+}
+ALL = SCALARS | TABLES
+
+
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+def test_tables_say_whether_they_differ(make):
+    row = Row("x", tuple(describe(make(last)) for last in (3, 4, 3)))
+    assert row.compared
+    assert row.differs
+    assert row.odd() == (False, True, False)
+    assert describe(make(3)) == describe(make(3))
+    assert describe(make(3), sample=0).fingerprint == b""
+
+
+@pytest.mark.parametrize("make", ALL.values(), ids=ALL)
+def test_a_check_compares_them(make):
+    one, same, other = (
+        {path: held.digest for path, held in survey("x", make(last), values=True)} for last in (3, 3, 4)
+    )
+    assert one == same != other
+    assert not any(held.opaque for _, held in survey("x", make(3), values=True))
+
+
+@pytest.mark.parametrize("make", SCALARS.values(), ids=SCALARS)
+def test_scalars_are_shown_as_python_writes_them(make):
+    assert describe(make(3)).text == repr(make(3))[:59] + "…" * (len(repr(make(3))) > 60)
+    assert look(make(3), values=True).text == describe(make(3)).text
+    assert look(make(3), values=False).text == ""
+
+
+def test_zones_and_classes_of_the_users_are_not_asked():
+    class Zone(dt.tzinfo):
+        def __repr__(self):
+            raise AssertionError
+
+        utcoffset = dst = tzname = lambda self, when: None
+
+    class Own(Decimal):
+        __repr__ = Zone.__repr__
+
+    for value in (
+        dt.datetime(2026, 1, 1, tzinfo=Zone()),
+        dt.time(1, tzinfo=Zone()),
+        Own(1),
+        pd.Period("2026"),
+    ):
+        assert scalar_text(value) == ""
+        assert describe(value).fingerprint == b""
+        assert describe(np.array([value], object)).fingerprint == b""
+        assert look(np.array([value], object), values=True).opaque == "its elements are Python objects"
+        assert describe(pd.DataFrame({"a": pd.Series([value], dtype=object)})).fingerprint == b""
+
+
+def test_of_long_ones_a_sample_is_compared():
+    texts = [str(number) for number in range(100_000)]
+    for make in pd.DataFrame, pl.DataFrame:
+        frame = make({"a": texts, "b": np.arange(100_000)})
+        assert describe(frame, 1000).sampled
+        assert describe(frame, 1000) != describe(make({"a": texts[::-1], "b": np.arange(100_000)}), 1000)
+    info = describe(np.array(texts, object), 1000)
+    assert info.sampled
+    assert info.fingerprint
+    assert describe(pd.Series(pd.Categorical(texts)), 1000).fingerprint == b""  # too many categories
+    assert describe(pd.RangeIndex(10**12)).fingerprint
+
+
+def test_an_array_of_objects_is_compared_with_its_shape():
+    row = Row("x", tuple(describe(np.array([1, 2], object).reshape(shape)) for shape in ((1, 2), (2, 1))))
+    assert row.differs
+    masked = np.ma.array([1, None], mask=[0, 1], dtype=object)
+    assert describe(masked).fingerprint == b""
+    assert look(masked, values=True).opaque.endswith("MaskedArray cannot be compared")

@@ -22,10 +22,14 @@ import re
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fnmatch import filter as filter_names
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic
+from IPython.core.macro import Macro
 
+from disco_magic.notebook.history import PlainHistory
 from disco_magic.notebook.shell import request_of
 
 if TYPE_CHECKING:
@@ -40,9 +44,9 @@ _LOCAL: Final = re.compile(r"%%local[ \t]*")
 # The first line of such a cell, as IPython executes it.
 _KEPT_HERE: Final = "# %%local"
 _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
-_HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
-# Not magics that execute Python code: running it here would not involve the workers.
-_MAGIC: Final = re.compile(r"%(?!time\b|timeit\b|prun\b|memit\b|mprun\b|lprun\b)\w[^\\]*$")
+_HELP: Final = re.compile(r"\s*(?:%(?:pinfo2?|psearch)\s|\?{1,2})?\s*([\w*]+)[\w.*]*\s*\?{0,2}\s*;?\s*$")
+# Not magics that execute Python code or ask for names: here they would not involve the workers.
+_MAGIC: Final = re.compile(r"%(?!(?:pinfo2?|psearch|time|timeit|prun|memit|mprun|lprun)\b)\w[^\\]*$")
 _HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
 _HANDLE: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\))?)*;?")
@@ -86,22 +90,26 @@ class PlainCells:
     def __init__(self, front: Front) -> None:
         self.on = False
         self._front = front
+        self._history = PlainHistory(front.shell, partial(transformed, front.shell))
 
     def install(self) -> None:
         """Add this to IPython's input transformers, before the one for ``%%``."""
         transforms = self._front.shell.input_transformers_cleanup
         transforms.insert(transforms.index(cell_magic) if cell_magic in transforms else len(transforms), self)
+        self._history.install()
 
     def remove(self) -> None:
         """Remove this from IPython's input transformers."""
         transforms = self._front.shell.input_transformers_cleanup
         if self in transforms:  # the list may have been replaced
             transforms.remove(self)
+        self._history.remove()
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines that IPython should execute; `lines` end in newlines."""
         if _decided.get():
             return lines
+        lines = self._expanded(lines)
         if lines and _HELP_ASKED.match(lines[0]) and not "".join(lines[1:]).strip():
             return [*lines, "#\n"]  # IPython refuses a cell magic without a cell
         top = _top.get()
@@ -122,9 +130,19 @@ class PlainCells:
             body = "\n" * len(head) + "".join(lines[len(head) :])
         else:
             return lines
+        call = f"get_ipython().run_cell_magic('disco', '', {body!r})\n"
         if awaited:
-            return [*head, f"await get_ipython().run_on_workers({body!r}, {line!r})\n"]
-        return [*head, f"get_ipython().run_cell_magic('disco', '', {body!r})\n"]
+            call = f"await get_ipython().run_on_workers({body!r}, {line!r})\n"
+        self._history.note(call, "".join(lines if told else lines[len(head) :]))
+        return [*head, call]
+
+    def _expanded(self, lines: list[str]) -> list[str]:
+        """The lines of the macro whose name the cell consists of, or `lines`."""
+        name = "".join(lines).strip()
+        value = self._front.shell.user_ns.get(name) if self.on else None
+        if type(value) is not Macro or self._is_known(name):
+            return lines
+        return str(value.value).splitlines(keepends=True)
 
     @contextmanager
     def executing(self) -> Iterator[None]:
@@ -175,15 +193,16 @@ class PlainCells:
         return found is not None and _is_handle(value) and not self._is_known(found[1])
 
     def _asks_for_register(self, line: str) -> bool:
-        found = _HELP.match(line) if "?" in line else None
+        found = _HELP.match(line) if "?" in line or "%" in line else None
         return found is not None and self._is_known(found[1])
 
     def _is_known(self, name: str) -> bool:
-        """Whether cells on the workers know `name`, unlike plain Python."""
+        """Whether cells on the workers know `name`, or one that fits it (``f*``), unlike plain Python."""
         from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
         session = self._front.sessions.find()
-        return name in VERBS or name in BEHIND or (session is not None and name in session.names())
+        known = (*VERBS, *BEHIND, *(() if session is None else session.names()))
+        return name in known or ("*" in name and bool(filter_names(known, name)))
 
     def _is_magic(self, text: str) -> bool:
         """Whether `text` is a magic without ``%`` by IPython's rule: one line, not a variable's name."""

@@ -45,6 +45,17 @@ _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
 _NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 
 
+def own_attributes(value: Any) -> dict[Any, Any]:
+    """What is in an object's own dictionary, without asking the object; {} if it has none."""
+    if issubclass(type(value), type):
+        return dict(_DICT.__get__(value))
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return dict(own) if type(own) is dict else {}
+
+
 def content_of_object(value: Any) -> Content | None:
     """What is in `value`, which is no container; None as for `content_of`."""
     kind = type(value)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.values.describe import describe
+from disco_magic.values.fields import own_attributes
+from disco_magic.values.frames import columns_of, is_frame
 from disco_magic.values.kinds import home_of
 
 if TYPE_CHECKING:
@@ -124,12 +127,37 @@ def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[s
     return None if value is NOTHING else Member(value, owner)
 
 
+def matching(bound: Mapping[str, Any], behind: Mapping[str, Any], pattern: str) -> list[str]:
+    """The names that fit ``net.*weight``, as cells write them; with ``*`` in the last part only.
+
+    Names with an underscore have to be asked for: ``_*``.
+    """
+    *path, last = pattern.split(".")
+    if path:
+        owner = member(bound, behind, path)
+        names = set() if owner is None else _attributes(owner.value)
+    else:
+        names = {*bound, *behind}
+    fits = re.compile(".*".join(map(re.escape, last.split("*"))), re.IGNORECASE).fullmatch
+    found = [name for name in names if fits(name) and (last.startswith("_") or not name.startswith("_"))]
+    return [".".join([*path, name]) for name in sorted(found, key=str.lower)]
+
+
+def _attributes(value: Any) -> set[str]:
+    """The names that are found in an object and its classes without asking them."""
+    kind = type(value)
+    holders = value.__mro__ if issubclass(kind, type) else (value, *kind.__mro__)
+    names = {name for each in holders for name in own_attributes(each)}
+    columns = [label for label, _ in columns_of(value)] if is_frame(kind) else []
+    return {name for name in (*names, *columns) if type(name) is str}
+
+
 def attribute(value: Any, name: str) -> Any:
     """Return ``value.name`` without running user code, a property as itself; `NOTHING` if there is none."""
     try:
         found = inspect.getattr_static(value, name)
     except AttributeError:
-        return _kept_by_torch(value, name)
+        return _column(value, name) if is_frame(type(value)) else _kept_by_torch(value, name)
     kind = type(found)
     if kind is staticmethod:
         return found.__func__
@@ -168,6 +196,12 @@ def _field(field: Any, value: Any) -> Any:
         return field.__get__(value)
     except Exception:  # noqa: BLE001 - a tensor that has no such field for its layout, a slot without a value
         return NOTHING
+
+
+def _column(frame: Any, name: str) -> Any:
+    """The column that a data frame returns as an attribute."""
+    columns = dict(columns_of(frame)) if home_of(type(frame)) == "pandas" else {}
+    return columns[name].series() if name in columns else NOTHING
 
 
 def _kept_by_torch(value: Any, name: str) -> Any:

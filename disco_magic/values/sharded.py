@@ -12,6 +12,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from disco_magic.values.fields import own_attributes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -48,7 +50,7 @@ def models_of(bound: Mapping[str, Any], _behind: object) -> dict[str, Progress]:
     found = {name: progress(value) for name, value in bound.items()}
     for name, value in bound.items():
         if found[name] is None and not issubclass(type(value), type | ModuleType):
-            found |= {f"{name}.{part}": progress(each) for part, each in _attributes(value).items()}
+            found |= {f"{name}.{part}": progress(each) for part, each in own_attributes(value).items()}
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -63,14 +65,6 @@ def progress(value: object) -> Progress | None:
     if not noted:
         return None
     return Progress(any(mark is True for marks in noted for mark in marks), tuple(noted))
-
-
-def _attributes(value: object) -> dict[str, Any]:
-    try:
-        own = object.__getattribute__(value, "__dict__")  # a class's own `__getattribute__` is not run
-    except AttributeError:
-        return {}
-    return dict(own) if type(own) is dict else {}
 
 
 def _is_sharded(value: object) -> bool:

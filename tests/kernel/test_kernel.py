@@ -63,6 +63,12 @@ def test_the_counter_history_and_out_are_those_of_ipython(fresh):
     shown = fresh.ok(f"%history -n {number}-{number + 1}").text()
     assert "worker_id * 0" in shown
     assert "run_on_workers" not in shown
+    assert fresh.ok(f"%%local\nIn[{number}]").value == "'worker_id * 0'"
+    fresh.ok("%%disco -w 2\nworker_id")
+    sent = "get_ipython().run_cell_magic('disco', '-w 2', 'worker_id\\n')"
+    assert fresh.ok("%%local\nIn[-2]").value == repr(sent)
+    fresh.ok(f"%macro -q again {number}")
+    assert fresh.ok("again").value == "[0-3] 0"
 
 
 def test_cells_that_say_disco_are_as_in_any_kernel(fresh):

@@ -215,6 +215,38 @@ def test_ipython_still_asks_for_the_rest_of_an_unfinished_cell(auto):
     assert ask("x = = 1")[0] == "invalid"
 
 
+def test_history_keeps_plain_cells_as_python(auto, monkeypatch):
+    monkeypatch.setenv("DISCO_HERE", "0")
+    auto.run("x = worker_id\n!true")
+    auto.run("%env DISCO_HERE=1\nx + 1")
+    auto.run("%%disco -w 0\nx")
+    auto.run("%%local\nhere = 1")
+    first, env, magic, local = auto.ip.history_manager.input_hist_parsed[-4:]
+    assert first == "x = worker_id\nget_ipython().system('true')"
+    assert env == "get_ipython().run_line_magic('env', 'DISCO_HERE=1')\nx + 1"
+    assert magic == "get_ipython().run_cell_magic('disco', '-w 0', 'x\\n')"
+    assert local == "# %%local\nhere = 1"
+    assert auto.ip.history_manager.input_hist_raw[-4] == "x = worker_id\n!true"
+    auto.run("%unload_ext disco_magic")
+    assert "store_inputs" not in vars(auto.ip.history_manager)
+
+
+def test_macros_run_on_the_workers(auto):
+    auto.run("x = worker_id")
+    auto.run("x += 1\nx")
+    last = len(auto.ip.history_manager.input_hist_parsed) - 1
+    auto.run(f"%macro -q again {last}")
+    auto.run("again")
+    assert auto.lines == ["[0] 2", "[1] 3"]
+    auto.run("%%time\nagain")
+    assert "[0] 3" in auto.lines
+    auto.run("again = 7")  # a register
+    auto.run("again")
+    assert auto.lines == ["[0-1] 7"]
+    auto.run("%disco auto off")
+    assert "name 'x' is not defined" in str(auto.fail("again", NameError))
+
+
 def test_auto_is_gone_with_the_extension(auto):
     auto.run("%unload_ext disco_magic")
     assert auto.run("x = 1\nx + 1") == 2

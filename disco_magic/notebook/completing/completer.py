@@ -12,6 +12,7 @@ from IPython.core.completer import IPCompleter, provisionalcompleter
 from IPython.utils.strdispatch import StrDispatch
 
 from disco_magic.notebook.completing.offer import UNKNOWN, Offer
+from disco_magic.values.frames import is_frame
 
 if TYPE_CHECKING:
     from disco_magic.notebook.completing.offer import Request
@@ -47,7 +48,7 @@ class _Completer(IPCompleter):
 
     @staticmethod
     def _get_keys(obj: Any) -> list[Any]:
-        """The keys after ``name[``: from a class's own method, or of a dictionary or an array."""
+        """The keys after ``name[``: from a class's own method, or of a dictionary, data frame or array."""
         kind = type(obj)
         own = _in_class(kind, _KEYS)
         try:
@@ -55,6 +56,8 @@ class _Completer(IPCompleter):
                 return list(own.__get__(obj, kind)())
             if issubclass(kind, dict):
                 return list(dict.keys(obj))
+            if is_frame(kind):
+                return list(obj.columns)
             return [] if _asks_itself(kind) else list(IPCompleter._get_keys(obj))  # noqa: SLF001 - it is overridden here
         except Exception:  # noqa: BLE001 - a method of the user's, which is there to be asked
             return []

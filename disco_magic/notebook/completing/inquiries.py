@@ -6,20 +6,25 @@ from collections import deque
 from typing import Final, NamedTuple
 
 _MOST: Final = 1000
-DETAILS: Final = {"pinfo": 0, "pinfo2": 1}
-"""The magics for ``x?`` and ``x??``, and the level of detail that each asks for."""
+DETAILS: Final = {"pinfo": 0, "pinfo2": 1, "psearch": 0}
+"""The magics for ``x?``, ``x??`` and ``x*?``, and the level of detail that each asks for."""
 
 
 class Inquiry(NamedTuple):
     """One question.
 
     Attributes:
-        name: a dotted name, ``model.weight``.
+        name: a dotted name, ``model.weight``, or a pattern for names, ``model.w*``.
         detail: 1 includes the source.
     """
 
     name: str
     detail: int
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it asks which names fit."""
+        return "*" in self.name
 
 
 class Inquiries:

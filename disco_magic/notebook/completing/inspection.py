@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
     from disco_magic.values.members import NameInfo
 
-_QUESTION: Final = re.compile(r"\s*(?:#.*|\?{1,2}[\s\w.]*|%pinfo2?\s[\s\w.]*|[\w.]+\?{1,2}\s*;?\s*)?$")
+_QUESTION: Final = re.compile(
+    r"\s*(?:#.*|\?{1,2}[\s\w.*]*|%(?:pinfo2?|psearch)\s[\s\w.*]*|[\w.*]+\?{1,2}\s*;?\s*)?$"
+)
 
 
 class Inspection:
@@ -76,6 +78,9 @@ class Inspection:
 
 def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Sequence[int] = ()) -> None:
     """Show the help for a name where IPython shows help; prefer the object of these `workers`."""
+    if inquiry.is_search:
+        page.page("\n".join(_found(front, inquiry.name, session)))
+        return
     data = inspected(front, inquiry.name, inquiry.detail, session, first=workers)
     if not data:
         print(f"Object `{inquiry.name}` not found.")
@@ -83,6 +88,21 @@ def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Seque
     if not front.shell.enable_html_pager:
         del data["text/html"]
     page.page(data)
+
+
+def _found(front: Front, pattern: str, session: Session | None) -> list[str]:
+    """The names that fit a pattern, on any worker."""
+    from disco_magic.values.members import matching
+
+    if session is None:
+        from disco_magic.notebook.completing.cells import behind
+
+        return matching({}, behind(front.settings.expected), pattern)
+    try:
+        found = session.examine_names(matching, pattern)
+    except DiscoError:  # it has ended
+        return []
+    return sorted({name for names in found for name in names}, key=str.lower)
 
 
 def asked_alone(shell: Shell, body: str) -> list[Inquiry]:

@@ -49,6 +49,15 @@ def test_attributes_keys_and_arguments_are_those_of_the_values(crew, either):
     assert either("%%disco\narray.T.nd") == {"array.T.ndim": "instance"}
 
 
+def test_keys_of_a_data_frame_are_its_columns(four, either):
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    four.run("%%disco\nimport pandas, polars\ndata = {'width': [1], 'weight': [2]}")
+    four.run("%%disco\ndf, pl = pandas.DataFrame(data), polars.DataFrame(data)")
+    for name in "df", "pl":
+        assert either(f'%%disco\n{name}["w').keys() == {f'{name}["width', f'{name}["weight'}
+
+
 def test_arguments_are_those_of_the_innermost_call(four, either):
     four.run(MODEL)
     four.run(

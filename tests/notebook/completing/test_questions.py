@@ -100,7 +100,6 @@ def test_a_question_alone_starts_no_session(shell):
         "'?'",
         "f(same) # what?",
         "same ?",
-        "sam*?",
         "3?",
     ],
 )
@@ -118,7 +117,50 @@ def test_a_cell_that_is_no_question_is_read_once(four):
 
 def test_other_magics_are_refused_as_ever(four):
     assert "%pdoc cannot run on workers" in str(four.fail("%%disco\n%pdoc same", UsageMistake))
-    assert "%psearch cannot run on workers" in str(four.fail("%%disco\nsam*?", UsageMistake))
+
+
+def test_a_star_asks_which_names_fit_on_any_worker(four):
+    four.run(MODEL)
+    four.run("%%disco\nif worker_id == 3: sample, _sample = 1, 2")
+
+    def found(question):
+        four.run(f"%%disco\n{question}")
+        return four.out.split()
+
+    assert found("sam*?") == ["same", "sample"]
+    assert found("?sam*e") == ["same", "sample"]
+    assert found("_sam*?") == ["_sample"]
+    assert found("*reduce?") == ["allreduce", "reduce"]
+    assert found("model.*w*?") == ["model.forward", "model.weight"]
+    assert found("Model.c*?") == ["Model.costly"]
+    assert found("np.*loadt*?") == ["np.loadtxt"]
+    assert found("nobody.*?") == found("model.weight.nothing.*?") == []
+    assert found("%psearch sam*\n1 + 1") == ["Out[14]:", "[0-3]", "2", "same", "sample"]
+
+
+def test_plain_questions_know_the_names_of_workers(four):
+    four.run("%disco auto on")
+    four.run("*reduce?")
+    assert four.out.split() == ["allreduce", "reduce"]  # without a session
+    four.run(MODEL)
+    four.ip.user_ns["here_only"] = 1
+    for asked in "%pinfo double", "%pinfo double\nworker_id":
+        four.run(asked)
+        assert "Docstring: Do it" in four.out
+    four.run("%psearch doub*")
+    assert four.out.split() == ["double"]
+    four.run("here_onl*?")
+    assert four.out.split() == ["here_only"]
+
+
+def test_a_column_of_a_frame_is_asked_for_as_an_attribute(four):
+    pytest.importorskip("pandas")
+    four.run("%%disco\nimport pandas\ndf = pandas.DataFrame({'width': [1.5], 'a b': [2]})\ndf.width?")
+    assert "[0-3] Series float64 1" in four.out
+    four.run("%%disco\ndf.nothing?")
+    assert "Object `df.nothing` not found." in four.out
+    four.run("%%disco\ndf.wid*?")
+    assert four.out.split() == ["df.width"]
 
 
 def test_a_cell_that_fails_answers_what_it_asked_before(four):

@@ -143,10 +143,23 @@ class _Sending(NamedTuple):
                 yield handle
         if waited:
             pending.note_late_sigint()  # one that came after the last look of the wait
-            pending.wait()  # raises the outcome; there is nothing left to wait for
+            with self._showing_its_value():
+                pending.wait()  # raises the outcome; there is nothing left to wait for
         elif take_sigint(inbox):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")
+
+    @contextmanager
+    def _showing_its_value(self) -> Iterator[None]:
+        """If what fails in this block is another command, which was sent before: show the cell's value."""
+        try:
+            yield
+        except WorkerError as error:
+            result = getattr(error, "result", None)
+            if result is not None and not result.errors and not is_empty(result):
+                show_only(result, self.show)
+                display(result)  # type: ignore[no-untyped-call]
+            raise
 
     def look(self, pending: PendingCell) -> Callable[[], None] | None:
         """The function that shows progress while there is no output; None if progress is off."""

@@ -20,9 +20,10 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
-from disco_magic.values.columns import alone, facts_of, facts_of_items, facts_of_labels
+from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of
 from disco_magic.values.describe import describe, elements_text
+from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import COLUMN, Column, is_table
@@ -49,6 +50,7 @@ from disco_magic.values.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disco_magic.values.columns import Facts
     from disco_magic.values.content import Content
 
 Array = np.ndarray[Any, Any]
@@ -171,9 +173,16 @@ def _look_at_column(column: Column, *, values: bool) -> Held:
     facts = facts_of(column)
     if facts is None:
         return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
-    array = alone(facts)
-    text = elements_text(array) if array is not None and array.size <= _SHORT else ""
+    text = _column_text(column, facts) if column.frame.shape[0] <= _SHORT else ""
     return replace(found, text=text, digest=fingerprint(facts))
+
+
+def _column_text(column: Column, facts: Facts) -> str:
+    """All elements of a short column, if they are numbers or texts."""
+    only = facts[0] if len(facts) == 1 else array_of(column)
+    if type(only) is list:
+        return short(repr(only))
+    return "" if only is None else elements_text(only)
 
 
 def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:

@@ -72,6 +72,20 @@ def test_a_failure_before_the_cell_is_raised_by_it(four):
     assert "ZeroDivisionError" in four.out
 
 
+def test_it_shows_the_value_of_the_cell_all_the_same(four):
+    call = session().call_packed
+    four.ip.user_ns["d"] = call(lambda: 1 / 0)
+    four.fail("%%disco -o kept\nworker_id // 4 + 7", WorkerError)
+    assert four.lines[0] == "[0-3] 7"
+    assert repr(four.ip.user_ns["kept"]) == "[0-3] 7"
+    four.ip.user_ns["d"] = call(lambda: 1 / 0)
+    four.fail("%%disco\nworker_id // 4 + 8;", WorkerError)
+    assert "8" not in four.lines[0]
+    error = four.fail("%%disco\nworker_id // 0 if worker_id else 9", CellError)
+    assert error.result.errors
+    assert "[0] 9" not in four.lines
+
+
 def test_an_error_can_be_shown_twice(four):
     handle = four.run("%%disco --nowait -o h\nraise ValueError('again')")
     for _ in range(2):

@@ -208,6 +208,7 @@ def test_a_table_keeps_its_index_and_its_types():
         (np.zeros((6, 2)), "axis 0 of 'a' has length 6, which 4 workers cannot share evenly"),
         (np.float64(1), "has no axis 0"),
         ({"a": 1}, "'a' is a dict, expected an array of numbers"),
+        ((i for i in "ab"), "a tuple or a range; make a list of it: a = list(a)"),
         ("text", "'a' is a str, expected an array of numbers"),
         (b"text", "'a' is a bytes, expected an array of numbers"),
         (np.array([{}] * 4), "'a' is an array of objects, expected an array of numbers"),

@@ -85,6 +85,15 @@ def test_scalars_are_shown_as_python_writes_them(make):
     assert look(make(3), values=False).text == ""
 
 
+def test_short_columns_are_shown_in_a_check():
+    def text(column):
+        return dict(survey("f", column, values=True))["f['a']"].text
+
+    assert text(pd.DataFrame({"a": ["x", "y"]})) == text(pl.DataFrame({"a": ["x", "y"]})) == "['x', 'y']"
+    assert text(pd.DataFrame({"a": [1, 2]})) == text(pl.DataFrame({"a": [1, 2]})) == "[1 2]"
+    assert text(pl.DataFrame({"a": [1, None]})) == text(pd.DataFrame({"a": ["x"] * 7})) == ""
+
+
 def test_zones_and_classes_of_the_users_are_not_asked():
     class Zone(dt.tzinfo):
         def __repr__(self):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -61,10 +62,9 @@ def _bounds(length: int, count: int) -> list[tuple[int, int]]:
 def _split_array(name: str, value: Any, axis: int, count: int) -> list[Any]:
     array = _as_array(f"scatter: {name!r}", value)
     if array is None:
-        raise UsageMistake(
-            f"scatter: {name!r} is {_called(value)}, expected {_EXPECTED}; %disco broadcast {name} "
-            "copies it whole to every worker"
-        )
+        whole = f"%disco broadcast {name} copies it whole to every worker"
+        instead = f"make a list of it: {name} = list({name})" if isinstance(value, Iterator) else whole
+        raise UsageMistake(f"scatter: {name!r} is {_called(value)}, expected {_EXPECTED}; {instead}")
     if not -array.ndim <= axis < array.ndim:
         raise UsageMistake(f"scatter: {name!r} has shape {array.shape}, which has no axis {axis}")
     length = array.shape[axis]

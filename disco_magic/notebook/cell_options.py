@@ -6,6 +6,7 @@ import argparse
 from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
 
@@ -174,3 +175,27 @@ def _add_variables(data: Callable[..., object]) -> None:
         metavar="Y",
         help="copy these registers into the notebook afterwards, from the first worker that ran",
     )
+
+
+def refuse_contradictions(options: argparse.Namespace) -> None:
+    """Raise UsageMistake for options of a cell that exclude each other."""
+    if options.nowait and options.block:
+        raise UsageMistake("--nowait and --block exclude each other; leave one out")
+    for name in ("timeout", "pull", "time", "check"):
+        if options.nowait and getattr(options, name):
+            raise UsageMistake(
+                f"--{name} needs the end of the cell, which --nowait does not wait for; leave one out"
+            )
+    if options.nowait and options.progress_after is not None:
+        raise UsageMistake(
+            "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
+        )
+    if options.out and options.out in (options.pull or ()):
+        raise UsageMistake(f"--out and --pull both bind {options.out}; choose another name for one of them")
+    if options.output == "worker0" and options.show is not None:
+        raise UsageMistake("--output worker0 and --show both say whose output is shown; leave one out")
+    if options.output and options.group_outputs:
+        raise UsageMistake(
+            "--output (or --stream) and --group-outputs (or -e, -r, --no-stream) both say how output is "
+            "shown; leave one out"
+        )

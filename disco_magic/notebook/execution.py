@@ -13,7 +13,7 @@ from IPython.display import display
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
 from disco_magic.functions.execution.scripts import refresh, stale_imports
 from disco_magic.notebook.autoreload import is_autoreloaded, reloads
-from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.cell_options import cell_parser, refuse_contradictions
 from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -63,7 +63,7 @@ def execute_program(
     Raises:
         SyntaxError, and the errors of `execute`.
     """
-    _check(options)
+    refuse_contradictions(options)
     try:
         cell = compiled()
     except SyntaxError as error:
@@ -173,7 +173,7 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     options = cell_parser().read(line or "")
     if not (line or "").strip() and _answer(front, body):
         return None
-    _check(options)
+    refuse_contradictions(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
     if said := stale_imports(compiled, partial(is_autoreloaded, front.shell)):
@@ -221,29 +221,6 @@ def _answer(front: Front, body: str) -> bool:
     for inquiry in dict.fromkeys(asked):
         tell(front, inquiry, front.sessions.find())
     return bool(asked)
-
-
-def _check(options: Namespace) -> None:
-    if options.nowait and options.block:
-        raise UsageMistake("--nowait and --block exclude each other; leave one out")
-    for name in ("timeout", "pull", "time", "check"):
-        if options.nowait and getattr(options, name):
-            raise UsageMistake(
-                f"--{name} needs the end of the cell, which --nowait does not wait for; leave one out"
-            )
-    if options.nowait and options.progress_after is not None:
-        raise UsageMistake(
-            "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
-        )
-    if options.out and options.out in (options.pull or ()):
-        raise UsageMistake(f"--out and --pull both bind {options.out}; choose another name for one of them")
-    if options.output == "worker0" and options.show is not None:
-        raise UsageMistake("--output worker0 and --show both say whose output is shown; leave one out")
-    if options.output and options.group_outputs:
-        raise UsageMistake(
-            "--output (or --stream) and --group-outputs (or -e, -r, --no-stream) both say how output is "
-            "shown; leave one out"
-        )
 
 
 def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:

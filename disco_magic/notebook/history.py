@@ -19,22 +19,25 @@ class PlainHistory:
     """A hook in the history of IPython's shell.
 
     Args:
-        shell: IPython's shell.
+        shell: IPython's shell; some that are derived from it have no history.
         written: returns a workers' cell as IPython would execute it: with magics as calls.
     """
 
     def __init__(self, shell: Shell, written: Callable[[str], str]) -> None:
-        self._replaced = Replaced(shell.history_manager, "store_inputs", self._store)
+        manager = getattr(shell, "history_manager", None)
+        self._replaced = [] if manager is None else [Replaced(manager, "store_inputs", self._store)]
         self._written = written
         self._call = self._body = ""
 
     def install(self) -> None:
         """Install the hook."""
-        self._replaced.put()
+        for each in self._replaced:
+            each.put()
 
     def remove(self) -> None:
         """Remove the hook; one installed over it meanwhile stays."""
-        self._replaced.take()
+        for each in self._replaced:
+            each.take()
 
     def note(self, call: str, body: str) -> None:
         """Note that the next cell is executed as a `call`, a line of Python, which sends `body`."""
@@ -44,4 +47,4 @@ class PlainHistory:
         call, self._call = self._call, ""
         if call and call in source:
             source = source.replace(call, self._written(self._body).strip("\n"))
-        self._replaced.below(line_num, source, source_raw)
+        self._replaced[0].below(line_num, source, source_raw)

@@ -13,6 +13,7 @@ from weakref import ref
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
+from disco_magic.notebook.last_words import log_to_terminal
 from disco_magic.notebook.option_types import mesh_named, modules_named
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class SessionKeeper:
         began = time.perf_counter()
         from disco_magic.notebook.output.arrival import await_workers
         from disco_magic.session.config import ThreadedSession, check_plane
+        from disco_magic.session.current import at_end
 
         plane, where = _plane_and_devices(settings, wanted)
         check_plane(wanted.kind or settings.kind, plane)
@@ -176,6 +178,7 @@ class SessionKeeper:
         )
         self._own, self._used = session, ref(session)
         session.interrupting = "%disco interrupt"
+        at_end(log_to_terminal)
         await_workers(session, self._shell.display_pub, settings.output)
         why = f" ({session.why})" if session.devices and session.why else ""
         took = f" \u00b7 {time.perf_counter() - began:.2f} s" if settings.output == "live" else ""
@@ -187,6 +190,13 @@ class SessionKeeper:
         session, self._own = self._own, None
         if session is not None:
             session.shutdown(timeout=0.0)
+
+    def end_with_kernel(self) -> None:
+        """Likewise, as the kernel ends; the terminal shows what was still running."""
+        session, self._own = self._own, None
+        if session is not None:
+            log_to_terminal()
+            session.end_with_program(0.0)
 
     def say(self, text: str) -> None:
         """Show a line: HTML in a notebook, text in a terminal."""

@@ -106,7 +106,7 @@ class DiscoKernel(AnsweringKernel):
         """End the workers, even busy ones; called in the thread of the control channel."""
         front = front_of(self.shell)
         if front is not None:
-            front.sessions.close()
+            (front.sessions.close if restart else front.sessions.end_with_kernel)()
             self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has to send its reply
         return super().do_shutdown(restart)
 

@@ -17,7 +17,7 @@ from disco_magic.callers.namespaces import prefer
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.session.session import Session
 
@@ -28,6 +28,7 @@ _numbers = itertools.count(1)
 _alive: weakref.WeakSet[Session] = weakref.WeakSet()
 # Sessions that were made current, the latest last. Replaced as a whole, so that it needs no lock.
 _chosen: list[weakref.ref[Session]] = []
+_preparing: dict[Callable[[], None], None] = {}
 
 
 def enroll(session: Session) -> int:
@@ -88,7 +89,14 @@ def _release_threads() -> None:
     _end([each for each in list(_alive) if not each.closed and each.ledger.expecting])
 
 
+def at_end(prepare: Callable[[], None]) -> None:
+    """Let `prepare` be called before sessions are shut down because the program ends. Idempotent."""
+    _preparing[prepare] = None
+
+
 def _end(sessions: Sequence[Session]) -> None:
+    for prepare in _preparing:
+        prepare()
     until = time.monotonic() + _AT_EXIT_S
     for each in sessions:
         with suppress(KeyboardInterrupt):  # a Ctrl-C here only asks for the end, which goes on

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.kernels import QUIET
+from tests.unfinished import apart
 
 pytest.importorskip("nbformat")
 LIMIT_S = 100
@@ -32,6 +33,7 @@ def call(place, tmp_path, monkeypatch):
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        run.stderr = done.stderr
         return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stdout)
 
     return run
@@ -79,6 +81,21 @@ def test_what_executes_notebooks_runs_their_cells_on_all_workers(call, notebook,
     *_, on_workers, own = outputs("done.ipynb")
     assert on_workers == f"[0] worker 0\n[1] worker 1\n[2] worker 2\n[3] worker 3\n[0-3] {total}"
     assert own == "10"
+
+
+@pytest.mark.parametrize("kernel", ["disco", "python3"])
+def test_the_terminal_tells_of_cells_that_the_end_of_the_notebook_has_cut_off(call, tmp_path, kernel):
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    cells = [
+        nbformat.v4.new_code_cell("%load_ext disco_magic"),
+        nbformat.v4.new_code_cell("%%disco --nowait\nwhile True: pass"),
+    ]
+    metadata = {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path / "cut.ipynb")
+    call("jupyter", "execute", "cut.ipynb")
+    [said], _ = apart(call.stderr)
+    assert "[0-3] are executing Cell In[2]" in said
 
 
 def test_jupyter_run_executes_a_file_on_all_workers(call, tmp_path):

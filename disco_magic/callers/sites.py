@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Spot
 
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
+_DEEPEST: Final = 100
 _RUNTIME = (OURS, threading.__file__)
 # Attributes: its frame, and what it waits for.
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
@@ -103,6 +104,21 @@ def call_spot() -> Spot | None:
     """
     frame = _innermost(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same, a frame slower
     return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def callers_of(code: CodeType) -> tuple[Spot, ...]:
+    """The places in the calling thread's code that led to the innermost call of `code`, the nearest first.
+
+    Without ours and PyTorch's, and at most 100. Costs 0.1 us per frame.
+    """
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    found: list[Spot] = []
+    while frame is not None and (frame := frame.f_back) is not None and len(found) < _DEEPEST:
+        if not runtime_file(frame.f_code.co_filename) and not is_of_torch(frame):
+            found.append((frame.f_code, frame.f_lasti))
+    return tuple(found)
 
 
 def site_of(spot: Spot | None) -> Site:

@@ -53,7 +53,7 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
         meetings.update({(members, number): made for number, made in whole.items()})
     by_start = sorted(meetings.items(), key=lambda each: min(span.start_s for span in each[1].values()))
     apart = tuple(
-        f"call {number:,}, {made[members[0]].label}: {_by_text(_sites(made))}"
+        f"call {number:,}, {made[members[0]].label}{_met(made)}"
         for (members, number), made in by_start
         if _are_apart(made)
     )
@@ -61,13 +61,26 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
 
 
 def _are_apart(made: Mapping[int, Span]) -> bool:
-    groups = sorted(who_has((worker, span.site) for worker, span in made.items()).values(), key=len)
+    ways = ((worker, (span.site, *span.callers)) for worker, span in made.items())
+    groups = sorted(who_has(ways).values(), key=len)
     verb = next(iter(made.values())).label.partition("(")[0].rpartition(" ")[2]
     return len(groups) > 1 and not (verb in _ROOTED and len(groups) == 2 and len(groups[0]) == 1)
 
 
 def _sites(made: Mapping[int, Span]) -> dict[int, str]:
     return {worker: f"at {span.site}" for worker, span in made.items()}
+
+
+def _met(made: Mapping[int, Span]) -> str:
+    """Where each worker called; if all at the same line, from which other one, where that differs."""
+    sites = _sites(made)
+    depth = max(len(span.callers) for span in made.values())
+    if len(set(sites.values())) > 1 or not depth:
+        return f": {_by_text(sites)}"
+    ways = {worker: (*span.callers, *["elsewhere"] * depth) for worker, span in made.items()}
+    apart = next(n for n in range(depth) if len({way[n] for way in ways.values()}) > 1)
+    told = _by_text({worker: f"from {way[apart]}" for worker, way in ways.items()})
+    return f" {next(iter(sites.values()))}, called by {told}"
 
 
 def _calls(spans: Iterable[Span], seq: int) -> dict[Workers, Calls]:

@@ -56,6 +56,7 @@ class Span:
         seq: number of the command, or of the one that failed; for several calls the last one's; else None.
         waited_s: for a command that has ended: seconds asleep in its collectives, for others; None if that
             was not kept. Complete even if the collectives' own spans were dropped.
+        callers: for a collective of a cell with ``--check``: the lines that led to `site`, the nearest first.
         source: for the waiting in a `recv` or `send`: the worker that was waited for.
     """
 
@@ -71,6 +72,7 @@ class Span:
     seq: int | None = None
     waited_s: float | None = None
     source: int | None = None
+    callers: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -98,6 +100,7 @@ class Span:
             self.seq,
             self.waited_s,
             self.source,
+            self.callers,
         )
 
     def __str__(self) -> str:

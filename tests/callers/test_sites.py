@@ -11,7 +11,7 @@ import pytest
 import disco_magic
 from disco_magic.callers import sites
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.sites import Site, call_spot, runtime_file, site_of
+from disco_magic.callers.sites import Site, call_spot, callers_of, runtime_file, site_of
 from disco_magic.callers.tracebacks import error_text
 
 
@@ -128,3 +128,18 @@ def test_a_line_that_a_user_has_written_is_a_cell_s_or_a_module_s_not_a_library_
     assert (call("/lib/some.py") or Site("", 0)).filename not in ("/lib/some.py", __file__)
     assert (call("<made by a library>") or Site("", 0)).filename != "<made by a library>"
     assert sites.own_site(None) is None
+
+
+def test_the_lines_that_led_to_a_call_are_the_users_the_nearest_first():
+    def innermost():
+        return callers_of(innermost.__code__)
+
+    def outer(times):
+        return outer(times - 1) if times else innermost()
+
+    found = [site_of(spot) for spot in outer(2)]
+    lines = [linecache.getline(site.filename, site.line).strip() for site in found[:4]]
+    assert lines[:3] == ["return outer(times - 1) if times else innermost()"] * 3
+    assert lines[3].startswith("found = [site_of(spot)")
+    assert len(outer(200)) == 100
+    assert callers_of(outer.__code__) == ()

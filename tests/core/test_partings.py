@@ -72,6 +72,32 @@ def test_what_the_error_says_itself_is_not_repeated(lines):
     assert parting(calls(lines), 7) == ""
 
 
+def led(*ways, verb="allreduce"):
+    """A call of each worker at the same line, reached by these ways."""
+    return [
+        Span(worker, "collective", f"{verb}()", 1, 2, "line 9", meeting=(ALL, 7, 1), callers=way)
+        for worker, way in enumerate(ways)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        ([("line 1",), ("line 2",), ("line 2",)], "worker 0 from line 1, workers [1-2] from line 2"),
+        ([("a", "x"), ("a", "x"), ("a", "y")], "workers [0-1] from x, worker 2 from y"),
+        ([("a", "a"), ("a",), ("a", "a")], "workers [0,2] from a, worker 1 from elsewhere"),
+    ],
+)
+def test_calls_at_one_line_are_compared_by_what_led_there(ways, said):
+    assert lines_of(led(*ways), 7).apart == (f"call 1, allreduce() at line 9, called by {said}",)
+    assert lines_of(led(ways[0], ways[0], ways[0]), 7).apart == ()
+
+
+def test_a_root_may_come_another_way():
+    assert lines_of(led(("x",), ("y",), ("y",), verb="broadcast"), 7).apart == ()
+    assert lines_of(led(("x",), ("y",), ("z",), verb="broadcast"), 7).apart != ()
+
+
 def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
     apart = {0: [1, 2, 2], 1: [2, 2, 2]}
     pair = [*calls(apart, seq=6), *calls({0: [1, 2], 2: [1, 2]}, (0, 2)), *calls(apart, (0, 1))]

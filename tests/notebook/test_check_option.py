@@ -231,6 +231,26 @@ def test_calls_in_another_order_that_fit_fail_a_check_of_lines(four):
     assert "diverged: calls from different lines met in 2 of 2 collectives" in four.out
 
 
+def test_an_order_exchanged_behind_a_helper_function_is_found(four):
+    four.run("%%disco\ndef summed(x):\n    return allreduce(x)\ndef step(x):\n    return summed(x)")
+    cell = EXCHANGED.replace("allreduce", "step")
+    error = four.fail(f"%%disco --check lines\n{cell}", Divergence)
+    assert str(error).splitlines()[2:4] == [
+        (
+            f"  call 1, {CALL} at Cell In[3], line 3, called by worker 0 from Cell In[4], line 3, "
+            "workers [1-3] from Cell In[4], line 6"
+        ),
+        (
+            f"  call 2, {CALL} at Cell In[3], line 3, called by worker 0 from Cell In[4], line 4, "
+            "workers [1-3] from Cell In[4], line 7"
+        ),
+    ]
+    four.run("%%disco --check lines\nfor i in range(3): step(i)")
+    assert four.lines[0] == "check 3 collectives met at the same lines"
+    four.run(f"%%disco\n{cell}")
+    assert not any(span.callers for span in session().timeline().of_cell().spans)
+
+
 def test_a_check_of_lines_that_finds_nothing_says_what_it_has_compared(four):
     four.run(
         "%%disco --check lines\nx = broadcast(1) if worker_id == 0 else \\\n    broadcast(None)\nbarrier()"

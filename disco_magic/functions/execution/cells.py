@@ -41,7 +41,7 @@ class Cell:
         label: the name shown to the user, ``Cell In[7]``.
         body: all statements except a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
-        watched: whether the worker records which registers it binds.
+        watched: whether the worker records which registers it binds, and which lines led to collectives.
         rendezvous: whether its sends wait until they are received.
         program: the program that it is, which may end by ``sys.exit()``; None: it is a plain cell.
         before: called on each worker before the cell; None: nothing.

@@ -15,17 +15,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.phrases import class_name, words
+from disco_magic.pickling import portable, portable_state
 from disco_magic.summaries import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 INTERRUPTED: Final = "the command was interrupted"
 """The text of an interrupt that has no message."""
 
 
 class DiscoError(Exception):
-    """Anything disco_magic raises on purpose."""
+    """Anything disco_magic raises on purpose. Can be pickled; what its session has is left out then."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, portable_state(self)
 
 
 class UsageMistake(DiscoError, ValueError):
@@ -45,26 +50,6 @@ def is_told(excinfo: Any) -> bool:
     A module that assigns this to ``__tracebackhide__`` hides its frames when a user's test fails that way.
     """
     return issubclass(excinfo.type, DiscoError)
-
-
-def about(what: str) -> _About:
-    """Prefix a `UsageMistake` raised in this block with `what`: ``allreduce``, ``'x' was not sent``."""
-    return _About(what)
-
-
-class _About:
-    # Not made by `contextmanager`, whose frames would appear in the user's traceback.
-    __slots__ = ("_what",)
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, mistake: BaseException | None, _: object) -> None:
-        if isinstance(mistake, UsageMistake):
-            raise type(mistake)(f"{self._what}: {mistake}") from None
 
 
 class SessionClosed(DiscoError):
@@ -204,7 +189,7 @@ class Failure:
         worker: the worker's id.
         seq: sequence number of the command it was executing.
         command: the command in words, e.g. ``call demo.scale`` or ``Cell In[7]``.
-        exception: the exception object itself (thread workers) or its stand-in.
+        exception: the exception object itself; unpickled, perhaps one that stands in for it.
         traceback_text: formatted traceback without the runtime's own frames.
         summary: ``TypeName: message``, the line a traceback ends with (first line of the message only).
     """
@@ -222,6 +207,11 @@ class Failure:
         first = next(iter(words(self.exception).splitlines()), "")
         object.__setattr__(self, "summary", f"{name}: {first}" if first else name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        error = portable(self.exception, self.summary)
+        given = self.worker, self.seq, self.command, error, self.traceback_text
+        return _restored, (given, self.summary)
+
     @property
     def first(self) -> Failure:
         """The failure that this one follows from, of a worker that it waited for; itself if there is none."""
@@ -229,6 +219,12 @@ class Failure:
         while (before := _waited_for(failure)) is not None:
             failure = before
         return failure
+
+
+def _restored(given: tuple[Any, ...], summary: str) -> Failure:
+    made = Failure(*given)
+    object.__setattr__(made, "summary", summary)  # that of the exception, if this is what stands in for it
+    return made
 
 
 def is_by(failure: Failure, *kinds: type[BaseException]) -> bool:
@@ -277,8 +273,9 @@ class WorkerError(DiscoError):
         """The failure that came first; the others may be its consequences."""
         return next(iter(self.failures.values()))
 
-    def __reduce__(self) -> tuple[Any, tuple[dict[int, Failure], tuple[Failure, ...]]]:
-        return partial(type(self), cancelled=self.stopped == "cancelled"), (self.failures, self.others)
+    def __reduce__(self) -> tuple[Any, ...]:
+        made = partial(type(self), cancelled=self.stopped == "cancelled")
+        return made, (self.failures, self.others), portable_state(self, but=("failures", "others", "stopped"))
 
 
 class CellError(WorkerError):

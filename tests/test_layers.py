@@ -18,10 +18,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "disco_magic"
 # Who may see whom: a layer sees those below it. Two in one line never see each other.
 LAYERS = [
-    ["libraries", "locks", "offers", "phrases"],
+    ["libraries", "locks", "offers", "phrases", "pickling"],
     ["summaries"],
     ["errors"],
-    ["core"],
+    ["core", "mistakes"],
     ["kept_locks", "patience", "recorder", "stacks", "stopwatch", "switching"],
     ["bridges"],
     ["callers"],

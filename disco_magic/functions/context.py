@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from disco_magic.callers.callers_worker import CallersWorker
 from disco_magic.callers.current import become, calling_worker
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import UsageMistake, about
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
 from disco_magic.functions.marks import Marks
@@ -24,6 +24,7 @@ from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.process_groups.groups import Verbs
 from disco_magic.functions.process_groups.messages import Messages
 from disco_magic.functions.stepping import Stepping
+from disco_magic.mistakes import about
 from disco_magic.offers import Offers
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, about
+from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
 from disco_magic.functions.returned import stacked
+from disco_magic.mistakes import about
 from disco_magic.phrases import nearest, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 from disco_magic.values.parts import arrays_in, has_part, together

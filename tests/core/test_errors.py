@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
+from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
 from disco_magic import errors
 from disco_magic.errors import (
     CellError,
+    Divergence,
     Failure,
     Interrupted,
+    SyncTimeout,
     UnknownName,
     UsageMistake,
     WorkerError,
     WorkerInterrupt,
+    WorkerLost,
     interrupted_at,
 )
 from disco_magic.phrases import ranges
+from disco_magic.pickling import Quoted
 
 
 class Mute(Exception):
@@ -138,6 +145,48 @@ def test_the_origin_is_the_first_failure():
 def test_an_error_without_failures_is_refused():
     with pytest.raises(UsageMistake, match="at least one failure"):
         WorkerError({})
+
+
+class TwoArguments(Exception):
+    """Cannot be made again from what it gave its base class, as many users' exceptions."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def through(error):
+    return pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    "reason", [TwoArguments(1, 2), ValueError(threading.Lock()), type("Own", (ValueError,), {})("x")]
+)
+def test_it_can_be_pickled_whatever_failed_in_it(reason):
+    first = Failure(2, 7, "Cell In[3]", reason, "Traceback\n  line")
+    error = CellError({2: first, 0: failure(0)}, [failure(1)], cancelled=True)
+    error.result, error._render_traceback_ = object(), lambda: None
+    error.add_note("and this")
+    same = through(error)
+    assert str(same) == str(error)
+    assert type(same.origin.exception) is Quoted
+    assert str(same.origin.exception) == same.origin.summary == first.summary
+    assert same.origin == replace(first, exception=same.origin.exception)
+    assert type(same.failures[0].exception) is type(failure(0).exception)
+    assert same.__notes__ == ["and this"]
+    assert same.stopped == "cancelled"
+    assert through(same).origin.summary == first.summary
+
+
+def test_all_others_can_be_pickled_without_what_belongs_to_their_session():
+    late = SyncTimeout("late")
+    late.result, late.diagnosis = object(), ("where",)
+    late.failures = MappingProxyType({1: failure(1)})
+    same = through(late)
+    assert (str(same), same.diagnosis, list(same.failures)) == ("late", ("where",), [1])
+    assert not hasattr(same, "result")
+    assert through(WorkerLost(1, "gone")).reason == "gone"
+    assert str(through(UnknownName("no x"))) == "no x"
+    assert through(Divergence("they differ", "report")).report == "report"
 
 
 def test_a_worker_error_can_be_pickled():

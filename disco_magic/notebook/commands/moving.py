@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError, about
+from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError
+from disco_magic.mistakes import about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.commands.looking import unknown

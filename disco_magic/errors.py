@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.phrases import class_name, words
+from disco_magic.phrases import headline
 from disco_magic.pickling import portable, portable_state
 from disco_magic.summaries import describe
 
@@ -203,9 +203,9 @@ class Failure:
 
     def __post_init__(self) -> None:
         # Now, by the thread that failed: others read it with the plane's lock held, where no __str__ may run.
-        name = class_name(self.exception)
-        first = next(iter(words(self.exception).splitlines()), "")
-        object.__setattr__(self, "summary", f"{name}: {first}" if first else name)
+        cause = handled_by(self.exception)
+        handling = "" if cause is None else f" - while handling {headline(cause)}"
+        object.__setattr__(self, "summary", f"{headline(self.exception)}{handling}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         error = portable(self.exception, self.summary)
@@ -215,10 +215,17 @@ class Failure:
     @property
     def first(self) -> Failure:
         """The failure that this one follows from, of a worker that it waited for; itself if there is none."""
-        failure = self
-        while (before := _waited_for(failure)) is not None:
-            failure = before
-        return failure
+        error: Any = self.exception
+        before: Failure | None = error.failure if is_by(self, PlaneAborted) else None
+        return self if before is None else before.first
+
+
+def handled_by(error: BaseException) -> BaseException | None:
+    """The user's exception that propagated when a collective failed: ``finally: barrier()``; else None."""
+    link: BaseException | None = error
+    while link is not None and issubclass(type(link), PlaneError):
+        link = link.__context__
+    return None if link is error or issubclass(type(link), DiscoError | WorkerInterrupt) else link
 
 
 def _restored(given: tuple[Any, ...], summary: str) -> Failure:
@@ -235,11 +242,6 @@ def is_by(failure: Failure, *kinds: type[BaseException]) -> bool:
 def is_of_interrupt(failure: Failure) -> bool:
     """Whether an interrupt ended it, there or on a worker that it waited for."""
     return is_by(failure.first, WorkerInterrupt)
-
-
-def _waited_for(failure: Failure) -> Failure | None:
-    error: Any = failure.exception
-    return error.failure if is_by(failure, PlaneAborted) else None
 
 
 class WorkerError(DiscoError):

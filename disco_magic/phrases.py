@@ -29,6 +29,12 @@ def class_name(value: object) -> str:
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
+def headline(error: BaseException) -> str:
+    """``TypeName: first line of the message``."""
+    name, first = class_name(error), next(iter(words(error).splitlines()), "")
+    return f"{name}: {first}" if first else name
+
+
 def near_misses(name: str, known: Iterable[str]) -> str:
     """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
     import difflib  # takes 2 ms, only for misspelt names

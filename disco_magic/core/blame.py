@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import (
-    DiscoError,
     Interrupted,
     PlaneAborted,
-    PlaneError,
     PlaneMismatch,
     WorkerInterrupt,
+    handled_by,
     interrupted_at,
     is_by,
 )
@@ -30,15 +29,7 @@ def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
     if not alike:
         return 1, False, False, 0
-    return 0, not _was_led_to(failure.exception), failure.first is not failure, failure.worker
-
-
-def _was_led_to(error: BaseException) -> bool:
-    """Whether a collective was called while an exception from user code was propagating."""
-    link = error
-    while issubclass(type(link), PlaneError) and link.__context__ is not None:
-        link = link.__context__
-    return link is not error and not issubclass(type(link), DiscoError | WorkerInterrupt)
+    return 0, handled_by(failure.exception) is None, failure.first is not failure, failure.worker
 
 
 def most_telling(failures: Sequence[Failure]) -> Failure:

@@ -149,6 +149,7 @@ def test_what_led_to_a_collective_that_nobody_joins_is_told(session, last, error
         )
     assert caught.value.origin.worker == 2
     assert caught.value.origin.summary.startswith(error)
+    assert caught.value.origin.summary.endswith(" - while handling RuntimeError: boom")
     assert "RuntimeError: boom\n\nDuring handling of the above exception" in str(caught.value)
 
 

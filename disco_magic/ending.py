@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.tracebacks import failure_of, traceback_of
-from disco_magic.core.messages import Failed, Sync
+from disco_magic.core.messages import Call, Failed, Sync
 from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.functions.context import VERBS
 from disco_magic.functions.execution.forked import end_fork
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.kept_locks import give_back_locks
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
     from disco_magic.lane import Lane
     from disco_magic.recorder import Recorder
 
+# Names that cells have, and what gives the same in functions that are called.
+_OF_CELLS: Final = {
+    **{verb: f"disco_magic.worker().{verb}" for verb in (*VERBS, "num_workers", "xp")},
+    "worker": "disco_magic.worker()",
+    "worker_id": "disco_magic.worker().id",
+}
 NOTHING: Final = object()
 """The value of a command that has no value yet."""
 
@@ -156,4 +163,7 @@ class Ending:
 
     def failure(self, command: Command, error: BaseException) -> Failure:
         """The `Failure` for `error` on this worker, without the runtime's frames."""
+        if type(command) is Call and type(error) is NameError and error.name in _OF_CELLS:
+            instead = _OF_CELLS[error.name]
+            error.add_note(f"only cells have the name {error.name}; a function that is called uses {instead}")
         return failure_of(self.id, command.seq, self.interpreter.describe(command), error)

@@ -87,9 +87,12 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     except UsageMistake:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here
+        instead = "copy the arrays or plain data inside it instead"
+        if kind is types.CoroutineType:
+            instead = "`await` the call in a cell, which gives its result"
         raise UsageMistake(
             f"a value of type {kind.__name__} cannot be copied between controller and worker: "
-            f"{words(reason)}; copy the arrays or plain data inside it instead"
+            f"{words(reason)}; {instead}"
         ) from reason
     return copied
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 
 class ArrayVerbs(Calls):
     """Mixin of `Session`, built from its commands."""
+
+    def _check_ends(self, src: DRef, dst: DRef | None) -> None:
+        if isinstance(src, str):
+            raise UsageMistake(
+                f"the source has to be a DRef of session {self.id}, got {src!r}; session[{src!r}] is one of "
+                "the register of that name"
+            )
+        self.check_destination(dst)
 
     def broadcast_from_worker0(
         self,
@@ -46,7 +55,7 @@ class ArrayVerbs(Calls):
         written once per worker.
         """
         members = self.taking_part("broadcast_from_worker0", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.broadcast_from_worker0, src, members, dst)
 
     def scatter_from_worker0(
@@ -63,7 +72,7 @@ class ArrayVerbs(Calls):
         once; `dst` costs one more copy of a part on every worker; without it, one more small broadcast (`s`).
         """
         members = self.taking_part("scatter_from_worker0", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.scatter_from_worker0, src, members, dst, dst is not None)
 
     def gather_to_worker0(
@@ -82,7 +91,7 @@ class ArrayVerbs(Calls):
         each element is read and written once; `dst` costs one more copy of the whole.
         """
         members = self.taking_part("gather_to_worker0", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.gather_to_worker0, src, members, dst, dst is not None)
 
     def allreduce(
@@ -107,7 +116,7 @@ class ArrayVerbs(Calls):
         """
         op = check_op("allreduce", op)
         members = self.taking_part("allreduce", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.allreduce, src, op, members, dst)
 
     def allgather(
@@ -124,7 +133,7 @@ class ArrayVerbs(Calls):
         element is read once and written once per worker; `dst` costs one more copy of the whole.
         """
         members = self.taking_part("allgather", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.allgather, src, members, dst, dst is not None)
 
     def reduce_scatter(
@@ -143,7 +152,7 @@ class ArrayVerbs(Calls):
         """
         op = check_op("reduce_scatter", op)
         members = self.taking_part("reduce_scatter", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.reduce_scatter, src, op, members, dst)
 
     def alltoall(
@@ -160,7 +169,7 @@ class ArrayVerbs(Calls):
         Exact. Cost: each element is read and written once.
         """
         members = self.taking_part("alltoall", over, in_group=in_group)
-        self.check_destination(dst)
+        self._check_ends(src, dst)
         return self.call_packed(builtins.alltoall, src, members, dst)
 
     def barrier(self, *, in_group: bool = True, over: Axes | None = None) -> None:

@@ -7,6 +7,7 @@ import ast
 import io
 import itertools
 import linecache
+import textwrap
 import tokenize
 from collections import deque
 from contextlib import suppress
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
+_BLANK = (" ", "\t")
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = "__main__"
 _OF_LOGGERS = ("getLogger", "get_logger")
@@ -76,11 +78,14 @@ def compile_cell(
 ) -> Cell:
     """Compile plain Python; a trailing semicolon silences the last expression.
 
+    If the first line is indented, as in a function's text of several lines, so much is taken from all.
     `futures`: what earlier cells have imported from ``__future__``, see `Cell`.
 
     Raises:
         SyntaxError: with the line in the cell; nothing was sent.
     """
+    if source.lstrip("\r\n")[:1] in _BLANK:
+        source = textwrap.dedent(source)
     number = next(_numbers)
     label = label or f"Cell {number}"
     if filename is None:

@@ -58,6 +58,12 @@ def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
 
 
 def _compiled(label: str, program: Program) -> Cell:
+    for each in program.argv[1:]:
+        if not isinstance(each, str):
+            raise UsageMistake(
+                f"{label!r} was not run: its argument {each!r} is no text; pass each word by itself, as in "
+                "sys.argv: '--lr', '0.1'"
+            )
     try:
         with tokenize.open(program.path) as file:
             source = file.read()

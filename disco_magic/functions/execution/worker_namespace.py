@@ -8,7 +8,9 @@ cell may bind the same name without harm.
 
 from __future__ import annotations
 
+import _sitebuiltins
 import builtins
+import sys
 import types
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +45,12 @@ if TYPE_CHECKING:
 _FIRST_OR_LAST: Final = new_rlock()
 
 
+class _Ends(_sitebuiltins.Quitter):
+    """Python's ``exit`` without what it does to the process: it closes standard input."""
+
+    __call__ = sys.exit  # type: ignore[assignment]  # C code, which leaves no line of ours in tracebacks
+
+
 def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
     """Create the namespace of a worker's cells, with everything that lives behind it."""
     behind = dict(vars(builtins)) | own_builtins.of_process()
@@ -50,6 +58,8 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     behind.update(np=np, xp=context.xp, worker=context)
     if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
         behind["print"] = whole_print
+    enders = {name: behind[name] for name in ("exit", "quit") if name in behind}
+    behind.update({name: _Ends(name, getattr(each, "eof", "")) for name, each in enders.items()})
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     namespace = namespaces.add(context.session_id, context.id)

@@ -1,0 +1,97 @@
+"""What plain Python programs often get wrong, and what is said then."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from disco_magic.errors import CellError, UsageMistake, WorkerError
+
+
+def reduced():
+    return allreduce(1)  # noqa: F821 - that is the mistake
+
+
+def numbered():
+    return worker_id  # noqa: F821 - likewise
+
+
+async def awaited():
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [(reduced, "disco_magic.worker().allreduce"), (numbered, "disco_magic.worker().id")],
+)
+def test_a_called_function_that_uses_a_name_of_cells_is_told_what_it_can_use(session, function, instead):
+    with pytest.raises(WorkerError, match=f"a function that is called uses {re.escape(instead)}$"):
+        session(2).call_packed(function).get(0)
+
+
+def test_other_missing_names_and_those_in_cells_are_not_explained(session):
+    s = session(2)
+    for wrong in (lambda: s.call_packed(lambda: nothing).get(0), lambda: s.run("del allreduce")):  # noqa: F821 - as above
+        with pytest.raises(WorkerError) as caught:
+            wrong()
+        assert "a function that is called" not in str(caught.value)
+
+
+def test_a_coroutine_is_awaited_in_a_cell(session):
+    s, made = session(2), awaited()
+    with pytest.raises(UsageMistake, match="`await` the call in a cell"):
+        s.put("value", made)
+    made.close()
+    s.put("awaited", awaited)
+    assert s.run("await awaited()").values == [1, 1]
+
+
+def test_a_register_s_name_is_no_source(session):
+    s = session(2)
+    s.run("w = np.ones(2)")
+    for verb in s.allreduce, s.allgather, s.broadcast_from_worker0:
+        with pytest.raises(UsageMistake, match=r"got 'w'; session\['w'\] is one of the register"):
+            verb("w")
+    assert s.allreduce(s["w"]).get(0).tolist() == [2, 2]
+
+
+def test_text_that_is_indented_as_a_whole_is_a_cell(session):
+    s = session(2)
+    assert s.run("""
+        x = 2
+        if x:
+            x += worker_id
+        x
+    """).values == [2, 3]
+    with pytest.raises(CellError, match="line 3, in <module>"):
+        s.run("""
+            x = 1
+            x / 0
+        """)
+    assert s.run("if True:\n    y = 1\ny").values == [1, 1]
+    for wrong in "  x = 1\ny = 2", "x = 1\n  y = 2":
+        with pytest.raises(IndentationError):
+            s.run(wrong)
+
+
+@pytest.mark.parametrize("argument", [3, ["--n", "3"], None])
+def test_arguments_of_programs_are_texts(session, tmp_path, argument):
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])")
+    s = session(1)
+    with pytest.raises(UsageMistake, match="is no text; pass each word by itself"):
+        s.run_file(tmp_path / "train.py", "--n", argument)
+    assert s.run_file(tmp_path / "train.py", "--n", "3").stdout == {0: "['--n', '3']\n"}
+
+
+@pytest.mark.parametrize("name", ["exit", "quit"])
+def test_exit_ends_the_cell_and_leaves_the_process_its_input(session, name, monkeypatch):
+    closed = []
+    monkeypatch.setattr(sys, "stdin", type("Input", (), {"close": lambda _: closed.append(1)})())
+    s = session(2)
+    with pytest.raises(CellError, match="SystemExit: 3") as caught:
+        s.run(f"{name}(3)")
+    assert "worker_namespace" not in caught.value.origin.traceback_text
+    assert s.run(f"repr({name})").values[0].startswith(f"Use {name}() or Ctrl-")
+    assert closed == []

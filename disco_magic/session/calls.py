@@ -9,9 +9,11 @@ A call on its way to the registers::
 
 from __future__ import annotations
 
+import os
+import sys
 from itertools import islice
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.device import Device
 from disco_magic.core.messages import Answer, Call, Fetch, Store
@@ -25,6 +27,7 @@ from disco_magic.isolation.own_classes import only_receiver
 from disco_magic.isolation.own_functions import is_of_cells
 from disco_magic.session.arguments import name_of
 from disco_magic.session.dref import DPackedFunc, DRef
+from disco_magic.session.queues import KEPT
 from disco_magic.session.syncing import Syncing
 
 if TYPE_CHECKING:
@@ -34,6 +37,12 @@ if TYPE_CHECKING:
     from disco_magic.session.arguments import Life, Limit
 
 __tracebackhide__ = is_told
+
+
+# Our files whose functions make calls for the user.
+_VERBS: Final = frozenset(
+    f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in ("dref", "modules", "verbs")
+)
 
 
 class Calls(Syncing):
@@ -100,12 +109,18 @@ class Calls(Syncing):
             target, operands, refs, kwnames = self._pack(function, target, args, kwargs)
         if kwnames or workers is not None:
             chosen = None if workers is None else self.check_workers(workers)
-            return self.issue(
+            made = self.issue(
                 lambda seq, dest, kills: Call(seq, dest, target, operands, refs, kwnames, kills, chosen),
                 chosen,
                 life,
             )
-        return self.call_all(target, operands, refs, life)
+        else:
+            made = self.call_all(target, operands, refs, life)
+        frame: Any = sys._getframe(1)  # noqa: SLF001 - the same as inspect.currentframe, without a frame of its own
+        while frame.f_code.co_filename in _VERBS:
+            frame = frame.f_back
+        self.sent_from[made.seq & KEPT] = made.seq, frame.f_code, frame.f_lasti
+        return made
 
     def call_all(  # noqa: C901, PLR0912 - see there
         self, target: Any, operands: tuple[Any, ...], refs: tuple[int, ...], life: Life

@@ -7,10 +7,12 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.callers.sites import site_of
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError, is_of_interrupt, is_told
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
+from disco_magic.session.queues import KEPT
 from disco_magic.session.resting import Resting
 from disco_magic.summaries import describe
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
+_TOLD: Final = 3
 _LOG: Final = logging.getLogger("disco_magic")
 
 
@@ -121,6 +124,18 @@ class Failures(Resting):
                 Diagnosis(self.id, sent),
             )
 
+    def with_where_sent(self, error: WorkerError) -> WorkerError:
+        """Add notes that say from which lines the calls that failed were sent, if that is still known."""
+        sent = {each.seq: self.sent_from[each.seq & KEPT] for each in error.told}
+        lines = {
+            f"{each.command} was sent at {site_of(spot[1:])}": None
+            for each in error.told
+            if (spot := sent[each.seq]) is not None and spot[0] == each.seq
+        }
+        for line in list(lines)[:_TOLD]:
+            error.add_note(line)
+        return error
+
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
         # Without the lock: workers report failures before they answer.
@@ -128,4 +143,5 @@ class Failures(Resting):
             return
         failures, others = self.take_failures(further)
         if failures:
-            raise WorkerError(failures, others)
+            # Not by a variable of this frame, which is in the traceback of the error.
+            raise self.with_where_sent(WorkerError(failures, others))

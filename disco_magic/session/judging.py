@@ -140,6 +140,7 @@ class Verdict:
         if failures:
             cancelled = self.stop.was_cancelled and all(map(is_of_interrupt, failures.values()))
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
+            self.cell.session.with_where_sent(outcome)
             outcome.result = result  # type: ignore[attr-defined]
         has_failed = not all(map(is_of_interrupt, failures.values()))
         goes_first = self.stop.last_step is not None and has_failed
@@ -220,12 +221,12 @@ def add_notes(cell: SentCell, error: BaseException) -> None:
 
 
 def _tell_parting(session: Session, seq: int, error: BaseException) -> None:
-    if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
+    if not isinstance(error, WorkerError):
         return
     found = [each.exception for each in error.failures.values() if each.seq == seq]
     if any(
         type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
     ):
         said = parting(timeline_of(session, seq).spans, seq)
-        if said:
+        if said and said not in getattr(error, "__notes__", ()):
             error.add_note(said)

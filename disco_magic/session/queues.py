@@ -30,10 +30,13 @@ from disco_magic.session.refusing_lock import RefusingLock
 
 # Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
 MAX_OUTSTANDING: Final = 10_000
+KEPT: Final = (1 << 12) - 1
+"""Of so many commands, the last ones, it is kept where they were sent; a mask for their numbers."""
 _REGISTER: Final = operator.attrgetter("register")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
     from weakref import ref
 
     from disco_magic.core.interfaces import Launcher
@@ -52,6 +55,7 @@ class Queues(Arguments):
     Attributes:
         end: if the session is closed, why nothing can be sent any more, in words.
         ledger: what the controller knows; read-only.
+        sent_from: number, code and offset in it of the calls that were sent last, by ``number & KEPT``.
         max_outstanding: how many commands a worker may be behind before the controller waits for it.
     """
 
@@ -77,6 +81,7 @@ class Queues(Arguments):
         self._dead: SimpleQueue[Drop] = SimpleQueue()
         self.life = self._dead.put
         self._pump = Pump(self.ledger, self._locked)  # after `life`: see `Session.withdraw`
+        self.sent_from: list[tuple[int, CodeType, int] | None] = [None] * (KEPT + 1)
         self.drops: dict[int, Drop] = {}  # by register; a free register keeps its last one
         self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
         self._dying: list[int] = []  # taken from `_deaths`, on no queue yet

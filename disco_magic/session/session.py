@@ -47,8 +47,8 @@ _BETWEEN_PARTS: Final = frozenset({
     "ledger", "life", "log_failures",
     "log_unfinished", "names_now", "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "see_stopped",
-    "skip_unbegun", "send", "set_register", "store", "store_copy", "succeed",
-    "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw",
+    "skip_unbegun", "send", "sent_from", "set_register", "store", "store_copy", "succeed",
+    "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",
 })
 # fmt: on
 

@@ -27,7 +27,7 @@ async def awaited():
     [(reduced, "disco_magic.worker().allreduce"), (numbered, "disco_magic.worker().id")],
 )
 def test_a_called_function_that_uses_a_name_of_cells_is_told_what_it_can_use(session, function, instead):
-    with pytest.raises(WorkerError, match=f"a function that is called uses {re.escape(instead)}$"):
+    with pytest.raises(WorkerError, match=f"a function that is called uses {re.escape(instead)}"):
         session(2).call_packed(function).get(0)
 
 

@@ -1,0 +1,72 @@
+"""Errors of calls that nobody has waited for say at which line of the program these were sent."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from disco_magic.callers.sites import Site
+from disco_magic.errors import CellError, WorkerError
+from disco_magic.session.queues import KEPT
+
+
+def notes(wait):
+    with pytest.raises(WorkerError) as caught:
+        wait()
+    return getattr(caught.value, "__notes__", [])
+
+
+def line():
+    return sys._getframe(1).f_lineno
+
+
+def test_a_call_a_verb_and_one_with_keywords_are_told(session):
+    s = session(2)
+    s.call_packed(np.add, np.ones(2), np.ones(3))
+    first = line() - 1
+    assert notes(s.sync_all) == [f"call add was sent at {Site(__file__, first)}"]
+    x = s.call_packed(np.ones, 2)
+    s.allreduce(x, dst=s.call_packed(np.ones, shape=3))
+    assert notes(s.sync_all) == [f"call allreduce was sent at {Site(__file__, line() - 1)}"]
+    s.call_packed(np.ones, shape="x", workers=[1])
+    assert notes(s.sync_all) == [f"call ones was sent at {Site(__file__, line() - 1)}"]
+    held = s.call_packed(lambda: lambda x: 1 / x)
+    assert notes(lambda: s.call_packed(held, 0).get(1))[0].endswith(f"line {line()}")
+
+
+def test_a_cell_that_raises_it_tells_it_and_its_own_failure_has_none(session):
+    s = session(2)
+    assert notes(lambda: s.run("1 / 0")) == []
+    s.call_packed(np.ones, "x")
+    sent = line() - 1
+    assert notes(lambda: s.run("1")) == [f"call ones was sent at {Site(__file__, sent)}"]
+    s.call_packed(np.ones, "x")
+    with pytest.raises(CellError) as caught:
+        s.run("if worker_id: allreduce(1)\nelse: [allreduce(1) for _ in range(2)]", workers=[0, 1])
+    told = caught.value.__notes__
+    assert any("was sent at" in each for each in told)
+
+
+def test_of_several_the_first_three_are_told(session):
+    s = session(1)
+    for kind in (int, float, complex, bytes, range):
+        s.call_packed(kind, object)
+    assert len(notes(s.sync_all)) == 3
+
+
+def test_one_that_was_sent_too_long_ago_is_not_told(session):
+    s = session(1)
+    s.call_packed(np.ones, "x")
+    for _ in range(KEPT + 2):
+        s.call_packed(len, "")
+    assert notes(s.sync_all) == []
+
+
+def test_a_restart_forgets_where_calls_were_sent(session):
+    s = session(1)
+    for _ in range(5):
+        s.call_packed(len, "")
+    s.restart()
+    assert s.sent_from == [None] * (KEPT + 1)

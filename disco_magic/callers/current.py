@@ -97,5 +97,5 @@ def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
         here = f"; here it is {instead}" if instead else ""
         raise UsageMistake(
             f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
-            f"call it in the notebook, outside of cells and functions that workers execute{here}"
+            f"call it in your program or notebook, outside of cells and functions that workers execute{here}"
         )

@@ -289,6 +289,8 @@ class Interpreter:
     def _undefined(self, command: Command, name: str) -> Failure:
         hint = near_misses(name, self.registers.public_names())
         what = f"register '{name}' is not defined on worker {self.worker}"
+        if name.startswith("#"):
+            hint = "the command that makes it was sent to other workers only (workers=)"
         error = UnknownName(f"{what}; {hint}" if hint else what)
         text = f"{type(error).__name__}: {error}"
         return Failure(self.worker, command.seq, self.describe(command), error, text)

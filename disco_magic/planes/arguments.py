@@ -97,7 +97,7 @@ def check_seat(kind: str, seat: Seat) -> None:
         raise UsageMistake(
             f"{seat.within or kind} at {site_of(spot_of(seat))}: it needs workers {ranges(seat.members)}, but"
             f" this command was sent to {people(present)} only, so {people(absent)} can never join - send it"
-            f" to all workers (drop -w), or call it on a group whose members all have it"
+            f" to all workers (drop -w or workers=), or call it on a group whose members all have it"
         )
 
 

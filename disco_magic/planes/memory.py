@@ -99,6 +99,10 @@ class HostMemory:
         dtype = array.dtype
         if dtype.hasobject:
             what = "None" if x is None else f"{type(x).__name__} of dtype {dtype}"
+            if type(x) is int:
+                raise UsageMistake(
+                    f"{kind}: the int does not fit into 64 bits - pass a smaller one or a float"
+                )
             raise UsageMistake(
                 f"{kind}: {what} has no numbers that a data plane could carry - {advice(kind, x)}"
             )

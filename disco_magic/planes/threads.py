@@ -284,6 +284,6 @@ class ThreadPlane:
         if seat.present is not None and peer not in seat.present:
             raise UsageMistake(
                 f"{kind}: {name}={peer}, but this command was sent to workers {ranges(seat.present)} only, so"
-                f" worker {peer} can never answer - send the command to all workers (drop -w)"
+                f" worker {peer} can never answer - send the command to all workers (drop -w or workers=)"
             )
         return peer

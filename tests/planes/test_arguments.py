@@ -47,7 +47,7 @@ def test_a_zero_dimensional_array_stays_one():
     [
         (None, "None has no numbers that a data plane could carry"),
         ([1, None], "list of dtype object has no numbers"),
-        (2**80, "int of dtype object"),
+        (2**80, "the int does not fit into 64 bits"),
         ([[1, 2], [3]], "list cannot be read as a NumPy array"),
         (np.ma.array([1, 2], mask=[0, 1]), "masked arrays would lose their masks"),
         ({"w": np.zeros(2)}, r"in cells allreduce_tree\(x\) reduces every array in it"),
@@ -143,7 +143,7 @@ def test_a_command_sent_to_a_subset_says_what_to_do():
     with pytest.raises(UsageMistake) as raised:
         read_call("barrier", Seat(0, (0, 1, 2, 3), 1, present=(0, 1)))
     assert "needs workers [0-3], but this command was sent to workers [0-1] only" in str(raised.value)
-    assert "so workers [2-3] can never join - send it to all workers (drop -w)" in str(raised.value)
+    assert "so workers [2-3] can never join - send it to all workers (drop -w or" in str(raised.value)
 
 
 def test_a_group_inside_the_subset_is_fine():

@@ -161,8 +161,8 @@ def caption(snapshot: SessionSnapshot) -> str:
     text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
     if differing:
         text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"
-    unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
-    # Lists, objects, functions: looking into them would run the user's code.
+    # Objects: looking into them would run the user's code.
+    unknown = sum(is_unseen(row) and not row.differs for row in snapshot.rows)
     return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from disco_magic.values.content import is_plain, kinds_of
-from disco_magic.values.frames import Column, is_frame, is_index, is_series
+from disco_magic.values.frames import Column, array_behind, is_frame, is_index
 from disco_magic.values.kinds import home_of, name_of
 from disco_magic.values.scalars import is_scalar, scalar_text
 
@@ -24,22 +24,22 @@ def facts_of(column: Column, most: int | None = None) -> Facts | None:
     With `most`, those of so many of its elements, evenly spaced, and not of more categories.
     """
     try:
-        series = _sampled(column.series(), most)
-        if most is not None and len(getattr(series.dtype, "categories", ())) > most:
+        values = _sampled(column.values, most)
+        if most is not None and len(getattr(values.dtype, "categories", ())) > most:
             return None
-        return _of_pandas(series) if home_of(type(series)) == "pandas" else _of_polars(series)
+        return _of_polars(values) if home_of(type(values)) == "polars" else _of_array(values)
     except Exception:  # noqa: BLE001 - what another version of a library refuses is not looked into
         return None
 
 
 def _sampled(values: Any, most: int | None) -> Any:
-    """At most so many elements of a Series or an index; all if `most` is None."""
+    """At most so many elements of an array, an index or a Series of polars; all if `most` is None."""
     step = 1 if most is None else -(-len(values) // max(1, most))
     if step <= 1:
         return values
     if home_of(type(values)) == "polars":
         return values.gather_every(step)
-    return values.iloc[::step] if is_series(type(values)) else values[::step]
+    return values[::step]
 
 
 def alone(facts: Facts | None) -> Any | None:
@@ -53,12 +53,11 @@ def array_of(column: Column) -> Any | None:
     None for any other, including one of polars with missing values: nothing of these is read.
     """
     try:
-        series = column.series()
-        if home_of(type(series)) == "pandas":
-            plain = home_of(type(series.dtype)) == "numpy" and series.dtype.kind != "O"
-        else:
-            plain = series.dtype.is_numeric() and not series.null_count()
-        return series.to_numpy() if plain else None
+        values = column.values
+        if home_of(type(values)) == "polars":
+            return values.to_numpy() if values.dtype.is_numeric() and not values.null_count() else None
+        plain = home_of(type(values.dtype)) == "numpy" and values.dtype.kind != "O"
+        return np.asarray(values) if plain else None
     except Exception:  # noqa: BLE001 - as above
         return None
 
@@ -84,16 +83,17 @@ def facts_of_labels(value: Any, most: int | None = None) -> Facts | None:
 def _of_index(index: Any) -> Facts | None:
     if home_of(type(index)) != "pandas":
         return None
-    levels = [_of_pandas(index.get_level_values(number)) for number in range(index.nlevels)]
+    whole = (index.get_level_values(number) for number in range(index.nlevels))
+    levels = [_of_array(array_behind(level)) for level in whole]
     names = facts_of_items(list(index.names))
     return None if names is None or any(level is None for level in levels) else [names, *levels]
 
 
-def _of_pandas(values: Any) -> Facts | None:
-    """The facts of a Series, or of an index with one level."""
+def _of_array(values: Any) -> Facts | None:
+    """The facts of an array of NumPy or pandas with one axis."""
     home = home_of(type(values.dtype))
     if home == "numpy":
-        array = values.to_numpy()
+        array = np.asarray(values)
         return facts_of_items(array.tolist()) if array.dtype.hasobject else [array]
     return _of_extension(values) if home == "pandas" else None
 
@@ -103,10 +103,10 @@ def _of_extension(values: Any) -> Facts | None:
     dtype = values.dtype
     bases = list(map(name_of, type(dtype).__mro__))
     if bases[0] == "CategoricalDtype":
-        kept = _of_pandas(dtype.categories)
-        return None if kept is None else [np.asarray(values.array.codes), bool(dtype.ordered), *kept]
+        kept = _of_array(array_behind(dtype.categories))
+        return None if kept is None else [np.asarray(values.codes), bool(dtype.ordered), *kept]
     if bases[0] == "DatetimeTZDtype":
-        return [str(dtype), np.asarray(values.array.tz_convert(None))]
+        return [str(dtype), np.asarray(values.tz_convert(None))]
     if bases[0] == "StringDtype":
         return facts_of_items(values.to_numpy(dtype=object, na_value=None).tolist())
     if "BaseMaskedDtype" in bases:

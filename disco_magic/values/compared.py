@@ -141,7 +141,7 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if type(part) is Column:
         most = min(room, _OBJECTS)
         facts = facts_of(part, most)
-        told = NOT_COMPARED if facts is None else Compared(fingerprint(facts), most < part.frame.shape[0])
+        told = NOT_COMPARED if facts is None else Compared(fingerprint(facts), most < part.length)
     else:
         told = _told_of_array(kind, np.asarray(part), room)
     if not told.fingerprint:

@@ -172,17 +172,18 @@ def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:
 
 
 def _describe_table(table: Any, sample: int) -> RegisterInfo:
-    if is_frame(type(table)):
-        text = short(columns_text(table)) if sample else ""
-        info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu", nbytes_of(table), text)
-    else:
-        info = _describe_foreign(table)
-    return _with(info, look_into_parts(table, sample))
+    info = _describe_foreign(table)
+    with suppress(Exception):  # a worker is changing it: nothing is known of what is in it
+        if is_frame(type(table)):
+            text = short(columns_text(table)) if sample else ""
+            info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu", nbytes_of(table), text)
+        return _with(info, look_into_parts(table, sample))
+    return info
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:
     if type(value) is Column:
-        return RegisterInfo("column", (value.frame.shape[0],), value.dtype, "cpu")
+        return RegisterInfo("column", (value.length,), value.dtype, "cpu")
     shape = dtype = None
     kind, whole, value = name_of(type(value)), value, local_part(value)
     with suppress(Exception):  # whatever a library raises for a lazy, nested or deleted array

@@ -167,13 +167,13 @@ def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
 
 
 def _look_at_column(column: Column, *, values: bool) -> Held:
-    found = Held(COLUMN, (column.frame.shape[0],), column.dtype)
+    found = Held(COLUMN, (column.length,), column.dtype)
     if not values:
         return found
     facts = facts_of(column)
     if facts is None:
         return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
-    text = _column_text(column, facts) if column.frame.shape[0] <= _SHORT else ""
+    text = _column_text(column, facts) if column.length <= _SHORT else ""
     return replace(found, text=text, digest=fingerprint(facts))
 
 

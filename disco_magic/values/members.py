@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import types
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.module_classes import is_plain_module
@@ -148,7 +148,7 @@ def _attributes(value: Any) -> set[str]:
     kind = type(value)
     holders = value.__mro__ if issubclass(kind, type) else (value, *kind.__mro__)
     names = {name for each in holders for name in own_attributes(each)}
-    columns = [label for label, _ in columns_of(value)] if is_frame(kind) else []
+    columns = list(value.columns) if is_frame(kind) else []
     return {name for name in (*names, *columns) if type(name) is str}
 
 
@@ -200,8 +200,11 @@ def _field(field: Any, value: Any) -> Any:
 
 def _column(frame: Any, name: str) -> Any:
     """The column that a data frame returns as an attribute."""
-    columns = dict(columns_of(frame)) if home_of(type(frame)) == "pandas" else {}
-    return columns[name].series() if name in columns else NOTHING
+    if home_of(type(frame)) != "pandas" or name not in list(frame.columns):
+        return NOTHING
+    with suppress(RuntimeError):  # another thread is changing the frame
+        return next((column.series() for label, column in columns_of(frame) if label == name), NOTHING)
+    return NOTHING
 
 
 def _kept_by_torch(value: Any, name: str) -> Any:

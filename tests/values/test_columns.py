@@ -81,7 +81,7 @@ def test_labels_of_a_class_of_the_users_are_not_asked():
 
 
 def test_what_a_library_refuses_is_not_looked_into():
-    assert facts_of(Column("int64", object())) is None
+    assert facts_of(Column("int64", object(), 1)) is None
     assert alone(None) is None
     assert alone([np.zeros(2)]) is not None
     assert alone([np.zeros(2), np.zeros(2)]) is None
@@ -167,4 +167,4 @@ def test_columns_of_polars_are_compared_with_what_is_missing_in_them(dtype, item
 @pytest.mark.parametrize("dtype", ["Object", "Decimal"])
 @pytest.mark.usefixtures("polars")
 def test_columns_of_polars_that_hold_objects_are_not_compared(dtype):
-    assert facts_of(Column(dtype, Series("s", [1], dtype))) is None
+    assert facts_of(Column(dtype, Series("s", [1], dtype), 1)) is None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 
 import numpy as np
 import pytest
 
 from disco_magic.values.describe import describe
+from disco_magic.values.frames import columns_of
 from disco_magic.values.sizes import nbytes_of
 
 
@@ -56,12 +58,68 @@ def test_classes_derived_from_one_are_not_asked(pandas):
     assert nbytes_of(Mine({"a": [1]})) == 0
 
 
+class Changing(threading.Thread):
+    """Changes the columns of a frame until it is told to stop."""
+
+    def __init__(self, pandas):
+        super().__init__()
+        self.pandas, self.frame, self.stop, self.rounds = (
+            pandas,
+            pandas.DataFrame({"a": np.arange(9)}),
+            False,
+            0,
+        )
+
+    def run(self):
+        while not self.stop:
+            self.frame = frame = self.pandas.DataFrame({"a": np.arange(9), "t": list("abcdefghi")})
+            for number in range(20):
+                frame[f"n{number}"] = np.arange(9) if number % 2 else "text"
+                if number % 3 == 2:
+                    del frame[frame.columns[1]]
+                frame.insert(0, f"i{number}", 1.5)
+            self.rounds += 1
+
+
+def test_a_frame_that_a_worker_is_changing_is_described_or_not_but_never_spoils_it(pandas):
+    # Through pandas' own methods, this overwrote memory of the process now and then.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    changing = Changing(pandas)
+    changing.start()
+    try:
+        for _ in range(3000):
+            assert describe(changing.frame, 1000).type == "DataFrame"
+    finally:
+        changing.stop = True
+        changing.join()
+        sys.setswitchinterval(before)
+    assert changing.rounds
+
+
+def test_blocks_that_do_not_fit_together_are_not_looked_into(pandas):
+    for spoil in (
+        lambda manager: setattr(manager, "axes", [pandas.Index(["a"]), manager.axes[1]]),
+        lambda manager: setattr(manager, "axes", [pandas.Index(list("abc")), manager.axes[1]]),
+        lambda manager: setattr(manager, "blocks", manager.blocks[:1]),
+        lambda manager: setattr(manager, "blocks", manager.blocks * 2),
+    ):
+        frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+        spoil(frame._mgr)
+        assert describe(frame).fingerprint == b""
+        with pytest.raises(RuntimeError, match="another thread is changing"):
+            columns_of(frame)
+
+
 def test_frames_of_polars_estimate_their_bytes_themselves(monkeypatch):
     class DataFrame:
         shape, columns, dtypes = (3, 1), ["a"], [np.dtype("i8")]
 
         def estimated_size(self):
             return 24
+
+        def __getitem__(self, index):
+            return types.SimpleNamespace(dtype=self.dtypes[index[1]])
 
     library = types.ModuleType("polars")
     library.DataFrame = DataFrame

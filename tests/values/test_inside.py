@@ -229,6 +229,17 @@ class Frame:
         self.columns = list(columns)
         self.dtypes = list(columns.values())
 
+    @property
+    def _mgr(self):
+        blocks = [
+            types.SimpleNamespace(
+                values=types.SimpleNamespace(dtype=dtype, shape=(3,), ndim=1, nbytes=0),
+                mgr_locs=types.SimpleNamespace(as_array=np.array([place])),
+            )
+            for place, dtype in enumerate(self.dtypes)
+        ]
+        return types.SimpleNamespace(axes=[self.columns, range(3)], blocks=blocks)
+
 
 class Own:
     __str__ = refuse

@@ -200,10 +200,12 @@ def _field(field: Any, value: Any) -> Any:
 
 def _column(frame: Any, name: str) -> Any:
     """The column that a data frame returns as an attribute."""
-    if home_of(type(frame)) != "pandas" or name not in list(frame.columns):
+    if home_of(type(frame)) != "pandas":
         return NOTHING
     with suppress(RuntimeError):  # another thread is changing the frame
-        return next((column.series() for label, column in columns_of(frame) if label == name), NOTHING)
+        for label, column in columns_of(frame):
+            if type(label) is str and label == name:  # others may be of the user's classes
+                return column.series()
     return NOTHING
 
 

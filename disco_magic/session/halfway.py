@@ -75,7 +75,8 @@ def halfway(session: Session, seq: int) -> str:
     if not names:
         return ""
     which, one = ", ".join(names), len(names) == 1
-    may_be = "may be" if any(UNKNOWN in models[name] for name in names) else "is" if one else "are"
+    certain = all(any(each.is_stuck and each is not UNKNOWN for each in models[name]) for name in names)
+    may_be = ("is" if one else "are") if certain else "may be"
     it, its = ("it", "its") if one else ("them", "their")
     return (
         f"{which} {may_be} in the midst of a step, where a sharded model (FSDP) leaves out collectives from "

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 HOME: Final = "torch.distributed.fsdp"
 """The module whose classes sharded models derive from."""
 _MODULES: Final = ("torch.nn.modules.", HOME)
-_IDLE: Final = "IDLE"
 _BACKWARD: Final = "BACKWARD"
 _ALL_OF_IT: Final = "FullyShardedDataParallel"  # FSDP's first version, which uses a class of its own
 
@@ -76,9 +75,9 @@ def _noted(part: Any) -> Iterator[object]:
     """What a part has noted; True for what its next step would trip over."""
     if any(each.__name__ == _ALL_OF_IT for each in type(part).__mro__):
         handle = part._handle  # noqa: SLF001 - see the module's docstring, here and below
-        states = [part.training_state, *([handle._training_state] if handle else [])]  # noqa: SLF001
-        yield from (state.name for state in states)
-        yield any(state.name != _IDLE for state in states)
+        passes = [handle._training_state.name] if handle else []  # noqa: SLF001
+        yield from (part.training_state.name, *passes)
+        yield any(_BACKWARD in each for each in passes)
         yield getattr(part, "_post_backward_callback_queued", False)  # only the outermost has it
         return
     state = part._get_fsdp_state()  # noqa: SLF001

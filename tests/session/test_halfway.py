@@ -102,7 +102,7 @@ def test_a_forward_pass_that_all_have_cut_at_the_same_place_is_fine(busy, fsdp):
     s.run("if worker_id: net = ShardedNet()")
     with pytest.raises(CellError) as caught:
         s.run("1/0")
-    assert caught.value.__notes__[0].startswith("net is in the midst of a step")
+    assert caught.value.__notes__[0].startswith("net may be in the midst of a step")
 
 
 def test_nothing_is_said_while_workers_go_on(busy, fsdp, here):
@@ -187,7 +187,7 @@ def test_a_sharded_model_after_an_error(busy, where, who):
     if where == "register_forward_hook" and who == "True":  # it can go on
         assert not hasattr(caught.value, "__notes__")
     else:
-        assert caught.value.__notes__[0].startswith("net is in the midst of a step")
+        assert re.match("net (is|may be) in the midst of a step", caught.value.__notes__[0])
         with pytest.raises(CellError):
             s.run(AGREE)
         s.run(ANEW + "\nright = make()\nright[0].load_state_dict(state)")

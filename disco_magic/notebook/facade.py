@@ -56,7 +56,7 @@ class WorkerShell:
 
     def run_line_magic(self, magic_name: str, line: str, *_: object, **__: object) -> None:
         """Answer ``x?`` and ``x??`` once, when the cell has ended; refuse every other ``%name``."""
-        if magic_name in DETAILS:
+        if magic_name in DETAILS and " " not in line.strip():  # ``%psearch -c name`` has options
             INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[magic_name]))
             return
         raise UsageMistake(line_magic_refused(magic_name, line))
@@ -120,7 +120,7 @@ def refuse_magics(tree: ast.Module) -> None:
                 func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=kind),
                 args=[ast.Constant(value=str(name)), ast.Constant(value=line), *_],
             ):
-                if kind == "run_line_magic" and name not in DETAILS:
+                if kind == "run_line_magic" and (name not in DETAILS or " " in str(line).strip()):
                     raise UsageMistake(f"line {statement.lineno}: {line_magic_refused(name, str(line))}")
                 if kind == "run_cell_magic":
                     raise UsageMistake(f"line {statement.lineno}: {cell_magic_refused(name)}")

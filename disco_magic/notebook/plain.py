@@ -22,7 +22,6 @@ import re
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from fnmatch import filter as filter_names
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -199,10 +198,11 @@ class PlainCells:
     def _is_known(self, name: str) -> bool:
         """Whether cells on the workers know `name`, or one that fits it (``f*``), unlike plain Python."""
         from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
+        from disco_magic.values.members import pattern_of
 
         session = self._front.sessions.find()
         known = (*VERBS, *BEHIND, *(() if session is None else session.names()))
-        return name in known or ("*" in name and bool(filter_names(known, name)))
+        return name in known or ("*" in name and any(map(pattern_of(name).match, known)))
 
     def _is_magic(self, text: str) -> bool:
         """Whether `text` is a magic without ``%`` by IPython's rule: one line, not a variable's name."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from disco_magic.callers.tracebacks import site_of_error
 from disco_magic.errors import (
     Interrupted,
-    SessionClosed,
     SyncTimeout,
     WorkerError,
     WorkerInterrupt,
@@ -86,16 +85,19 @@ def halfway(session: Session, seq: int) -> str:
 
 def _is_halfway(where: list[Progress]) -> bool:
     """Whether a model's next step would go wrong; `where`: it on each worker that has it."""
-    noted: dict[int, set[object]] = {}
-    for each in where:  # a pipeline's stages may have other parts on each worker
-        noted.setdefault(len(each.marks), set()).add(each.marks)
-    return any(each.is_stuck for each in where) or any(len(marks) > 1 for marks in noted.values())
+    met: dict[object, list[Progress]] = {}
+    for each in where:  # a pipeline's stages have other parts, or are on other workers
+        met.setdefault(each.meets, []).append(each)
+    return any(each.is_stuck for each in where) or any(
+        any(each.is_under_way for each in group) and len({each.marks for each in group}) > 1
+        for group in met.values()
+    )
 
 
 def tell_halfway(session: Session, seq: int, error: BaseException) -> None:
     """Add to the error of a cell a note that names the models it has left in the midst of a step."""
     if isinstance(error, WorkerError | SyncTimeout) and may_be_sharded() and not session.closed:
-        with suppress(SessionClosed):
+        with suppress(Exception):  # it may have ended; and a hint must not take the error's place
             said = halfway(session, seq)
             if said and said not in getattr(error, "__notes__", ()):
                 error.add_note(said)

@@ -72,6 +72,7 @@ class Verdict:
         self._scope = scope
         self._is_of_stop = False  # whether the outcome is the error of a stop
         self._is_handed = False
+        self._has_notes = False
         # Reentrant, so that a finalizer that runs in it can look at `_is_settling`.
         self._settling = new_rlock()
         self._is_settling = False
@@ -201,6 +202,15 @@ class Verdict:
             self._is_handed = True
             return self.outcome
 
+    def add_notes(self, error: BaseException) -> None:
+        """Add to its error where workers had diverged before, and which models are left half done; once."""
+        if self._has_notes:
+            return
+        self._has_notes = True  # what other cells do later is not this one's
+        _tell_parting(self.cell.session, self.cell.seq, error)
+        if not self.cell.is_outlived:
+            tell_halfway(self.cell.session, self.cell.seq, error)
+
     def take_sigint(self, hear: Callable[[], object] | None = None) -> bool:
         """As `pump.take_sigint`; no other thread finds the inbox empty meanwhile."""
         with self._settling:
@@ -211,13 +221,6 @@ def _with_result_of(previous: CellResult | BaseException | None, error: BaseExce
     result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
     error.result = result  # type: ignore[attr-defined]
     return error
-
-
-def add_notes(cell: SentCell, error: BaseException) -> None:
-    """Add to a cell's error where workers had diverged before, and which models are left half done."""
-    _tell_parting(cell.session, cell.seq, error)
-    if not cell.is_outlived:
-        tell_halfway(cell.session, cell.seq, error)
 
 
 def _tell_parting(session: Session, seq: int, error: BaseException) -> None:

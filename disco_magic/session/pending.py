@@ -12,7 +12,7 @@ from disco_magic.errors import SyncTimeout, WorkerError, is_told
 from disco_magic.offers import Offers
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
-from disco_magic.session.judging import Verdict, add_notes
+from disco_magic.session.judging import Verdict
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult, HasResult
@@ -209,7 +209,7 @@ class PendingCell(HasResult, Offers):
                 struck.result = outcome  # type: ignore[attr-defined]  # as all errors of a cell have it
                 raise
             return outcome
-        add_notes(self._verdict.cell, outcome)
+        self._verdict.add_notes(outcome)
         try:
             raise outcome.with_traceback(None)  # the traceback would grow with every wait
         finally:

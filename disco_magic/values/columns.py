@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from disco_magic.values.content import is_plain, kinds_of
+from disco_magic.values.content import kinds_of, tells_all
 from disco_magic.values.frames import Column, array_behind, is_frame, is_index
 from disco_magic.values.kinds import home_of, name_of
 from disco_magic.values.scalars import is_scalar, scalar_text
@@ -24,12 +24,24 @@ def facts_of(column: Column, most: int | None = None) -> Facts | None:
     With `most`, those of so many of its elements, evenly spaced, and not of more categories.
     """
     try:
+        if not _is_own(column.values):
+            return None
         values = _sampled(column.values, most)
-        if most is not None and len(getattr(values.dtype, "categories", ())) > most:
+        if most is not None and _has_more_categories(values, most):
             return None
         return _of_polars(values) if home_of(type(values)) == "polars" else _of_array(values)
     except Exception:  # noqa: BLE001 - what another version of a library refuses is not looked into
         return None
+
+
+def _is_own(values: Any) -> bool:
+    """Whether neither the array nor its dtype is of a class of the user's."""
+    homes = home_of(type(values)), home_of(type(values.dtype))
+    return all(home in ("numpy", "pandas", "polars") for home in homes)
+
+
+def _has_more_categories(values: Any, most: int) -> bool:
+    return name_of(type(values.dtype)) == "CategoricalDtype" and len(values.dtype.categories) > most
 
 
 def _sampled(values: Any, most: int | None) -> Any:
@@ -55,7 +67,8 @@ def array_of(column: Column) -> Any | None:
     try:
         values = column.values
         if home_of(type(values)) == "polars":
-            return values.to_numpy() if values.dtype.is_numeric() and not values.null_count() else None
+            numbers = values.dtype.is_numeric() and str(values.dtype.base_type()) != "Decimal"
+            return values.to_numpy() if numbers and not values.null_count() else None
         plain = home_of(type(values.dtype)) == "numpy" and values.dtype.kind != "O"
         return np.asarray(values) if plain else None
     except Exception:  # noqa: BLE001 - as above
@@ -73,20 +86,25 @@ def facts_of_labels(value: Any, most: int | None = None) -> Facts | None:
         if is_index(type(value)):
             steps = [value.start, value.stop, value.step] if name_of(type(value)) == "RangeIndex" else []
             return facts_of_items([*value.names, *steps])
-        index = _of_index(_sampled(value.index, most))
+        index = _of_index(_sampled(value.index, most), most)
         names = _of_index(value.columns) if is_frame(type(value)) else facts_of_items([value.name])
     except Exception:  # noqa: BLE001 - as above
         return None
     return None if index is None or names is None else [index, names]
 
 
-def _of_index(index: Any) -> Facts | None:
+def _of_index(index: Any, most: int | None = None) -> Facts | None:
+    if most is not None and any(_has_more_categories(level, most) for level in _levels(index)):
+        return None
     if home_of(type(index)) != "pandas":
         return None
-    whole = (index.get_level_values(number) for number in range(index.nlevels))
-    levels = [_of_array(array_behind(level)) for level in whole]
+    levels = [_of_array(array_behind(level)) for level in _levels(index)]
     names = facts_of_items(list(index.names))
     return None if names is None or any(level is None for level in levels) else [names, *levels]
+
+
+def _levels(index: Any) -> list[Any]:
+    return [index.get_level_values(number) for number in range(index.nlevels)]
 
 
 def _of_array(values: Any) -> Facts | None:
@@ -131,11 +149,12 @@ def _of_polars(series: Any) -> Facts | None:
 def facts_of_items(items: list[Any]) -> Facts | None:
     """The facts of numbers, texts and scalars in a list; None if there are others."""
     kinds = kinds_of(items)
-    if all(map(is_plain, kinds)):
+    if all(map(tells_all, kinds)):
         return [items]
-    if not all(is_plain(kind) or is_scalar(kind) for kind in kinds):
+    written_out = {id(kind) for kind in kinds if is_scalar(kind)}
+    if not all(id(kind) in written_out or tells_all(kind) for kind in kinds):
         return None
-    scalars = [place for place, item in enumerate(items) if is_scalar(type(item))]
+    scalars = [place for place, item in enumerate(items) if id(type(item)) in written_out]
     written = {place: scalar_text(items[place]) for place in scalars}
     if not all(written.values()):  # in a time zone of the user's
         return None

@@ -11,7 +11,7 @@ from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts
 from disco_magic.values.content import is_plain
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import digest, fingerprint, of_sample
-from disco_magic.values.frames import Column, is_table
+from disco_magic.values.frames import Column, is_frame, is_table
 from disco_magic.values.inside import content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import is_number, sample_of
@@ -28,7 +28,7 @@ _FEW_PARTS: Final = 256
 _WHOLE: Final = 1 << 16
 _DEPTH: Final = 8
 # So many texts and other objects in a column or an array are looked at: the interpreter's lock is kept.
-_OBJECTS: Final = 1 << 14
+_OBJECTS: Final = 1 << 12
 # So many row labels are looked at.
 _LABELS: Final = 256
 _TEXT: Final = 1000
@@ -87,19 +87,21 @@ def look_into_parts(value: Any, sample: int) -> Compared:
 
 
 def look_into_objects(array: Array, sample: int) -> Compared:
-    """Return what is known of an array of Python objects; nothing if any of them is no number or text."""
+    """What is known of an array of Python objects; nothing if any is neither number, text nor scalar."""
     step = max(1, -(-array.size // max(1, min(sample, _OBJECTS))))
     facts = facts_of_items(array.reshape(-1)[::step].tolist())
     if facts is None:
         return NOT_COMPARED
-    return Compared(fingerprint([array.shape, *facts]), step > 1, nans=0, infs=0)
+    return Compared(fingerprint([array.shape, *map(_cut, facts)]), step > 1, nans=0, infs=0)
 
 
 def _gather(
     path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
 ) -> None:
     """Fill `parts`, path -> type and value, also for containers themselves; arrays become NumPy's."""
-    too_long = id(type(value)) in _COUNTED and len(value) > most  # checked before all of it is copied
+    kind = type(value)
+    # Checked before all of it is copied.
+    too_long = (id(kind) in _COUNTED and len(value) > most) or (is_frame(kind) and value.shape[1] > most)
     content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > most:
         raise _Unknown
@@ -129,7 +131,9 @@ def _labels(value: Any) -> tuple[Any, ...]:
 
 
 def _told(kind: type, part: Any, room: int) -> Compared:
-    if kind is tuple or is_scalar(kind) or (is_plain(kind) and not issubclass(kind, np.generic)):
+    if is_scalar(kind):
+        return Compared(fingerprint((name_of(kind), scalar_text(part))), nans=0, infs=0)
+    if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
         if issubclass(kind, str | bytes) and len(part) > _TEXT:
             return Compared(fingerprint((part[:_TEXT], len(part))), is_part=True)
         is_float = kind is float
@@ -141,12 +145,24 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if type(part) is Column:
         most = min(room, _OBJECTS)
         facts = facts_of(part, most)
-        told = NOT_COMPARED if facts is None else Compared(fingerprint(facts), most < part.length)
+        told = NOT_COMPARED
+        if facts is not None:
+            told = Compared(fingerprint([part.dtype, *map(_cut, facts)]), most < part.length)
     else:
         told = _told_of_array(kind, np.asarray(part), room)
     if not told.fingerprint:
         raise _Unknown
     return told
+
+
+def _cut(fact: Any) -> Any:
+    """A list of what describes a column, with the beginning and the length of each long text."""
+    if type(fact) is not list:
+        return fact
+    return [
+        (item[:_TEXT], len(item)) if isinstance(item, str | bytes) and len(item) > _TEXT else item
+        for item in fact
+    ]
 
 
 def _told_of_array(kind: type, array: Array, room: int) -> Compared:

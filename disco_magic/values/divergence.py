@@ -25,7 +25,7 @@ from disco_magic.values.content import Above, is_plain, kinds_of
 from disco_magic.values.describe import describe, elements_text
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
-from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.fingerprint import fingerprint, number_text
 from disco_magic.values.frames import COLUMN, Column, is_table
 from disco_magic.values.inside import Seen, constant_text, is_atom
 from disco_magic.values.kinds import (
@@ -60,6 +60,8 @@ PARTS: Final = 1000
 """How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
 PARTS_BY_VALUE: Final = 10_000
 _SHORT: Final = 6
+# So much of each text in a short column is shown.
+_LONG: Final = 60
 _CPU: Final = Device("cpu")
 # Keys of one such type have an order that is the same on all workers.
 _SORTED: Final[list[list[type]]] = [[int], [str]]
@@ -181,8 +183,12 @@ def _column_text(column: Column, facts: Facts) -> str:
     """All elements of a short column, if they are numbers or texts."""
     only = facts[0] if len(facts) == 1 else array_of(column)
     if type(only) is list:
-        return short(repr(only))
+        return short(f"[{', '.join(map(_item_text, only))}]")
     return "" if only is None else elements_text(only)
+
+
+def _item_text(item: Any) -> str:
+    return number_text(item[:_LONG] if isinstance(item, str | bytes) else item)
 
 
 def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:

@@ -49,11 +49,15 @@ def own_attributes(value: Any) -> dict[Any, Any]:
     """What is in an object's own dictionary, without asking the object; {} if it has none."""
     if issubclass(type(value), type):
         return dict(_DICT.__get__(value))
-    try:
-        own = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    place = _static(type(value), "__dict__")  # a property of the user's is not asked
+    if type(place) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
         return {}
-    return dict(own) if type(own) is dict else {}
+    return {**(place.__get__(value) or {})}
+
+
+def classes_of(kind: type) -> tuple[type, ...]:
+    """A class and its base classes, without asking its metaclass."""
+    return tuple(_MRO.__get__(kind))
 
 
 def content_of_object(value: Any) -> Content | None:

@@ -6,6 +6,7 @@ evaluated, no ``__getattr__`` of the user's is called, and nothing is imported.
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import inspect
 import re
@@ -127,6 +128,11 @@ def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[s
     return None if value is NOTHING else Member(value, owner)
 
 
+def pattern_of(name: str) -> re.Pattern[str]:
+    """The whole names that ``net*`` stands for, in either case."""
+    return re.compile(fnmatch.translate(name), re.IGNORECASE)  # in linear time, unlike a chain of `.*`
+
+
 def matching(bound: Mapping[str, Any], behind: Mapping[str, Any], pattern: str) -> list[str]:
     """The names that fit ``net.*weight``, as cells write them; with ``*`` in the last part only.
 
@@ -138,7 +144,7 @@ def matching(bound: Mapping[str, Any], behind: Mapping[str, Any], pattern: str) 
         names = set() if owner is None else _attributes(owner.value)
     else:
         names = {*bound, *behind}
-    fits = re.compile(".*".join(map(re.escape, last.split("*"))), re.IGNORECASE).fullmatch
+    fits = pattern_of(last).match
     found = [name for name in names if fits(name) and (last.startswith("_") or not name.startswith("_"))]
     return [".".join([*path, name]) for name in sorted(found, key=str.lower)]
 
@@ -148,8 +154,8 @@ def _attributes(value: Any) -> set[str]:
     kind = type(value)
     holders = value.__mro__ if issubclass(kind, type) else (value, *kind.__mro__)
     names = {name for each in holders for name in own_attributes(each)}
-    columns = list(value.columns) if is_frame(kind) else []
-    return {name for name in (*names, *columns) if type(name) is str}
+    columns = list(value.columns) if is_frame(kind) and home_of(kind) == "pandas" else []
+    return {name for name in (*names, *columns) if type(name) is str and name.isidentifier()}
 
 
 def attribute(value: Any, name: str) -> Any:

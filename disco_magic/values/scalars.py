@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from typing import Any, Final
 
@@ -33,6 +34,11 @@ def is_scalar(kind: type) -> bool:
 
 def scalar_text(value: Any) -> str:
     """The value as Python writes it; "" for one of any other class, or in a time zone of the user's."""
-    if not is_scalar(type(value)) or home_of(type(getattr(value, "tzinfo", None))) not in _ZONES:
+    if not is_scalar(type(value)):
+        return ""
+    zone = getattr(value, "tzinfo", None)
+    if home_of(type(zone)) not in _ZONES or (
+        type(zone) is dt.timezone and type(zone.tzname(None)) is not str
+    ):
         return ""
     return repr(value)

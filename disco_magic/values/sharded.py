@@ -10,16 +10,16 @@ PyTorch has no public names for this; where one is missing, the answer is that i
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.values.fields import own_attributes
+from disco_magic.values.fields import classes_of, is_module, own_attributes
+from disco_magic.values.kinds import module_of, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 HOME: Final = "torch.distributed.fsdp"
 """The module whose classes sharded models derive from."""
-_MODULES: Final = ("torch.nn.modules.", HOME)
 _BACKWARD: Final = "BACKWARD"
 _ALL_OF_IT: Final = "FullyShardedDataParallel"  # FSDP's first version, which uses a class of its own
 
@@ -29,15 +29,19 @@ class Progress(NamedTuple):
 
     Attributes:
         is_stuck: whether its next step would go wrong, whatever the other workers' models do.
-        marks: what each part has noted. Models that differ in it call different collectives.
+        is_under_way: whether a forward pass has begun whose backward pass has not ended.
+        meets: which models call the same collectives: how many parts, and on which workers each is.
+        marks: what each part has noted. Models under way that differ in it call different collectives.
     """
 
     is_stuck: bool
-    marks: tuple[object, ...]
+    is_under_way: bool = True
+    meets: tuple[object, ...] = ()
+    marks: tuple[object, ...] = ()
 
 
-UNKNOWN: Final = Progress(is_stuck=True, marks=())
-"""Of a model that has not the names we know, which may be anywhere."""
+UNKNOWN: Final = Progress(is_stuck=True)
+"""Of a sharded model that has not the names we know, which may be anywhere."""
 
 
 def models_of(bound: Mapping[str, Any], _behind: object) -> dict[str, Progress]:
@@ -54,39 +58,70 @@ def models_of(bound: Mapping[str, Any], _behind: object) -> dict[str, Progress]:
 
 
 def progress(value: object) -> Progress | None:
-    """Where the model is; None if this is no model, or none that is sharded. Changes nothing."""
-    if not any(str(each.__module__).startswith(_MODULES) for each in type(value).__mro__):
+    """Where the model is; None if this is no model, or none that is sharded. Runs no code of the user's."""
+    parts = [part for part in _modules_in(value) if _is_of(type(part), HOME)]
+    if not parts:
         return None
     try:
-        noted = [tuple(_noted(part)) for part in cast("Any", value).modules() if _is_sharded(part)]
+        noted = [_first_version(part) if _is_first(part) else _noted(part) for part in parts]
     except (AttributeError, TypeError, AssertionError):
         return UNKNOWN
-    if not noted:
-        return None
-    return Progress(any(mark is True for marks in noted for mark in marks), tuple(noted))
+    return Progress(
+        any(each.is_stuck for each in noted),
+        any(each.is_under_way for each in noted),
+        (len(noted), *(each.meets for each in noted)),
+        tuple(each.marks for each in noted),
+    )
 
 
-def _is_sharded(value: object) -> bool:
-    """Whether one of its base classes is FSDP's; names are not compared."""
-    return any(str(each.__module__).startswith(HOME) for each in type(value).__mro__)
+def _is_of(kind: type, home: str) -> bool:
+    """Whether one of its base classes comes from there."""
+    return any(module_of(each).startswith(home) for each in classes_of(kind))
 
 
-def _noted(part: Any) -> Iterator[object]:
-    """What a part has noted; True for what its next step would trip over."""
-    if any(each.__name__ == _ALL_OF_IT for each in type(part).__mro__):
-        handle = part._handle  # noqa: SLF001 - see the module's docstring, here and below
-        passes = [handle._training_state.name] if handle else []  # noqa: SLF001
-        yield from (part.training_state.name, *passes)
-        yield any(_BACKWARD in each for each in passes)
-        yield getattr(part, "_post_backward_callback_queued", False)  # only the outermost has it
-        return
+def _is_first(part: object) -> bool:
+    return any(name_of(each) == _ALL_OF_IT for each in classes_of(type(part)))
+
+
+def _modules_in(value: object) -> list[Any]:
+    """A PyTorch module and all in it, each once; [] for anything else."""
+    found: dict[int, Any] = {}
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if id(each) not in found and is_module(type(each)):
+            found[id(each)] = each
+            inner = own_attributes(each).get("_modules")
+            rest += inner.values() if type(inner) is dict else ()
+    return list(found.values())
+
+
+def _first_version(part: Any) -> Progress:
+    """Where a part of FSDP's first version is, which refuses to begin anew in the midst of a forward pass."""
+    handle = part._handle  # noqa: SLF001 - see the module's docstring, here and below
+    now = handle._training_state.name if handle else ""  # noqa: SLF001
+    queued = getattr(part, "_post_backward_callback_queued", False)  # only the outermost has it
+    return Progress(_BACKWARD in now or bool(queued), is_under_way=bool(now), marks=(now,))
+
+
+def _noted(part: Any) -> Progress:
+    """Where a part is that `fully_shard` has made."""
     state = part._get_fsdp_state()  # noqa: SLF001
     groups = _groups(state)
     passes = [state._training_state.name, *(each._training_state.name for each in groups)]  # noqa: SLF001
-    yield from passes
-    yield from (each._sharded_state.name for each in groups)  # noqa: SLF001
-    yield any(_BACKWARD in each for each in passes)
-    yield bool(state._state_ctx.post_backward_final_callback_queued)  # noqa: SLF001
+    queued = state._state_ctx.post_backward_final_callback_queued  # noqa: SLF001
+    return Progress(
+        bool(queued) or any(_BACKWARD in each for each in passes),
+        bool(state._comm_ctx.post_forward_order),  # noqa: SLF001
+        tuple(map(_ranks, groups)),
+        tuple((each._training_state.name, each._sharded_state.name) for each in groups),  # noqa: SLF001
+    )
+
+
+def _ranks(group: Any) -> tuple[int, ...]:
+    """The workers that share a group of parameters; () if that cannot be found."""
+    mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
+    return () if mesh is None else tuple(mesh.mesh.flatten().tolist())
 
 
 def _groups(state: Any) -> list[Any]:

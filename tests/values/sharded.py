@@ -4,50 +4,61 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
+
 
 def named(name):
     return SimpleNamespace(name=name)
 
 
-class ShardedNet:
-    """As `fully_shard` makes it: a state for each part, and in it groups of parameters."""
+class Module:
+    """As PyTorch's: what is in a module is in a dictionary of it."""
 
-    def __init__(self, state="IDLE", *, group=None, sharded="SHARDED", queued=False, parts=()):
-        self.state = named(state)
-        self.group = SimpleNamespace(_training_state=named(group or state), _sharded_state=named(sharded))
-        self.queued, self.parts = queued, parts
+    def __init__(self, parts=()):
+        self._modules = {str(number): part for number, part in enumerate(parts)}
 
     def modules(self):
-        yield self
-        for part in self.parts:
-            yield from part.modules()
+        raise AssertionError("may be the user's")
+
+
+class ShardedNet(Module):
+    """As `fully_shard` makes it: a state for each part, and in it groups of parameters."""
+
+    def __init__(self, state="IDLE", *, group=None, sharded="SHARDED", queued=False, parts=(), ranks=None):
+        super().__init__(parts)
+        self.state = named(state)
+        self.order = [] if state == "IDLE" else [1]
+        self.group = SimpleNamespace(_training_state=named(group or state), _sharded_state=named(sharded))
+        if ranks is not None:
+            mesh = SimpleNamespace(mesh=np.array(ranks))
+            self.group.mesh_info = SimpleNamespace(mesh=mesh)
+        self.queued = queued
 
     def _get_fsdp_state(self):
         context = SimpleNamespace(post_backward_final_callback_queued=self.queued)
         return SimpleNamespace(
-            _training_state=self.state, _state_ctx=context, _fsdp_param_groups=[self.group]
+            _training_state=self.state,
+            _state_ctx=context,
+            _comm_ctx=SimpleNamespace(post_forward_order=self.order),
+            _fsdp_param_groups=[self.group],
         )
 
 
-class FullyShardedDataParallel:
+class FullyShardedDataParallel(Module):
     """As the first version makes it; `handle`: what its flat parameter has noted, None without one."""
 
     def __init__(self, state="IDLE", *, handle="IDLE", queued=None):
+        super().__init__()
         self.training_state = named(state)
         self._handle = handle and SimpleNamespace(_training_state=named(handle))
         if queued is not None:
             self._post_backward_callback_queued = queued
 
-    def modules(self):
-        yield self
 
-
-class PlainNet(SimpleNamespace):
+class PlainNet(Module):
     """A model that is not sharded itself; `parts` may be."""
-
-    def modules(self):
-        return iter([self, *self.parts])
 
 
 ShardedNet.__module__ = FullyShardedDataParallel.__module__ = "torch.distributed.fsdp.net"
 PlainNet.__module__ = "torch.nn.modules.container"
+Module.__module__ = "torch.nn.modules.module"

@@ -140,7 +140,7 @@ class DataFrame:
 @pytest.fixture
 def polars(monkeypatch):
     library = types.ModuleType("polars")
-    for kind in (Series, DataFrame):
+    for kind in (Series, DataFrame, Dtype):
         monkeypatch.setattr(kind, "__module__", "polars.made")
         setattr(library, kind.__name__, kind)
     monkeypatch.setitem(sys.modules, "polars", library)

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from disco_magic.core.snapshot import Row
+from disco_magic.values.columns import facts_of, facts_of_items
 from disco_magic.values.describe import describe
 from disco_magic.values.divergence import look, survey
+from disco_magic.values.frames import Column
 from disco_magic.values.scalars import scalar_text
 
 pd = pytest.importorskip("pandas")
@@ -115,6 +117,44 @@ def test_zones_and_classes_of_the_users_are_not_asked():
         assert describe(np.array([value], object)).fingerprint == b""
         assert look(np.array([value], object), values=True).opaque == "its elements are Python objects"
         assert describe(pd.DataFrame({"a": pd.Series([value], dtype=object)})).fingerprint == b""
+
+
+def test_dtypes_that_look_alike_differ():
+    for one, other in (
+        (pl.Series([1], dtype=pl.Datetime("ms")), pl.Series([1], dtype=pl.Datetime("us"))),
+        (pd.Series(["a"], dtype=object), pd.Series(["a"], dtype="string")),
+        ([dt.datetime(2026, 1, 1, fold=1)], [dt.datetime(2026, 1, 1)]),  # noqa: DTZ001
+    ):
+        assert Row("x", (describe(one), describe(other))).differs
+
+
+def test_long_texts_and_numbers_in_columns_are_neither_read_nor_shown_whole():
+    column = pd.DataFrame({"a": ["x" * 5000 + "a", "y"]})
+    assert describe(column) == describe(pd.DataFrame({"a": ["x" * 5000 + "b", "y"]}))
+    assert describe(column) != describe(pd.DataFrame({"a": ["x" * 5000, "y"]}))
+    found = dict(
+        survey("f", pd.DataFrame({"a": pd.Series([10**6000, "x" * 10**6], dtype=object)}), values=True)
+    )
+    assert len(found["f['a']"].text) <= 60
+    assert found["f['a']"].digest
+
+
+def test_no_code_of_arrays_of_the_users_runs():
+    class Own(pd.api.extensions.ExtensionArray):
+        dtype = pd.Int64Dtype()
+
+        def __getitem__(self, index):
+            raise AssertionError
+
+        __len__ = lambda self: 3  # noqa: E731
+
+    assert facts_of(Column("own", Own(), 3), 1) is None
+    held = np.zeros(1, [("a", object)])
+    assert facts_of_items([held[0]]) is None
+    many = pd.CategoricalIndex([str(number) for number in range(1000)])
+    assert describe(pd.DataFrame({"a": range(1000)}, index=many)).fingerprint == b""
+    assert describe(pd.DataFrame(np.zeros((1, 1001)))).fingerprint == b""
+    assert describe(pl.DataFrame({"a": [Decimal(1)]})).fingerprint == b""
 
 
 def test_of_long_ones_a_sample_is_compared():

@@ -35,8 +35,9 @@ def test_a_model_is_stuck_in_its_backward_pass_only(model, is_stuck):
 
 def test_models_that_call_other_collectives_have_other_marks():
     assert progress(ShardedNet()) == progress(ShardedNet())
-    assert progress(ShardedNet()) != progress(ShardedNet("FORWARD"))
-    assert progress(ShardedNet()) != progress(ShardedNet(sharded="UNSHARDED"))
+    assert progress(ShardedNet()).marks != progress(ShardedNet("FORWARD")).marks
+    assert progress(ShardedNet()).marks != progress(ShardedNet(sharded="UNSHARDED")).marks
+    assert not progress(ShardedNet(sharded="UNSHARDED")).is_under_way
     assert progress(ShardedNet(parts=[ShardedNet()])) != progress(ShardedNet(parts=[ShardedNet("FORWARD")]))
 
 
@@ -45,11 +46,29 @@ def test_earlier_versions_have_one_group_or_none():
         def _get_fsdp_state(self):
             state = super()._get_fsdp_state()
             [group] = vars(state).pop("_fsdp_param_groups")
-            state._fsdp_param_group = group if self.parts else None
+            state._fsdp_param_group = group if self._modules else None
             return state
 
     assert progress(EarlierNet(group="POST_BACKWARD", parts=[ShardedNet()])).is_stuck
     assert not progress(EarlierNet(group="POST_BACKWARD")).is_stuck
+
+
+def test_models_on_other_workers_meet_others():
+    assert progress(ShardedNet(ranks=[0, 1])).meets == progress(ShardedNet(ranks=[0, 1])).meets
+    assert progress(ShardedNet(ranks=[0, 1])).meets != progress(ShardedNet(ranks=[2, 3])).meets
+    assert progress(ShardedNet(ranks=[0])).meets != progress(ShardedNet(parts=[ShardedNet()])).meets
+
+
+def test_no_code_of_the_users_runs():
+    class Asked(type):
+        def __getattribute__(cls, name):
+            raise AssertionError(name)
+
+    class Unfriendly(metaclass=Asked):
+        __dict__ = property(lambda _: 1 / 0)
+
+    bound = {"kind": Unfriendly, "made": object.__new__(Unfriendly), "holder": SimpleNamespace(a=Unfriendly)}
+    assert models_of(bound, {}) == {}
 
 
 def test_what_has_other_names_is_unknown():

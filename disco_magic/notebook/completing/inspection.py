@@ -129,7 +129,7 @@ def _inquiry(statement: ast.stmt) -> Inquiry | None:
                 ast.Attribute(ast.Call(ast.Name("get_ipython"), []), "run_line_magic"),
                 [ast.Constant(str(magic)), ast.Constant(str(name))],
             )
-        ) if magic in DETAILS:
+        ) if magic in DETAILS and " " not in name.strip():
             return Inquiry(name.strip(), DETAILS[magic])
     return None
 

@@ -138,12 +138,19 @@ def test_a_star_asks_which_names_fit_on_any_worker(four):
     assert found("%psearch sam*\n1 + 1") == ["Out[14]:", "[0-3]", "2", "same", "sample"]
 
 
+def test_a_search_with_options_is_refused_as_ever(four):
+    for line in "%psearch -c NETW*", "%psearch net* int":
+        assert "%psearch cannot run on workers" in str(four.fail(f"%%disco\n{line}", UsageMistake))
+
+
 def test_plain_questions_know_the_names_of_workers(four):
     four.run("%disco auto on")
     four.run("*reduce?")
     assert four.out.split() == ["allreduce", "reduce"]  # without a session
     four.run(MODEL)
     four.ip.user_ns["here_only"] = 1
+    four.run("DOUB*?")
+    assert four.out.split() == ["double"]
     for asked in "%pinfo double", "%pinfo double\nworker_id":
         four.run(asked)
         assert "Docstring: Do it" in four.out

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
+from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry, is_question
 from disco_magic.notebook.debugging.asking import input_for
 from disco_magic.notebook.debugging.breakpoints import breakpoint_for
 from disco_magic.notebook.output.printing import worker_print
@@ -56,7 +56,7 @@ class WorkerShell:
 
     def run_line_magic(self, magic_name: str, line: str, *_: object, **__: object) -> None:
         """Answer ``x?`` and ``x??`` once, when the cell has ended; refuse every other ``%name``."""
-        if magic_name in DETAILS and " " not in line.strip():  # ``%psearch -c name`` has options
+        if is_question(magic_name, line):
             INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[magic_name]))
             return
         raise UsageMistake(line_magic_refused(magic_name, line))
@@ -120,7 +120,7 @@ def refuse_magics(tree: ast.Module) -> None:
                 func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=kind),
                 args=[ast.Constant(value=str(name)), ast.Constant(value=line), *_],
             ):
-                if kind == "run_line_magic" and (name not in DETAILS or " " in str(line).strip()):
+                if kind == "run_line_magic" and not is_question(name, str(line)):
                     raise UsageMistake(f"line {statement.lineno}: {line_magic_refused(name, str(line))}")
                 if kind == "run_cell_magic":
                     raise UsageMistake(f"line {statement.lineno}: {cell_magic_refused(name)}")

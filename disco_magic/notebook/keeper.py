@@ -187,16 +187,18 @@ class SessionKeeper:
 
     def close(self) -> None:
         """Stop the session that the magics started, if it is alive. Sessions made by user code stay."""
-        session, self._own = self._own, None
-        if session is not None:
+        if (session := self._let_go()) is not None:
             session.shutdown(timeout=0.0)
 
     def end_with_kernel(self) -> None:
         """Likewise, as the kernel ends; the terminal shows what was still running."""
-        session, self._own = self._own, None
-        if session is not None:
+        if (session := self._let_go()) is not None:
             log_to_terminal()
             session.end_with_program(0.0)
+
+    def _let_go(self) -> Session | None:
+        session, self._own = self._own, None
+        return session
 
     def say(self, text: str) -> None:
         """Show a line: HTML in a notebook, text in a terminal."""

@@ -129,9 +129,10 @@ class PlainCells:
             body = "\n" * len(head) + "".join(lines[len(head) :])
         else:
             return lines
-        call = f"get_ipython().run_cell_magic('disco', '', {body!r})\n"
         if awaited:
             call = f"await get_ipython().run_on_workers({body!r}, {line!r})\n"
+        else:
+            call = f"get_ipython().run_cell_magic('disco', '', {body!r})\n"
         self._history.note(call, "".join(lines if told else lines[len(head) :]))
         return [*head, call]
 

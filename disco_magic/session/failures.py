@@ -126,12 +126,12 @@ class Failures(Resting):
 
     def with_where_sent(self, error: WorkerError) -> WorkerError:
         """Add notes that say from which lines the calls that failed were sent, if that is still known."""
-        sent = {each.seq: self.sent_from[each.seq & KEPT] for each in error.told}
-        lines = {
-            f"{each.command} was sent at {site_of(spot[1:])}": None
-            for each in error.told
-            if (spot := sent[each.seq]) is not None and spot[0] == each.seq
-        }
+        sent = ((each, self.sent_from[each.seq & KEPT]) for each in error.told)
+        lines = dict.fromkeys(
+            f"{each.command} was sent at {site_of(spot[1:])}"
+            for each, spot in sent
+            if spot is not None and spot[0] == each.seq
+        )
         for line in list(lines)[:_TOLD]:
             error.add_note(line)
         return error

@@ -50,11 +50,6 @@ def older(failures: Iterable[Failure]) -> str:
     return ". ".join(dict.fromkeys(note for note in notes if note.startswith(OLDER)))
 
 
-def may_be_sharded() -> bool:
-    """Whether there may be a sharded model: whether FSDP was imported at all."""
-    return HOME in sys.modules
-
-
 def halfway(session: Session, seq: int) -> str:
     """A sentence that names models that a cell has left in the midst of a step, and what to do; or "".
 
@@ -63,8 +58,9 @@ def halfway(session: Session, seq: int) -> str:
         seq: the cell's. If workers have more to do by now, their models are in a step anyway, and "" is
             returned.
     """
-    at_work = session.diagnosis().positions
-    if not may_be_sharded() or any(each.behind > (each.seq == seq) for each in at_work):
+    if HOME not in sys.modules:  # so that there are none
+        return ""
+    if any(each.behind > (each.seq == seq) for each in session.diagnosis().positions):
         return ""
     models: dict[str, list[Progress]] = {}
     for found in session.examine_names(models_of):
@@ -96,8 +92,7 @@ def _is_halfway(where: list[Progress]) -> bool:
 
 def tell_halfway(session: Session, seq: int, error: BaseException) -> None:
     """Add to the error of a cell a note that names the models it has left in the midst of a step."""
-    if isinstance(error, WorkerError | SyncTimeout) and may_be_sharded() and not session.closed:
+    if isinstance(error, WorkerError | SyncTimeout) and not session.closed:
         with suppress(Exception):  # it may have ended; and a hint must not take the error's place
-            said = halfway(session, seq)
-            if said and said not in getattr(error, "__notes__", ()):
+            if said := halfway(session, seq):
                 error.add_note(said)

@@ -231,5 +231,5 @@ def _tell_parting(session: Session, seq: int, error: BaseException) -> None:
         type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
     ):
         said = parting(timeline_of(session, seq).spans, seq)
-        if said and said not in getattr(error, "__notes__", ()):
+        if said:
             error.add_note(said)

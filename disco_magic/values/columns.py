@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from disco_magic.values.content import kinds_of, tells_all
-from disco_magic.values.frames import Column, array_behind, is_frame, is_index
+from disco_magic.values.frames import Column, array_behind, is_frame, is_index, levels_of
 from disco_magic.values.kinds import home_of, name_of
 from disco_magic.values.scalars import is_scalar, scalar_text
 
@@ -94,17 +94,14 @@ def facts_of_labels(value: Any, most: int | None = None) -> Facts | None:
 
 
 def _of_index(index: Any, most: int | None = None) -> Facts | None:
-    if most is not None and any(_has_more_categories(level, most) for level in _levels(index)):
-        return None
     if home_of(type(index)) != "pandas":
         return None
-    levels = [_of_array(array_behind(level)) for level in _levels(index)]
+    labels = levels_of(index)
+    if most is not None and any(_has_more_categories(level, most) for level in labels):
+        return None
+    levels = [_of_array(array_behind(level)) for level in labels]
     names = facts_of_items(list(index.names))
     return None if names is None or any(level is None for level in levels) else [names, *levels]
-
-
-def _levels(index: Any) -> list[Any]:
-    return [index.get_level_values(number) for number in range(index.nlevels)]
 
 
 def _of_array(values: Any) -> Facts | None:

@@ -19,6 +19,7 @@ from disco_magic.values.scalars import is_scalar, scalar_text
 from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
 
 if TYPE_CHECKING:
+    from disco_magic.values.columns import Facts
     from disco_magic.values.samples import Array
 
 # At most so many parts, in any depth, are looked at; if there are more, nothing is known.
@@ -90,9 +91,7 @@ def look_into_objects(array: Array, sample: int) -> Compared:
     """What is known of an array of Python objects; nothing if any is neither number, text nor scalar."""
     step = max(1, -(-array.size // max(1, min(sample, _OBJECTS))))
     facts = facts_of_items(array.reshape(-1)[::step].tolist())
-    if facts is None:
-        return NOT_COMPARED
-    return Compared(fingerprint([array.shape, *map(_cut, facts)]), step > 1, nans=0, infs=0)
+    return _told_of_facts(facts, array.shape, is_part=step > 1)
 
 
 def _gather(
@@ -134,8 +133,8 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if is_scalar(kind):
         return Compared(fingerprint((name_of(kind), scalar_text(part))), nans=0, infs=0)
     if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
-        if issubclass(kind, str | bytes) and len(part) > _TEXT:
-            return Compared(fingerprint((part[:_TEXT], len(part))), is_part=True)
+        if _is_long(part):
+            return Compared(fingerprint(_cut(part)), is_part=True)
         is_float = kind is float
         nans, infs = (int(math.isnan(part)), int(math.isinf(part))) if is_float else (0, 0)
         return Compared(fingerprint(part), nans=nans, infs=infs)
@@ -145,9 +144,7 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if type(part) is Column:
         most = min(room, _OBJECTS)
         facts = facts_of(part, most)
-        told = NOT_COMPARED
-        if facts is not None:
-            told = Compared(fingerprint([part.dtype, *map(_cut, facts)]), most < part.length)
+        told = _told_of_facts(facts, part.dtype, is_part=most < part.length)
     else:
         told = _told_of_array(kind, np.asarray(part), room)
     if not told.fingerprint:
@@ -155,14 +152,23 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     return told
 
 
-def _cut(fact: Any) -> Any:
-    """A list of what describes a column, with the beginning and the length of each long text."""
-    if type(fact) is not list:
-        return fact
-    return [
-        (item[:_TEXT], len(item)) if isinstance(item, str | bytes) and len(item) > _TEXT else item
-        for item in fact
-    ]
+def _told_of_facts(facts: Facts | None, what: object, *, is_part: bool) -> Compared:
+    """What the facts of a column or an array say; of long texts their beginning and their length."""
+    if facts is None:
+        return NOT_COMPARED
+    lists = [fact for fact in facts if type(fact) is list]
+    is_cut = any(_is_long(item) for fact in lists for item in fact)
+    seen = [list(map(_cut, fact)) if type(fact) is list else fact for fact in facts] if is_cut else facts
+    return Compared(fingerprint([what, *seen]), is_part or is_cut, nans=0, infs=0)
+
+
+def _is_long(item: object) -> bool:
+    return issubclass(type(item), str | bytes) and len(item) > _TEXT  # type: ignore[arg-type]  # it is a text
+
+
+def _cut(item: Any) -> Any:
+    """The beginning and the length of a long text; anything else as it is."""
+    return (item[:_TEXT], len(item)) if _is_long(item) else item
 
 
 def _told_of_array(kind: type, array: Array, room: int) -> Compared:

@@ -37,9 +37,10 @@ _OF_NUMPY: Final = 1 << 10
 def describe_other(value: Any, sample: int) -> RegisterInfo:
     """Describe `value`; `sample` as in `describe.describe_all`."""
     kind = type(value)
-    written = scalar_text(value)
-    if id(kind) in PLAIN_IDS or written:
-        return _describe_scalar(value, written, sample) if written else _describe_plain(value, sample)
+    is_plain = id(kind) in PLAIN_IDS
+    written = "" if is_plain else scalar_text(value)
+    if is_plain or written:
+        return _describe_plain(value, sample) if is_plain else _describe_scalar(value, written, sample)
     if is_module(kind) or is_optimizer(kind):
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
     is_class = issubclass(kind, type)  # whatever its metaclass is
@@ -172,11 +173,12 @@ def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:
 
 
 def _describe_table(table: Any, sample: int) -> RegisterInfo:
-    info = _describe_foreign(table)
+    frame = is_frame(type(table))  # whose attributes may be columns, so that only its shape is asked for
+    info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu") if frame else _describe_foreign(table)
     with suppress(Exception):  # a worker is changing it: nothing is known of what is in it
-        if is_frame(type(table)):
+        if frame:
             text = short(columns_text(table)) if sample else ""
-            info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu", nbytes_of(table), text)
+            info = replace(info, nbytes=nbytes_of(table), text=text)
         return _with(info, look_into_parts(table, sample))
     return info
 

@@ -117,6 +117,11 @@ def array_behind(values: Any) -> Any:
     return values.to_numpy() if home_of(type(values.dtype)) == "numpy" else values.array
 
 
+def levels_of(index: Any) -> list[Any]:
+    """The labels of each level of an index, as an index with one."""
+    return [index.get_level_values(number) for number in range(index.nlevels)]
+
+
 def columns_text(frame: Any) -> str:
     """``a int64, b object``: the first columns, as many as fill a line of a table."""
     text = ""

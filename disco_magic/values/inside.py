@@ -26,7 +26,7 @@ from disco_magic.values.content import (
 )
 from disco_magic.values.fields import content_of_object
 from disco_magic.values.fingerprint import number_text
-from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table
+from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
 from disco_magic.values.kinds import home_of, is_of_framework, name_of, qualname_of
 
 _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
@@ -205,5 +205,5 @@ def _of_index(index: Any) -> Content:
         return Content([index.start, index.stop, index.step], ["start", "stop", "step"], attribute, None)
     if index.nlevels == 1:
         return _of_series(index)
-    levels = [column_of(index.get_level_values(number)) for number in range(index.nlevels)]
+    levels = list(map(column_of, levels_of(index)))
     return Content(levels, range(len(levels)), subscript, tuple(index.shape))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.values.describe import describe
-from disco_magic.values.fields import own_attributes
+from disco_magic.values.fields import classes_of, own_attributes
 from disco_magic.values.frames import columns_of, is_frame
 from disco_magic.values.kinds import home_of
 
@@ -152,7 +152,7 @@ def matching(bound: Mapping[str, Any], behind: Mapping[str, Any], pattern: str) 
 def _attributes(value: Any) -> set[str]:
     """The names that are found in an object and its classes without asking them."""
     kind = type(value)
-    holders = value.__mro__ if issubclass(kind, type) else (value, *kind.__mro__)
+    holders = classes_of(value) if issubclass(kind, type) else (value, *classes_of(kind))
     names = {name for each in holders for name in own_attributes(each)}
     columns = list(value.columns) if is_frame(kind) and home_of(kind) == "pandas" else []
     return {name for name in (*names, *columns) if type(name) is str and name.isidentifier()}

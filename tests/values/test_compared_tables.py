@@ -132,6 +132,9 @@ def test_long_texts_and_numbers_in_columns_are_neither_read_nor_shown_whole():
     column = pd.DataFrame({"a": ["x" * 5000 + "a", "y"]})
     assert describe(column) == describe(pd.DataFrame({"a": ["x" * 5000 + "b", "y"]}))
     assert describe(column) != describe(pd.DataFrame({"a": ["x" * 5000, "y"]}))
+    assert describe(column).sampled
+    assert describe(np.array(["x" * 5000], object)).sampled
+    assert not describe(pd.DataFrame({"a": ["x" * 50, "y"]})).sampled
     found = dict(
         survey("f", pd.DataFrame({"a": pd.Series([10**6000, "x" * 10**6], dtype=object)}), values=True)
     )

@@ -10,6 +10,11 @@ DETAILS: Final = {"pinfo": 0, "pinfo2": 1, "psearch": 0}
 """The magics for ``x?``, ``x??`` and ``x*?``, and the level of detail that each asks for."""
 
 
+def is_question(magic: str, line: str) -> bool:
+    """Whether ``%magic line`` asks for a name; ``%psearch -c name`` has options, which are not known here."""
+    return magic in DETAILS and " " not in line.strip()
+
+
 class Inquiry(NamedTuple):
     """One question.
 

@@ -12,7 +12,7 @@ from IPython.utils.tokenutil import token_at_cursor
 from disco_magic.callers.replaced import Replaced
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.completing.completion import body_at
-from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
+from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry, is_question
 from disco_magic.notebook.plain import transformed
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _inquiry(statement: ast.stmt) -> Inquiry | None:
                 ast.Attribute(ast.Call(ast.Name("get_ipython"), []), "run_line_magic"),
                 [ast.Constant(str(magic)), ast.Constant(str(name))],
             )
-        ) if magic in DETAILS and " " not in name.strip():
+        ) if is_question(magic, name):
             return Inquiry(name.strip(), DETAILS[magic])
     return None
 

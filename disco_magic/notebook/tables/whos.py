@@ -28,6 +28,7 @@ HEADER: Final = ("register", "workers", "type", "value", "size")
 SHOWN: Final = 4
 """Most values of one register that are shown; the last row says how many more there are."""
 
+_MARKS: Final = {MARK: MARKED, UNKNOWN: MARKED_UNKNOWN}
 _LOOK: Final = TableLook("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
 
 
@@ -149,8 +150,7 @@ def _register(row: Row, workers: Sequence[int]) -> Register:
 
 def _register_html(register: Register) -> str:
     rows = register.rows()
-    mark = MARKED if register.differs else MARKED_UNKNOWN if register.is_unseen else ""
-    head = row_head(register.name, len(rows), mark)
+    head = row_head(register.name, len(rows), _MARKS.get(register.mark, ""))
     return "".join(
         f"<tr>{head if not place else ''}<td>{row[0]}</td><td>{escape(row[1])}</td>"
         f'<td class="value">{escape(row[2])}</td><td class="number">{row[3]}</td></tr>'

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.tracebacks import failure_of, traceback_of
+from disco_magic.callers.tracebacks import traceback_of
 from disco_magic.core.messages import Call, Failed, Sync
 from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
@@ -15,6 +15,7 @@ from disco_magic.functions.context import VERBS
 from disco_magic.functions.execution.forked import end_fork
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.kept_locks import give_back_locks
+from disco_magic.values.operands import failure_of
 
 if TYPE_CHECKING:
     import contextvars

@@ -21,6 +21,7 @@ from disco_magic.summaries import describe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from disco_magic.operands import Operands
 
 INTERRUPTED: Final = "the command was interrupted"
 """The text of an interrupt that has no message."""
@@ -45,10 +46,7 @@ class UnknownName(UsageMistake, KeyError):
 
 
 def is_told(excinfo: Any) -> bool:
-    """Whether an exception's message says enough without our frames; for pytest's ``__tracebackhide__``.
-
-    A module that assigns this to ``__tracebackhide__`` hides its frames when a user's test fails that way.
-    """
+    """Whether the message says enough without our frames: pytest asks modules' ``__tracebackhide__``."""
     return issubclass(excinfo.type, DiscoError)
 
 
@@ -191,6 +189,7 @@ class Failure:
         command: the command in words, e.g. ``call demo.scale`` or ``Cell In[7]``.
         exception: the exception object itself; unpickled, perhaps one that stands in for it.
         traceback_text: formatted traceback without the runtime's own frames.
+        operands: what the expression that failed had read, described then; None if that is unknown.
         summary: ``TypeName: message``, the line a traceback ends with (first line of the message only).
     """
 
@@ -199,6 +198,7 @@ class Failure:
     command: str
     exception: BaseException
     traceback_text: str = field(repr=False)
+    operands: Operands | None = field(default=None, repr=False, compare=False)
     summary: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -209,8 +209,8 @@ class Failure:
 
     def __reduce__(self) -> tuple[Any, ...]:
         error = portable(self.exception, self.summary)
-        given = self.worker, self.seq, self.command, error, self.traceback_text
-        return _restored, (given, self.summary)
+        given = error, self.traceback_text, self.operands
+        return _restored, (self.summary, self.worker, self.seq, self.command, *given)
 
     @property
     def first(self) -> Failure:
@@ -228,7 +228,7 @@ def handled_by(error: BaseException) -> BaseException | None:
     return None if link is error or issubclass(type(link), DiscoError | WorkerInterrupt) else link
 
 
-def _restored(given: tuple[Any, ...], summary: str) -> Failure:
+def _restored(summary: str, *given: Any) -> Failure:
     made = Failure(*given)
     object.__setattr__(made, "summary", summary)  # that of the exception, if this is what stands in for it
     return made
@@ -261,8 +261,8 @@ class WorkerError(DiscoError):
             raise UsageMistake("WorkerError needs at least one failure")
         self.failures: dict[int, Failure] = dict(failures)
         self.others = tuple(others)
-        struck = "interrupted" * all(map(is_of_interrupt, self.failures.values()))
-        self.stopped = "cancelled" if cancelled else struck
+        is_struck = all(map(is_of_interrupt, self.failures.values()))
+        self.stopped = "cancelled" if cancelled else "interrupted" * is_struck
         super().__init__(describe(self.failures, self.others, stopped=self.stopped))
 
     @property

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
+from disco_magic.operands import operand_lines
 from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from disco_magic.operands import Operands
 
 
 class Failed(Protocol):
@@ -28,6 +31,9 @@ class Failed(Protocol):
 
     @property
     def summary(self) -> str: ...  # noqa: D102 - see there
+
+    @property
+    def operands(self) -> Operands | None: ...  # noqa: D102 - see there
 
 
 _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
@@ -50,7 +56,7 @@ def describe(failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, s
     text = origin.traceback_text.rstrip()
     if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: the text is above already
         text = ""
-    return "\n".join([head, *lines, "", text]).rstrip()
+    return "\n".join([head, *lines, "", text, *operand_lines(failures.values())]).rstrip()
 
 
 def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:

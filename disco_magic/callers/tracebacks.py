@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.sites import Site, is_of_torch, label_of, line_at, runtime_file
-from disco_magic.errors import DiscoError, Failure, WorkerInterrupt
+from disco_magic.errors import DiscoError, WorkerInterrupt
 from disco_magic.libraries import OURS
 from disco_magic.phrases import class_name
 
@@ -64,12 +64,6 @@ def site_of_error(error: BaseException) -> Site:
     ]
     own = [step for step in reversed(steps) if not runtime_file(step.filename)]
     return next((step for step in own if step.is_labelled), own[0] if own else Site("", 0))
-
-
-def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
-    """The `Failure` for `error` on a worker, without the runtime's frames; `command` in words."""
-    shorten(error)
-    return Failure(worker, seq, command, error, error_text(error))
 
 
 def shorten(error: BaseException) -> None:

@@ -14,7 +14,7 @@ from disco_magic.phrases import near_misses, words
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from disco_magic.notebook.expressions import FailedExpression
+    from disco_magic.callers.failed_expression import FailedExpression
     from disco_magic.notebook.shell import Shell
 
 
@@ -82,7 +82,7 @@ def _of_ranks(error: KeyError) -> list[str]:
 
 
 def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
-    node, frame = failed
+    node, frame = failed.node, failed.frame
     if not isinstance(node, ast.Call):
         return ""
     method = getattr(type(worker), name_of_called(node.func, frame) or "-", None)
@@ -107,7 +107,7 @@ def _parameters(signature: inspect.Signature, mesh: Mapping[str, int]) -> list[s
 
 
 def _what_it_has(failed: FailedExpression, worker: Any) -> str:
-    node, frame = failed
+    node, frame = failed.node, failed.frame
     if not isinstance(node, ast.Attribute):
         return ""
     if name_of_called(node, frame):  # `worker` has no such attribute

@@ -17,7 +17,7 @@ from disco_magic.phrases import class_name, people
 if TYPE_CHECKING:
     import types
 
-    from disco_magic.notebook.expressions import FailedExpression
+    from disco_magic.callers.failed_expression import FailedExpression
     from disco_magic.notebook.shell import Shell
 
 _NOTHING: Final = "NoneType"
@@ -40,7 +40,7 @@ def _hidden(failed: FailedExpression) -> str:
     """The hint if the cells have rebound a name of ours, and it was used as if they had not."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
-    node, frame = failed
+    node, frame = failed.node, failed.frame
     used = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
     if not isinstance(used, ast.Name) or used.id not in (*BEHIND, *VERBS):
         return ""

@@ -14,6 +14,7 @@ from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers
+from disco_magic.operands import operand_lines
 from disco_magic.phrases import ranges
 from disco_magic.summaries import form_of, grouped, other_lines
 
@@ -96,7 +97,7 @@ def worker_lines(
     head: str = "",
     notes: Sequence[str] = (),
 ) -> list[str]:
-    """`head`, or which workers failed; the origin's traceback; each distinct failure; `notes`."""
+    """`head`, or which workers failed; the origin's traceback and operands; each different failure; notes."""
     origin = next(iter(failures.values()))
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""
@@ -106,6 +107,9 @@ def worker_lines(
     advice = next(filter(None, (advise(shell, origin.exception) for advise in kinds)), [])
     # A program that exits shows no traceback.
     trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
+    read = operand_lines(failures.values()) if trace else []
+    if read:
+        trace += ["", *read]
     return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])
 
 

@@ -30,6 +30,7 @@ from disco_magic.session.pump import GIVEN_UP, INTERRUPT, sigint_held_back, take
 from disco_magic.session.recording import timeline_of
 from disco_magic.session.results import CellResult
 from disco_magic.session.stop import Stop
+from disco_magic.values.operands import with_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,11 @@ class Verdict:
         outcome: CellResult | BaseException = result
         if failures:
             cancelled = self.stop.was_cancelled and all(map(is_of_interrupt, failures.values()))
-            outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
+            if result.errors:
+                told = with_others(failures, self.cell.workers)
+                outcome = CellError(told, others, cancelled=cancelled)
+            else:
+                outcome = WorkerError(failures, others, cancelled=cancelled)
             self.cell.session.with_where_sent(outcome)
             outcome.result = result  # type: ignore[attr-defined]
         has_failed = not all(map(is_of_interrupt, failures.values()))

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from disco_magic.values.sights import Sight
     from disco_magic.values.wanted import Wanted
 
-_SHORT: Final = 6
+SHORT: Final = 6
+"""Arrays of up to so many elements are shown whole."""
 # Elements that are looked at together, and at most of one array.
 _HELD: Final = 1 << 22
 WHOLE_NBYTES: Final = 128 << 20
@@ -129,7 +130,7 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         if sight is None or not sample:
             return None
         looked = _Looked(number, kind, value, sight)
-        looked.wanted = whole(value) if looked.size <= _SHORT else sampled(value, sample)
+        looked.wanted = whole(value) if looked.size <= SHORT else sampled(value, sample)
         return looked
     if not sample and not issubclass(kind, np.ndarray | np.generic):
         return None  # only the header is wanted; PyTorch releases the lock in every call
@@ -144,7 +145,7 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         looked.objects = look_into_objects(array, sample)
     elif sample and plain:
         looked.seen = sample_of(array, sample)[0]
-        looked.all = array if looked.size <= _SHORT else None
+        looked.all = array if looked.size <= SHORT else None
     return looked
 
 
@@ -179,7 +180,7 @@ def _fetch(arrays: Sequence[_Looked], sample: int) -> None:
             found = sight.read_all([each.wanted for each in together if each.wanted is not None])
             for each, elements in zip(together, found, strict=True):
                 each.seen = elements
-                if elements is not None and each.size <= _SHORT:
+                if elements is not None and each.size <= SHORT:
                     each.all, each.seen = elements.reshape(each.array.shape), sample_of(elements, sample)[0]
 
 

@@ -13,7 +13,6 @@ from disco_magic.callers import sites, tracebacks
 from disco_magic.callers.sites import site_of
 from disco_magic.callers.tracebacks import (
     error_text,
-    failure_of,
     frames_of,
     own_frames,
     shorten,
@@ -22,6 +21,7 @@ from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.functions.registry import find_func
 from disco_magic.libraries import OURS
+from disco_magic.values.operands import failure_of
 
 
 def test_the_files_that_are_told_by_their_paths_are_there():

@@ -112,3 +112,15 @@ def test_an_error_in_an_awaiting_cell_shows_no_frame_of_the_event_loop(fresh):
     ran = fresh.run("%%disco\nimport asyncio\nawait asyncio.sleep(0)\n1 / 0")
     assert "line 4" in ran.traceback
     assert "asyncio/" not in ran.traceback
+
+
+def test_what_the_failed_expression_read_is_between_the_traceback_and_the_summary(fresh):
+    ran = fresh.run("%%disco\nx = np.ones(2 + worker_id)\nassert x.size == 2")
+    *_, table, summary = ran.traceback.split("\n\n")
+    assert table.splitlines()[1:] == [
+        "  x  [1] float64 3 [1. 1. 1.]",
+        "     [2] float64 4 [1. 1. 1. 1.]",
+        "     [3] float64 5 [1. 1. 1. 1. 1.]",
+        "     [0] float64 2 [1. 1.]",
+    ]
+    assert summary == "[1-3] AssertionError"

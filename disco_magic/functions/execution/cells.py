@@ -10,13 +10,13 @@ import linecache
 import textwrap
 import tokenize
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers import sites
+from disco_magic.callers.source_text import parsed
 
 if TYPE_CHECKING:
     import types
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
-_PARSES = 20
 _BLANK = (" ", "\t")
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = "__main__"
@@ -104,19 +103,6 @@ def compile_cell(
         flags=futures,
         show_last=not _ends_silent(source),
     )
-
-
-def parsed(source: str, filename: str) -> ast.Module:
-    """`ast.parse`, tried again if CPython's own bookkeeping was disturbed.
-
-    Before 3.13 the depth of the tree is counted in one place for all threads: if a finalizer lets another
-    thread run while the tree is made, and that thread parses too (as for a traceback's carets), both may fail
-    with a SystemError.
-    """
-    for _ in range(_PARSES):
-        with suppress(SystemError):
-            return ast.parse(source, filename)
-    return ast.parse(source, filename)
 
 
 def _remember(filename: str) -> None:

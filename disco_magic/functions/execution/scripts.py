@@ -10,8 +10,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from disco_magic.callers.source_text import parsed
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.execution.cells import cell_from_tree, parsed
+from disco_magic.functions.execution.cells import cell_from_tree
 from disco_magic.functions.execution.found_modules import find_module
 from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources

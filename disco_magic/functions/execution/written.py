@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.sites import place_at
-from disco_magic.functions.execution.cells import parsed
+from disco_magic.callers.source_text import parsed, source_at
 
 if TYPE_CHECKING:
     import types
@@ -43,17 +41,7 @@ def texts_among(names: Iterable[str]) -> Iterator[str]:
 
 def _written(frame: types.FrameType, verb: str) -> list[str]:
     """The arguments as they are written; none if that is unknown, or if the verb is called indirectly."""
-    first, last, begin, end = place_at(frame.f_code, frame.f_lasti)
-    if first is None or last is None or begin is None or end is None:
-        return []
-    filename = frame.f_code.co_filename
-    linecache.checkcache(filename)  # a program may have been edited since
-    lines = [line.encode() for line in linecache.getlines(filename)[first - 1 : last]]
-    if not lines:
-        return []
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][begin:]
-    text = b"".join(lines).decode(errors="replace")
+    text = source_at(frame.f_code, frame.f_lasti)
     with suppress(SyntaxError, ValueError, RecursionError):  # these lines have been replaced meanwhile
         (statement,) = parsed(text, "<call>").body
         call: Any = statement.value if isinstance(statement, ast.Expr) else None

@@ -1,0 +1,75 @@
+"""The expression that raised an error, in the innermost code of the user's: Python keeps its position."""
+
+from __future__ import annotations
+
+import ast
+import dis
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.callers.sites import Site, label_of, line_at
+from disco_magic.callers.source_text import parsed, source_at
+from disco_magic.callers.tracebacks import steps_of, traceback_of
+from disco_magic.libraries import is_of_library
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+# Whose place in the source is only the target: the rest of the statement matters as much.
+_TARGETS: Final = frozenset({"STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "UNPACK_SEQUENCE", "UNPACK_EX"})
+
+
+class FailedExpression(NamedTuple):
+    """The expression or statement that raised.
+
+    Attributes:
+        text: as it is written.
+        node: as a tree of its own; an expression is not wrapped in a statement.
+        frame: the frame that executed it.
+        offset: where in the code of `frame`.
+        line: where in the source.
+    """
+
+    text: str
+    node: ast.AST
+    frame: FrameType
+    offset: int
+    line: Site
+
+
+def step_of_user(error: BaseException) -> TracebackType | None:
+    """The innermost entry of the traceback whose code the user has written; None if there is none."""
+    found = None
+    for step in steps_of(traceback_of(error)):
+        file = step.tb_frame.f_code.co_filename
+        # Other names in brackets are those of code that libraries have made.
+        if label_of(file) is not None or not (file.startswith("<") or is_of_library(file)):
+            found = step
+    return found
+
+
+def failed_at(step: TracebackType | None) -> FailedExpression | None:
+    """The expression in which the traceback's entry raised; None if its source cannot be read."""
+    if step is None:
+        return None
+    code, offset = step.tb_frame.f_code, step.tb_lasti
+    line = Site(code.co_filename, step.tb_lineno or line_at(code, offset))
+    texts = [source_at(code, offset)]
+    if dis.opname[code.co_code[offset]] in _TARGETS:
+        texts.insert(0, source_at(code, offset, whole_lines=True))
+    for text in texts:
+        node = _tree(text)
+        if node is not None:
+            return FailedExpression(text, node, step.tb_frame, offset, line)
+    return None
+
+
+def _tree(text: str) -> ast.AST | None:
+    # In brackets, because an expression of several lines was in some. Of a loop there may be the head only.
+    for whole in (f"(\n{text}\n)", text, f"{text} pass"):
+        with suppress(SyntaxError, ValueError, RecursionError):
+            statements = parsed(whole, "<failed>").body
+            if len(statements) == 1:  # not if other lines have taken its place
+                (statement,) = statements
+                return statement.value if isinstance(statement, ast.Expr) else statement
+    return None

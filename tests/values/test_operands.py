@@ -1,0 +1,157 @@
+"""What a failed expression has read: which names, followed how far, and in which words."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import pickle
+from itertools import count
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import Failure, PlaneMismatch, WorkerInterrupt
+from disco_magic.values.operands import operands_of
+
+_numbers = count()
+
+
+def error_of(source, **names):
+    """The exception that the user's code raises."""
+    file = f"/home/me/program{next(_numbers)}.py"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    try:
+        exec(compile(source, file, "exec"), names)
+    except BaseException as error:  # noqa: BLE001 - whatever a test raises
+        return error
+    raise AssertionError("no error")
+
+
+def read_by(source, **names):
+    operands = operands_of(error_of(source, **names))
+    return None if operands is None else dict(operands.values)
+
+
+class Layer:
+    def __init__(self):
+        self.weight = np.ones((3, 2))
+        self.asked = 0
+
+    @property
+    def scale(self):
+        self.asked += 1
+        return 1
+
+    def __getattr__(self, name):
+        object.__getattribute__(self, "__dict__")["asked"] += 1
+        raise AttributeError(name)
+
+    def __repr__(self):
+        raise RuntimeError("nobody may ask")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("c = a @ b", {"a": "float64 2\u00d73 [[1. 1. 1.] [1. 1. 1.]]", "b": "int8 9"}),
+        ("c = (a @ a) + b", {"a": "float64 2\u00d73 [[1. 1. 1.] [1. 1. 1.]]"}),
+        ("total = 1\nif n > 0:\n    total += 1 / (n - 2)", {"n": "2"}),
+        ("a[0] = text", {"a": "float64 2\u00d73 [[1. 1. 1.] [1. 1. 1.]]", "text": "'seven'"}),
+        ("one, two = b", {"b": "int8 9"}),
+        ("words['x'][n] + n", {"words['x']": "list [1]", "n": "2"}),
+        ("words['x'][0] + words['nothing']", {"words": "dict {'x': [1]}"}),
+        ("raise ValueError(\n    f'{n} is wrong'\n)", {"n": "2"}),
+        ("(n +\n    text)", {"n": "2", "text": "'seven'"}),
+        ("assert n == 3, 'no'", {"n": "2"}),
+        ("[v / 0 for v in text]", {"v": "'s'"}),
+        ("max(key for key in text if n / 0)", {"n": "2"}),
+        ("list(map(lambda n: n + 'x', [7]))", {"n": "7"}),
+        ("for n in missing: pass", None),
+        ("1 / 0", None),
+        ("import no_such_module", None),
+        ("raise ValueError('plain')", None),
+        ("class C:\n    n = 1\n    m = n + text", {"n": "1", "text": "'seven'"}),
+        ("del words[n]", {"words": "dict {'x': [1]}", "n": "2"}),
+        ("with open(text + '/') as f: pass", {"text": "'seven'"}),
+        ("np.reshape(a, (n, 7))", {"a": "float64 2\u00d73 [[1. 1. 1.] [1. 1. 1.]]", "n": "2"}),
+        ("len(n.real)", {"n.real": "2"}),
+    ],
+)
+def test_the_names_of_the_innermost_failed_expression_are_described(source, found):
+    names = {"a": np.ones((2, 3)), "b": np.zeros(9, "int8"), "n": 2, "text": "seven", "words": {"x": [1]}}
+    assert read_by(source, np=np, **names) == found
+
+
+def test_attributes_are_followed_as_far_as_no_code_of_the_user_s_runs():
+    layer = Layer()
+    source = "def f(layer, x):\n    return layer.weight @ x\nf(layer, np.ones(4))"
+    assert read_by(source, layer=layer, np=np) == {
+        "layer.weight": "float64 3\u00d72 [[1. 1.] [1. 1.] [1. 1.]]",
+        "x": "float64 4 [1. 1. 1. 1.]",
+    }
+    read = read_by("layer.scale / 0", layer=layer)
+    assert list(read) == ["layer"]
+    assert layer.asked == 1, "only the program itself has"
+
+
+def test_what_is_the_same_everywhere_is_left_out_and_the_rest_is_counted():
+    names = {f"x{i}": i for i in range(12)}
+    operands = operands_of(error_of(f"sorted(print, {', '.join(names)})", **names))
+    assert (list(operands.values), operands.left_out) == ([f"x{i}" for i in range(8)], 4)
+
+
+def test_texts_that_may_be_secret_are_not_shown():
+    names = {"hub_token": "hf_abcdef", "name": "/nowhere"}
+    read = read_by("open(hub_token + name)", **names)
+    assert read == {"hub_token": "str of length 9", "name": "'/nowhere'"}
+
+
+def test_large_values_are_not_looked_into():
+    read = read_by("rows[None], x", rows=list(range(1_000_000)), x=1)
+    assert read == {"rows": "list, 1,000,000 items"}
+    read = read_by("f(x)", f=3, x=np.full(1_000_000, np.nan))
+    assert read == {"f": "3", "x": "float64 1000000"}
+
+
+def test_elements_that_are_no_numbers_are_counted():
+    x = np.array([1.0, np.nan, np.inf, np.nan, 1, 1, 1, 1])
+    assert read_by("assert (x > 0).all() and False", x=x) == {"x": "float64 8, 2 NaN, 1 inf"}
+
+
+@pytest.mark.parametrize("kind", [PlaneMismatch, WorkerInterrupt, KeyboardInterrupt, SystemExit])
+def test_errors_that_say_enough_have_none(kind):
+    assert read_by("raise kind(x)", kind=kind, x=1) is None
+
+
+def test_an_expression_whose_source_is_gone_has_none():
+    error = error_of("x / 0", x=1)
+    linecache.cache.clear()
+    assert operands_of(error) is None
+
+
+def test_a_class_body_s_own_mapping_is_not_asked():
+    class Asking(dict):
+        def __contains__(self, name):
+            raise RuntimeError("nobody may ask")
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, name, bases):
+            return Asking()
+
+    assert read_by("class C(metaclass=Meta):\n    n = 3\n    n / (zero)", Meta=Meta, zero=0) == {"zero": "0"}
+
+
+def test_what_cannot_be_described_does_not_take_the_error_s_place(monkeypatch, caplog):
+    monkeypatch.setattr("disco_magic.values.operands.describe", lambda *_: 1 / 0)
+    with caplog.at_level(logging.DEBUG, "disco_magic"):
+        assert operands_of(error_of("x / 0", x=object())) is None
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_failures_keep_them_in_other_processes():
+    error = error_of("x / 0", x=1)
+    failure = Failure(1, 2, "call f", error, "", operands_of(error))
+    again = pickle.loads(pickle.dumps(failure))  # noqa: S301 - our own
+    assert again.operands == failure.operands
+    assert again.operands.expression == "x / 0"

@@ -14,6 +14,8 @@ NAMES: Final = 10
 """How many known names a message lists if an unknown name resembles none of them."""
 # How similar names have to be, see `difflib`; at its default of 0.6 `open` would be suggested for `tokens`.
 _LIKE: Final = 0.65
+# Longer first lines are cut: errors of other workers repeat them.
+_LONGEST: Final = 2000
 
 
 def words(error: BaseException) -> str:
@@ -30,8 +32,10 @@ def class_name(value: object) -> str:
 
 
 def headline(error: BaseException) -> str:
-    """``TypeName: first line of the message``."""
+    """``TypeName: first line of the message``, of which a very long one is cut."""
     name, first = class_name(error), next(iter(words(error).splitlines()), "")
+    if len(first) > _LONGEST:
+        first = f"{first[:_LONGEST]}\u2026 ({len(first):,} characters)"
     return f"{name}: {first}" if first else name
 
 

@@ -91,6 +91,12 @@ def test_a_summary_is_one_line(error, summary):
     assert failure(0, error).summary == summary
 
 
+def test_a_very_long_line_is_cut_in_the_summary_only():
+    failure = Failure(0, 1, "a call", ValueError("x" * 1_000_000), "")
+    assert failure.summary == f"ValueError: {'x' * 2000}\u2026 (1,000,000 characters)"
+    assert len(str(failure.exception)) == 1_000_000
+
+
 def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
     error = WorkerError({2: failure(2), 0: failure(0), 1: failure(1, KeyError("k"))})
     assert str(error).splitlines() == [

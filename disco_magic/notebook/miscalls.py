@@ -24,6 +24,10 @@ _UNENDED: Final = (
     "`net = DDP(copy.deepcopy(net.module))`, and give a new optimizer its parameters and the state of the "
     "old one; `worker.check(net.module)` says whether workers were stopped in different steps"
 )
+_PIPELINE: Final = (
+    "a schedule whose step has failed or was stopped keeps parts of it: on all workers, make a new schedule "
+    "of the same stages before the next step"
+)
 _LEFT: Final = "if an earlier run of a program has left it in a module: %disco run --reload imports them anew"
 # Text in an error of PyTorch, or of a library on top of it, about process groups -> what helps.
 _GROUPS: Final = {
@@ -33,8 +37,10 @@ _GROUPS: Final = {
     "if not dist.is_initialized(): dist.init_process_group()",
     "unmarked_param_indices.empty() INTERNAL ASSERT": _UNENDED,
     "Expected to mark a variable ready only once": _UNENDED,
-    "Failed to run stage backward": "a step of this pipeline that was stopped before leaves its stage in the "
-    "midst of it: stage.clear_runtime_states(), and schedule._internal_losses.clear() on the last one",
+    "Expected to have finished reduction in the prior iteration": f"if the step before failed: {_UNENDED}",
+    "Failed to run stage backward": _PIPELINE,
+    "failed to run forward": _PIPELINE,
+    "without executing forward": _PIPELINE,
     "already initialized": _LEFT,
     "already been initialized": _LEFT,
 }

@@ -16,10 +16,10 @@ from disco_magic.errors import (
 )
 from disco_magic.functions.execution.program_runs import OLDER
 from disco_magic.phrases import people, who_has
-from disco_magic.values.sharded import HOME, UNKNOWN, models_of
+from disco_magic.values.sharded import HOME, UNKNOWN, Remedy, models_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from disco_magic.errors import Failure
     from disco_magic.session.session import Session
@@ -51,7 +51,7 @@ def older(failures: Iterable[Failure]) -> str:
 
 
 def halfway(session: Session, seq: int) -> str:
-    """A sentence that names models that a cell has left in the midst of a step, and what to do; or "".
+    """Sentences that name models that a cell has left in the midst of a step, and say what to do; or "".
 
     Args:
         session: the session of its workers.
@@ -66,16 +66,39 @@ def halfway(session: Session, seq: int) -> str:
     for found in session.examine_names(models_of):
         for name, where in found.items():
             models.setdefault(name, []).append(where)
-    names = [name for name, where in models.items() if _is_halfway(where)]
-    if not names:
+    stuck = {name: where for name, where in models.items() if _is_halfway(where)}
+    kept = [name for name, where in models.items() if name not in stuck and any(each.keeps for each in where)]
+    return ". ".join(filter(None, (_of_stuck(stuck), _of_kept(kept))))
+
+
+def _of_stuck(models: Mapping[str, list[Progress]]) -> str:
+    if not models:
         return ""
-    which, one = ", ".join(names), len(names) == 1
-    certain = all(any(each.is_stuck and each is not UNKNOWN for each in models[name]) for name in names)
+    one = len(models) == 1
+    certain = all(any(each.is_stuck and each is not UNKNOWN for each in where) for where in models.values())
     may_be = ("is" if one else "are") if certain else "may be"
     it, its = ("it", "its") if one else ("them", "their")
+    remedies = {each.remedy for where in models.values() for each in where}
+    reset = (
+        f"call {its} reset_iter_state() on all workers, then a backward pass that reduces, and zero_grad(), "
+        "which drops what the step has left; or "
+    )
+    helps = reset if remedies == {Remedy.RESET} else ""
+    state = "" if Remedy.CHECKPOINT in remedies else f"{its} state_dict(), after reshard(), or "
     return (
-        f"{which} {may_be} in the midst of a step, where a sharded model (FSDP) leaves out collectives from "
-        f"then on: make {it} anew and load {its} state_dict(), after reshard(), or a checkpoint"
+        f"{', '.join(models)} {may_be} in the midst of a step, where a sharded model (FSDP) leaves out "
+        f"collectives from then on: {helps}make {it} anew and load {state}a checkpoint"
+    )
+
+
+def _of_kept(names: list[str]) -> str:
+    if not names:
+        return ""
+    keep = "keeps" if len(names) == 1 else "keep"
+    return (
+        f"{', '.join(names)} {keep} gradients of micro-steps (FSDP), which the next reduction adds and "
+        "zero_grad() leaves: to drop them, a backward pass after set_requires_gradient_sync(True), then "
+        "zero_grad()"
     )
 
 

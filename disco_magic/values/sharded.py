@@ -2,13 +2,16 @@
 
 Such a model notes in which pass it is. If an error or a stop ends a step in its backward pass, it stays
 there: in later steps it neither gathers parameters nor reduces gradients, and says nothing. After a cut in
-its forward pass it goes on, if all workers were cut at the same place.
+its forward pass it goes on, if all workers were cut at the same place. Between micro-steps it keeps gradients
+that ``zero_grad()`` does not know, and the next reduction adds them.
 
 PyTorch has no public names for this; where one is missing, the answer is that it is unknown.
 """
 
 from __future__ import annotations
 
+import inspect
+from enum import Enum, auto
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,7 +24,21 @@ if TYPE_CHECKING:
 HOME: Final = "torch.distributed.fsdp"
 """The module whose classes sharded models derive from."""
 _BACKWARD: Final = "BACKWARD"
+_FEW: Final = 64
+_RESET: Final = "reset_iter_state"  # from 2.14 on
+_AMONG: Final = ("shard_process_group", "replicate_process_group")
 _ALL_OF_IT: Final = "FullyShardedDataParallel"  # FSDP's first version, which uses a class of its own
+
+
+class Remedy(Enum):
+    """What helps a model that is stuck; of its parts, the last one counts."""
+
+    RESET = auto()
+    """`reset_iter_state`, and a pass whose gradients are dropped: those that are kept are in it."""
+    STATE = auto()
+    """Its state in a new one."""
+    CHECKPOINT = auto()
+    """The same, but it does not give its state."""
 
 
 class Progress(NamedTuple):
@@ -32,12 +49,16 @@ class Progress(NamedTuple):
         is_under_way: whether a forward pass has begun whose backward pass has not ended.
         meets: which models call the same collectives: how many parts, and on which workers each is.
         marks: what each part has noted. Models under way that differ in it call different collectives.
+        keeps: whether it has gradients of micro-steps that are not reduced yet.
+        remedy: what makes it whole again, as far as its version of PyTorch has it.
     """
 
     is_stuck: bool
     is_under_way: bool = True
     meets: tuple[object, ...] = ()
     marks: tuple[object, ...] = ()
+    keeps: bool = False
+    remedy: Remedy = Remedy.STATE
 
 
 UNKNOWN: Final = Progress(is_stuck=True)
@@ -45,16 +66,27 @@ UNKNOWN: Final = Progress(is_stuck=True)
 
 
 def models_of(bound: Mapping[str, Any], _behind: object) -> dict[str, Progress]:
-    """The sharded models among a worker's names and the attributes of objects there; for `examine_names`.
+    """The sharded models among a worker's names, and in lists, dicts and objects there; for `examine_names`.
 
     Returns:
-        ``"net"`` or ``"trainer.net"`` -> where that model is. Of models that are sharded only in part, too.
+        ``"net"``, ``"nets[0]"`` or ``"trainer.net"`` -> where that model is. Of models that are sharded only
+        in part, too. Names with an underscore are those of notebooks' outputs.
     """
-    found = {name: progress(value) for name, value in bound.items()}
-    for name, value in bound.items():
-        if found[name] is None and not issubclass(type(value), type | ModuleType):
-            found |= {f"{name}.{part}": progress(each) for part, each in own_attributes(value).items()}
+    found = {name: progress(value) for name, value in bound.items() if not name.startswith("_")}
+    for name in [name for name, each in found.items() if each is None]:
+        found |= {f"{name}{place}": progress(each) for place, each in _held_by(bound[name])}
     return {name: each for name, each in found.items() if each is not None}
+
+
+def _held_by(value: Any) -> list[tuple[str, Any]]:
+    """What a short list or dict, or an object, holds, with its place as it is written: ``[0]``, ``.net``."""
+    kind = type(value)
+    if kind in (list, tuple, dict):
+        pairs = list(value.items() if kind is dict else enumerate(value)) if len(value) <= _FEW else []
+        return [(f"[{key!r}]", each) for key, each in pairs if type(key) in (int, str)]
+    if issubclass(kind, type | ModuleType):
+        return []
+    return [(f".{name}", each) for name, each in own_attributes(value).items()]
 
 
 def progress(value: object) -> Progress | None:
@@ -64,13 +96,15 @@ def progress(value: object) -> Progress | None:
         return None
     try:
         noted = [_first_version(part) if _is_first(part) else _noted(part) for part in parts]
-    except (AttributeError, TypeError, AssertionError):
+    except (AttributeError, TypeError, ValueError, RuntimeError, AssertionError):
         return UNKNOWN
     return Progress(
         any(each.is_stuck for each in noted),
         any(each.is_under_way for each in noted),
         (len(noted), *(each.meets for each in noted)),
         tuple(each.marks for each in noted),
+        any(each.keeps for each in noted),
+        max((each.remedy for each in noted), key=lambda each: each.value),
     )
 
 
@@ -101,7 +135,8 @@ def _first_version(part: Any) -> Progress:
     handle = part._handle  # noqa: SLF001 - see the module's docstring, here and below
     now = handle._training_state.name if handle else ""  # noqa: SLF001
     queued = getattr(part, "_post_backward_callback_queued", False)  # only the outermost has it
-    return Progress(_BACKWARD in now or bool(queued), is_under_way=bool(now), marks=(now,))
+    is_stuck = _BACKWARD in now or bool(queued)
+    return Progress(is_stuck, is_under_way=bool(now), marks=(now,), remedy=Remedy.CHECKPOINT)
 
 
 def _noted(part: Any) -> Progress:
@@ -112,15 +147,31 @@ def _noted(part: Any) -> Progress:
     queued = state._state_ctx.post_backward_final_callback_queued  # noqa: SLF001
     return Progress(
         bool(queued) or any(_BACKWARD in each for each in passes),
-        bool(state._comm_ctx.post_forward_order),  # noqa: SLF001
-        tuple(map(_ranks, groups)),
+        bool(getattr(state._comm_ctx, "post_forward_order", ())),  # noqa: SLF001 - before the first pass there is none
+        tuple(map(_who, groups)),
         tuple((each._training_state.name, each._sharded_state.name) for each in groups),  # noqa: SLF001
+        any(map(_keeps, groups)),
+        Remedy.STATE if inspect.getattr_static(type(part), _RESET, None) is None else Remedy.RESET,
     )
 
 
-def _ranks(group: Any) -> tuple[int, ...]:
+def _keeps(group: Any) -> bool:
+    """Whether a group of parameters has gradients that are still to be reduced, which zero_grad() leaves."""
+    if group._partial_reduce_output is not None:  # noqa: SLF001
+        return True
+    whole = [getattr(each, "_unsharded_param", None) for each in group.fsdp_params]
+    return any(each.unsharded_accumulated_grad is not None for each in group.fsdp_params) or any(
+        each is not None and each.grad is not None for each in whole
+    )
+
+
+def _who(group: Any) -> object:
     """The workers that share a group of parameters; () if that cannot be found."""
-    mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
+    info = getattr(group, "mesh_info", None)
+    among = [getattr(info, name, None) for name in _AMONG]
+    if any(each is not None for each in among):
+        return tuple(among)  # equal if their members are; of a mesh's part, only a worker can ask for those
+    mesh = getattr(info, "mesh", None)
     return () if mesh is None else tuple(mesh.mesh.flatten().tolist())
 
 

@@ -74,6 +74,24 @@ def test_models_in_the_midst_of_a_step_are_named_with_what_helps(busy, fsdp):
     assert "other may be in the midst of a step" in stopped(s)
 
 
+def test_models_that_can_be_reset_or_keep_gradients_say_so(busy, fsdp):
+    s = busy(2)
+    s.run("from tests.values.sharded import ResettableNet\nnet = ResettableNet('PRE_BACKWARD')")
+    assert (
+        "from then on: call its reset_iter_state() on all workers, then a backward pass that reduces, and "
+        "zero_grad(), which drops what the step has left; or make it anew and load its state_dict(), after"
+    ) in stopped(s)
+    s.run(
+        "from tests.values.sharded import FullyShardedDataParallel\nnet = FullyShardedDataParallel(queued=1)"
+    )
+    assert "make it anew and load a checkpoint" in stopped(s)
+    s.run("net = [ResettableNet(kept='whole')]")
+    assert (
+        "net[0] keeps gradients of micro-steps (FSDP), which the next reduction adds and zero_grad() leaves: "
+        "to drop them, a backward pass after set_requires_gradient_sync(True), then zero_grad()"
+    ) in stopped(s)
+
+
 def test_an_error_names_them_too(busy, fsdp):
     s = busy(2)
     s.run(f"{IMPORT}\nnet = ShardedNet('PRE_BACKWARD')")
@@ -173,6 +191,37 @@ def test_a_sharded_model_goes_on_when_it_was_made_anew(busy):
                 "    if number == 9 and worker_id == 0: interrupt_main()"
             )
         s.run(f"{ANEW}\nfor _ in range(5): step(net, opt)")
+
+
+RESET = """
+net.reset_iter_state()
+net.set_requires_gradient_sync(True)
+net(torch.randn(8, 16)).square().mean().backward()
+opt.zero_grad()
+"""
+COPIED = "net.reshard()\nright = make()\nright[0].load_state_dict(net.state_dict())"
+
+
+@pytest.mark.parametrize("part", ["[:]", '["dp"]'])
+@pytest.mark.parametrize("where", ["register_forward_hook", "register_full_backward_hook"])
+@pytest.mark.parametrize("who", ["True", "worker_id == 0"])
+def test_a_sharded_model_goes_on_when_it_was_reset(busy, part, where, who):
+    pytest.importorskip("torch")
+    s = busy(4)
+    mesh = f'mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp")){part}'.removesuffix("[:]")
+    imported = "from torch.distributed.device_mesh import init_device_mesh"
+    source = SHARDED.replace("def make", f"{imported}\n{mesh}\ndef make")
+    s.run(re.sub(r"fully_shard\((\w+)\)", r"fully_shard(\1, mesh=mesh)", source))
+    if not s.run("hasattr(net, 'reset_iter_state')").values[0]:
+        pytest.skip("from PyTorch 2.14 on")
+    s.run(f"net.set_requires_gradient_sync(False)\nstep(net, opt)\nif {who}: hook = net[2].{where}(boom)")
+    with pytest.raises(CellError) as caught:
+        s.run("step(net, opt)")
+    assert re.match("net (is|may be|keeps)", caught.value.__notes__[0])
+    s.run(f"if {who}: hook.remove()")
+    s.run(RESET)
+    s.run(COPIED)
+    s.run(AGREE)
 
 
 @pytest.mark.parametrize("where", ["register_forward_hook", "register_full_backward_hook"])

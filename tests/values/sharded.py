@@ -22,13 +22,23 @@ class Module:
 
 
 class ShardedNet(Module):
-    """As `fully_shard` makes it: a state for each part, and in it groups of parameters."""
+    """As `fully_shard` makes it: a state for each part, and in it groups of parameters; `kept`: gradients."""
 
-    def __init__(self, state="IDLE", *, group=None, sharded="SHARDED", queued=False, parts=(), ranks=None):
+    def __init__(
+        self, state="IDLE", *, group=None, sharded="SHARDED", queued=False, parts=(), ranks=None, kept=""
+    ):
         super().__init__(parts)
         self.state = named(state)
         self.order = [] if state == "IDLE" else [1]
         self.group = SimpleNamespace(_training_state=named(group or state), _sharded_state=named(sharded))
+        whole = SimpleNamespace(grad=1 if kept == "whole" else None)
+        held = SimpleNamespace(
+            _unsharded_param=whole,
+            unsharded_accumulated_grad=1 if kept == "of another dtype" else None,
+        )
+        # Before its first pass a parameter has no whole.
+        self.group.fsdp_params = [SimpleNamespace(unsharded_accumulated_grad=None), held]
+        self.group._partial_reduce_output = 1 if kept == "partly reduced" else None
         if ranks is not None:
             mesh = SimpleNamespace(mesh=np.array(ranks))
             self.group.mesh_info = SimpleNamespace(mesh=mesh)
@@ -42,6 +52,13 @@ class ShardedNet(Module):
             _comm_ctx=SimpleNamespace(post_forward_order=self.order),
             _fsdp_param_groups=[self.group],
         )
+
+
+class ResettableNet(ShardedNet):
+    """As PyTorch 2.14 makes it."""
+
+    def reset_iter_state(self):
+        raise AssertionError("the user's to call")
 
 
 class FullyShardedDataParallel(Module):
@@ -59,6 +76,8 @@ class PlainNet(Module):
     """A model that is not sharded itself; `parts` may be."""
 
 
-ShardedNet.__module__ = FullyShardedDataParallel.__module__ = "torch.distributed.fsdp.net"
+ShardedNet.__module__ = ResettableNet.__module__ = FullyShardedDataParallel.__module__ = (
+    "torch.distributed.fsdp.net"
+)
 PlainNet.__module__ = "torch.nn.modules.container"
 Module.__module__ = "torch.nn.modules.module"

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic.values.sharded import UNKNOWN, models_of, progress
-from tests.values.sharded import FullyShardedDataParallel, PlainNet, ShardedNet, named
+from disco_magic.values.sharded import UNKNOWN, Remedy, models_of, progress
+from tests.values.sharded import FullyShardedDataParallel, PlainNet, ResettableNet, ShardedNet, named
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,41 @@ def test_models_on_other_workers_meet_others():
     assert progress(ShardedNet(ranks=[0])).meets != progress(ShardedNet(parts=[ShardedNet()])).meets
 
 
+@pytest.mark.parametrize("kept", ["whole", "of another dtype", "partly reduced"])
+def test_gradients_that_are_not_reduced_are_kept(kept):
+    assert not progress(ShardedNet()).keeps
+    assert progress(PlainNet(parts=[ShardedNet(), ShardedNet(kept=kept)])).keeps
+
+
+def test_a_model_that_has_not_run_yet_is_not_under_way():
+    model = ShardedNet()
+    state = model._get_fsdp_state()
+    del state._comm_ctx.post_forward_order
+    model._get_fsdp_state = lambda: state
+    assert progress(model) == progress(ShardedNet())
+
+
+def test_a_part_of_a_mesh_is_known_by_its_groups():
+    """PyTorch asks for the calling worker's rank if it is asked for the ranks."""
+
+    class PartOfMesh:
+        shard_process_group = "dp"
+
+        @property
+        def mesh(self):
+            raise ValueError("Default process group has not been initialized")
+
+    model = ShardedNet()
+    model.group.mesh_info = PartOfMesh()
+    assert progress(model).meets == (1, (("dp", None),))
+
+
+def test_what_helps_depends_on_the_version():
+    assert progress(ResettableNet()).remedy is Remedy.RESET
+    assert progress(PlainNet(parts=[ResettableNet(), ShardedNet()])).remedy is Remedy.STATE
+    assert progress(PlainNet(parts=[FullyShardedDataParallel(), ShardedNet()])).remedy is Remedy.CHECKPOINT
+
+
 def test_no_code_of_the_users_runs():
     class Asked(type):
         def __getattribute__(cls, name):
@@ -83,7 +118,7 @@ def test_other_values_have_none(value):
     assert progress(value) is None
 
 
-def test_models_are_found_under_names_and_in_attributes_of_objects():
+def test_models_are_found_under_names_and_in_what_these_hold():
     class Unfriendly:
         def __getattribute__(self, name):
             raise AssertionError(name)
@@ -92,5 +127,13 @@ def test_models_are_found_under_names_and_in_attributes_of_objects():
     vars_of = object.__getattribute__(unfriendly, "__dict__")
     vars_of["net"] = net
     bound = {"net": net, "plain": PlainNet(parts=[net]), "trainer": SimpleNamespace(model=net, step=1)}
+    bound |= {"_": net, "nets": [1, net], "by": {"a": net, net: net}, "many": [net] * 65}
     bound |= {"math": math, "kind": ShardedNet, "unfriendly": unfriendly}
-    assert list(models_of(bound, {})) == ["net", "plain", "trainer.model", "unfriendly.net"]
+    assert list(models_of(bound, {})) == [
+        "net",
+        "plain",
+        "trainer.model",
+        "nets[1]",
+        "by['a']",
+        "unfriendly.net",
+    ]

@@ -14,6 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.causes import origin
 from disco_magic.phrases import headline
 from disco_magic.pickling import portable, portable_state
 from disco_magic.summaries import describe
@@ -205,7 +206,7 @@ class Failure:
         # Now, by the thread that failed: others read it with the plane's lock held, where no __str__ may run.
         cause = handled_by(self.exception)
         handling = "" if cause is None else f" - while handling {headline(cause)}"
-        object.__setattr__(self, "summary", f"{headline(self.exception)}{handling}")
+        object.__setattr__(self, "summary", f"{headline(self.exception)}{origin(self.exception)}{handling}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         error = portable(self.exception, self.summary)

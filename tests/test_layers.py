@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 # Who may see whom: a layer sees those below it. Two in one line never see each other.
 LAYERS = [
     ["libraries", "locks", "offers", "phrases", "pickling"],
-    ["operands"],
+    ["causes", "operands"],
     ["summaries"],
     ["errors"],
     ["core", "mistakes"],

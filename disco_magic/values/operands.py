@@ -17,6 +17,7 @@ import numpy as np
 from disco_magic.callers.failed_expression import failed_at, step_of_user
 from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import error_text, shorten
+from disco_magic.causes import behind
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, Failure
 from disco_magic.operands import Operands
@@ -61,7 +62,7 @@ def operands_of(error: BaseException) -> Operands | None:
     if not issubclass(type(error), Exception) or issubclass(type(error), DiscoError):
         return None
     with _unfailing():
-        failed = failed_at(step_of_user(error))
+        failed = failed_at(step_of_user(behind(error)))
         return None if failed is None else _operands(failed)
     return None
 
@@ -114,7 +115,7 @@ def with_others(failures: Mapping[int, Failure], workers: Iterable[int]) -> dict
 
 def _add_others(told: dict[int, Failure], workers: Iterable[int]) -> None:
     origin = next(iter(told.values()))
-    operands, failed = origin.operands, failed_at(step_of_user(origin.exception))
+    operands, failed = origin.operands, failed_at(step_of_user(behind(origin.exception)))
     if operands is None or failed is None or failed.frame.f_locals is not failed.frame.f_globals:
         return
     alike = [each.operands and each.operands[:2] == operands[:2] for each in told.values()]

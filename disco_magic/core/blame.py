@@ -15,7 +15,7 @@ from disco_magic.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.errors import Failure
 
@@ -67,3 +67,8 @@ def kind_of(failure: Failure) -> tuple[str, str]:
 def is_consequence(failure: Failure) -> bool:
     """Whether a failure only follows from another one (a released wait, an interrupt)."""
     return is_by(failure, PlaneAborted, WorkerInterrupt)
+
+
+def origin_first(failures: Mapping[int, Failure]) -> dict[int, Failure]:
+    """Failures by worker; those that only follow from others come last."""
+    return dict(sorted(failures.items(), key=lambda each: is_consequence(each[1])))

@@ -67,7 +67,7 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")
     try:
-        return _as_array(x)
+        array = _as_array(x)
     except Exception as error:  # noqa: BLE001 - raised again, with advice
         refuse_traced(kind, x)
         mistake = UsageMistake(
@@ -75,6 +75,27 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         )
         # If the user's code was called, its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
+    changed = _changed(x, array)
+    if changed:
+        raise UsageMistake(f"{kind}: {changed} - {advice(kind, x)}")
+    return array
+
+
+def _changed(x: Any, array: NDArray[Any]) -> str:
+    """What NumPy would make of numbers and texts without a word; "" if they stay what they are."""
+    if type(x) in (str, bytes) and array.item() != x:
+        return "NumPy would drop the zeros at the end of this text"
+    if type(x) not in (list, tuple) or not array.size:
+        return ""
+    if array.dtype.kind in "US":
+        items = np.asarray(x, object).ravel().tolist()
+        text = str if array.dtype.kind == "U" else bytes
+        if not all(isinstance(each, text) for each in items):
+            return "NumPy would make texts of the numbers in this list"
+        return "" if array.ravel().tolist() == items else "NumPy would drop the zeros at the end of a text"
+    if array.dtype.kind == "f" and set(kinds_of(x)) == {int}:
+        return "NumPy would round these integers to float64, because no type of integers holds all of them"
+    return ""
 
 
 def refuse_traced(kind: str, x: Any) -> None:

@@ -2,8 +2,9 @@
 
 ``unittest.main()`` and ``doctest.testmod()`` test what is in ``__main__``. In a process with a session that
 is the notebook, or the program that began the session, which does not contain a worker's tests: they would
-report success. On a worker, they test what is in its namespace. All other code finds in ``__main__`` what the
-process has, as before, and additionally what only the worker has: for example ``__main__.Net``, the name of a
+report success. On a worker, they test what is in its namespace, and profilers run statements there. For all
+code of a program, ``__main__`` is the program. Other code of workers finds in ``__main__`` what the process
+has, as before, and additionally what only the worker has: for example ``__main__.Net``, the name of a
 class with which a script has pickled a model.
 """
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOTHING: Final = object()
+# They execute a statement in ``__main__.__dict__``.
+_TOOLS: Final = frozenset({"cProfile", "profile", "trace", "bdb", "pdb"})
 
 
 class MainModule(ModuleOfWorkers):
@@ -62,8 +65,10 @@ class MainModule(ModuleOfWorkers):
 
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
-    """The calling worker's namespace, in a list, if this frame is a test runner's; else an empty list."""
-    return of_caller() if is_tester(frame) else []
+    """The calling worker's namespace, in a list, if the frame's code looks for what it runs; else []."""
+    home = frame.f_globals.get("__name__")
+    looks = is_tester(frame) or (type(home) is str and home in _TOOLS) or programs.is_executed()
+    return of_caller() if looks else []
 
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:

@@ -61,10 +61,10 @@ def failures_of(error: BaseException) -> Mapping[int, Failure]:
     """Worker -> its failure, the origin first; also for a cell that was stopped."""
     if isinstance(error, WorkerError):
         return error.failures
-    from disco_magic.core.blame import is_consequence  # here: the magics, and so %load_ext, import this file
+    from disco_magic.core.blame import origin_first  # here: the magics, and so %load_ext, import this file
 
     errors: Mapping[int, Failure] = getattr(getattr(error, "result", None), "errors", None) or {}
-    return dict(sorted(errors.items(), key=lambda item: is_consequence(item[1])))
+    return origin_first(errors)
 
 
 class CellSyntaxError(UsageMistake):

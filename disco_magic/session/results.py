@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
+from disco_magic.core.blame import origin_first
 from disco_magic.core.markup import MARK
 from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
 from disco_magic.phrases import padded, ranges, who_has
@@ -113,6 +114,8 @@ class CellResult:
             raise SessionClosed(f"the values of {self.label} went with their session: {closed}") from None
 
     def __iter__(self) -> Iterator[Any]:
+        if self.errors:
+            raise CellError(origin_first(self.errors))
         return (self[worker] for worker in self.workers)
 
     def __len__(self) -> int:
@@ -120,7 +123,12 @@ class CellResult:
 
     @property
     def values(self) -> list[Any]:
-        """Copies of the last expression's values, in worker order."""
+        """Copies of the last expression's values, in worker order.
+
+        Raises:
+            CellError: the cell failed on a worker; of all on which it did, the origin first.
+            UsageMistake, SessionClosed: as for a single value.
+        """
         return list(self)
 
     @property

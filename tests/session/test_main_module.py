@@ -131,6 +131,27 @@ def test_the_process_s_own_come_first_and_can_be_changed(session, main):
     assert s.run("mine")[0] == "a worker has it"
 
 
+@pytest.mark.parametrize("tool", ["cProfile", "profile"])
+def test_profilers_run_statements_of_the_worker_s(session, main, tool, capsys):
+    s = session(2)
+    s.run(f"import {tool}\ndef work(): return worker_id\nif worker_id: {tool}.run('done = work()')")
+    assert s.run("done if worker_id else 0").values == [0, 1]
+    assert not hasattr(main, "done")
+
+
+def test_a_program_is_what_main_is_for_all_of_its_code(session, main, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import cProfile, __main__\n__main__.rank = worker_id\nbarrier()\nassert __main__.rank == worker_id\n"
+        "assert vars(__main__)['rank'] == rank and __main__.__file__ == __file__\n"
+        "def work(): return 3\nprofile = cProfile.Profile()\nprofile.run('done = work()')\nassert done == 3\n"
+    )
+    s = session(3)
+    s.run_file(program)
+    assert not hasattr(main, "rank")
+    assert s.run("import __main__\n__main__.mine").values == ["the notebook's"] * 3
+
+
 @pytest.mark.parametrize("kind", [types.ModuleType, type("Strange", (types.ModuleType,), {})])
 def test_its_class_is_what_it_was_when_no_session_runs(session, monkeypatch, kind):
     made = kind("__main__")

@@ -206,3 +206,13 @@ def test_a_result_says_that_its_values_are_what_can_be_kept(session, keep):
     with pytest.raises(UsageMistake, match=r"the result of Cell \d+ cannot be copied or pickled: .*\.values"):
         keep(result)
     assert keep(result.values) is not None
+
+
+def test_values_of_a_failed_cell_raise_its_cause(session):
+    s = session(2)
+    with pytest.raises(CellError) as caught:
+        s.run("allreduce(1) if worker_id == 0 else 1 / 0")
+    for look in (lambda result: result.values, list):
+        with pytest.raises(CellError) as again:
+            look(caught.value.result)
+        assert (again.value.origin.worker, len(again.value.failures)) == (1, 2)

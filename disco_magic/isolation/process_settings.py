@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 from contextlib import suppress
 from functools import partial
@@ -34,7 +35,21 @@ def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
     (gc.enable if on else gc.disable)()
 
 
+def _folder() -> str | None:
+    """The working directory; None if it was removed."""
+    with suppress(OSError):
+        return os.getcwd()
+    return None
+
+
+def _go_to(folder: str | None) -> None:
+    if folder is not None:
+        with suppress(OSError):  # it was removed meanwhile
+            os.chdir(folder)
+
+
 _SETTINGS: Final = (
+    Setting(_folder, _go_to),
     Setting(gc.isenabled, _collect),
     Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
     Setting(sys.getrecursionlimit, sys.setrecursionlimit),

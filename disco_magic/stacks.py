@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # interpreter's. A finalizer in Python lets another thread run; if that starts or ends a third one, it waits
 # for the lock while it holds the GIL: all threads stand still for ever.
 _COLLECTS: Final = sys.version_info < (3, 12)
+_IMPORTS: Final = "<frozen importlib._bootstrap>"
 _one_at_a_time = new_rlock()
 
 
@@ -29,6 +30,16 @@ def frames() -> dict[int, FrameType]:
     """The innermost frame of every thread that has one, by its id."""
     with _nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def import_waited_for(thread_id: int) -> tuple[str, int] | None:
+    """The module that a thread waits for another thread to import, and that one's id; None if it does not."""
+    frame = frame_of(thread_id)
+    if frame is None or frame.f_code.co_filename != _IMPORTS or frame.f_code.co_name != "acquire":
+        return None
+    lock = frame.f_locals.get("self")
+    owner = getattr(lock, "owner", None)
+    return None if owner is None or owner == thread_id else (str(getattr(lock, "name", "a module")), owner)
 
 
 def handled_by(thread_id: int) -> BaseException | None:

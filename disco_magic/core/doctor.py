@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 _AT_WORK: Final = {"stopping": "being stopped in", "cleaning": "stopped, and cleaning up in"}
 State = Literal["idle", "queued", "executing", "asking", "stopping", "cleaning", "waiting", "moving"]
 
+IMPORT: Final = "the import of"
+"""Begins `Position.call` of a worker that waits until another one has imported a module."""
+_IN_BODY: Final = (
+    ": a module that they share makes a collective while it is imported - put that into a function, or start "
+    "the session with --own-modules"
+)
 HEADER = ("worker", "doing", "where", "for", "commands left")
 WORDS = 3  # columns of words, before those of numbers
 
@@ -126,7 +132,8 @@ class Diagnosis:
     def _of_waiting(self, waiting: Sequence[Position]) -> str:
         blocking = self.blocking()
         if not blocking:
-            return f"{people(_ids(waiting))} wait for each other"
+            imports = any(each.call.startswith(IMPORT) for each in waiting)
+            return f"{people(_ids(waiting))} wait for each other{_IN_BODY if imports else ''}"
         said = []
         for group in _alike([self.positions[worker] for worker in blocking], site=True):
             which, keeps = people(_ids(group)), "keeps" if len(group) == 1 else "keep"

@@ -6,10 +6,12 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.doctor import IMPORT
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.devices.visiting import visiting
 from disco_magic.functions.copies import is_constant
 from disco_magic.functions.places import HOST_PLACE
+from disco_magic.stacks import import_waited_for
 from disco_magic.values.describe import describe_all
 from disco_magic.values.members import visible
 from disco_magic.values.sights import seen_by
@@ -137,11 +139,25 @@ class Onlooker:
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""
-        places = [worker.position() for worker in self.workers]
+        places = [self._with_import(worker.position()) for worker in self.workers]
         return [
             replace(place, state="queued" if place.state == "idle" and behind else place.state, behind=behind)
             for place, behind in zip(places, self.backlog(), strict=True)
         ]
+
+    def _with_import(self, place: Position) -> Position:
+        """`place`, as waiting if the worker waits until another one has imported a module."""
+        found = (
+            import_waited_for(self.workers[place.worker].lane.thread_id)
+            if place.state == "executing"
+            else None
+        )
+        if found is None:
+            return place
+        module, thread_id = found
+        needs = tuple(each.id for each in self.workers if each.lane.thread_id == thread_id)
+        call = f"{IMPORT} {module}"
+        return replace(place, state="waiting", call=call, needs=needs) if needs else place
 
     def backlog(self) -> list[int]:
         """Per worker the commands sent and not done, without cells that were withdrawn.

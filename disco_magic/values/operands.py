@@ -41,6 +41,8 @@ _NAMES: Final = 8
 # Larger arrays and containers are not looked into: the others of a failed worker's group are waiting.
 _ELEMENTS: Final = 1 << 16
 _ITEMS: Final = 1 << 12
+_CLEAR: Final = "LOAD_FAST_AND_CLEAR"
+_CLEARS: Final = dis.opmap.get(_CLEAR, -1)
 _BINDING: Final = frozenset({"STORE_NAME", "DELETE_NAME"})
 _BINDING_GLOBALS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 # Saved notebooks are shown to others.
@@ -78,7 +80,10 @@ def _unfailing() -> Iterator[None]:
 
 def _operands(failed: FailedExpression) -> Operands | None:
     read: dict[str, Any] = {}
+    lost = _lost_names(failed.frame.f_code, failed.offset)
     for path in paths_in(failed.node):
+        if not lost.isdisjoint(names_in(path)):
+            continue
         found = [*follow(path, partial(_value_of, failed.frame))]
         if len(found) > 1 and is_same_everywhere(found[-1].value):
             found.pop()  # a method: of an array or a container that says more than itself
@@ -89,6 +94,25 @@ def _operands(failed: FailedExpression) -> Operands | None:
         return None
     described = {name: _described(name, value) for name, value in list(read.items())[:_NAMES]}
     return Operands(short(failed.text), str(failed.line), described, len(read) - len(described))
+
+
+def _lost_names(code: CodeType, offset: int) -> set[str]:
+    """The variables of a comprehension that failed, which by now have their values outside of it again.
+
+    From 3.12 on it is part of the code around it, where its variables are cleared first and restored last.
+    """
+    if _CLEARS < 0 or _CLEARS not in code.co_code[::2]:
+        return set()
+    stores: dict[str, int] = {}
+    for each in dis.get_instructions(code):
+        if each.offset > offset:
+            break
+        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        if each.opname == _CLEAR:
+            stores[each.argval] = 0
+        elif each.opname.startswith("STORE_FAST"):
+            stores |= {name: stores[name] + 1 for name in names if name in stores}
+    return {name for name, count in stores.items() if count <= 1}
 
 
 def _value_of(frame: FrameType, name: str) -> Any:

@@ -38,3 +38,25 @@ def test_the_line_in_the_module_is_told_and_the_cell_s_that_has_called_it(gated,
         handle.wait(timeout=0.01)
     gate.open()
     handle.wait()
+
+
+def test_a_collective_in_the_body_of_a_shared_module_waits_for_those_that_wait_for_the_module(
+    busy, tmp_path, monkeypatch
+):
+    (tmp_path / "top_level_call.py").write_text(
+        "import disco_magic as disco\ntotal = disco.worker().allreduce(1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    s = busy(3)
+    cell = s.run_nowait("import top_level_call")
+    with pytest.raises(SyncTimeout) as caught:
+        cell.wait(timeout=2)
+    cell.cancel()
+    diagnosis = caught.value.diagnosis
+    [first] = [each for each in diagnosis.positions if each.call.startswith("allreduce")]
+    others = [each for each in diagnosis.positions if each is not first]
+    assert [(each.doing, each.needs) for each in others] == [
+        (f"waiting in the import of top_level_call for worker {first.worker}", (first.worker,))
+    ] * 2
+    assert "workers [0-2] wait for each other: a module that they share" in diagnosis.sentence
+    sys.modules.pop("top_level_call", None)

@@ -41,10 +41,8 @@ _NAMES: Final = 8
 # Larger arrays and containers are not looked into: the others of a failed worker's group are waiting.
 _ELEMENTS: Final = 1 << 16
 _ITEMS: Final = 1 << 12
-_CLEAR: Final = "LOAD_FAST_AND_CLEAR"
-_CLEARS: Final = dis.opmap.get(_CLEAR, -1)
-_BINDING: Final = frozenset({"STORE_NAME", "DELETE_NAME"})
-_BINDING_GLOBALS: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
+_BINDING_GLOBALS: Final = ("STORE_GLOBAL", "DELETE_GLOBAL")
+_BINDING: Final = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "DELETE_", *_BINDING_GLOBALS)
 # Saved notebooks are shown to others.
 _SECRET: Final = ("passw", "secret", "token", "credential", "api_key", "apikey")
 
@@ -80,7 +78,7 @@ def _unfailing() -> Iterator[None]:
 
 def _operands(failed: FailedExpression) -> Operands | None:
     read: dict[str, Any] = {}
-    lost = _lost_names(failed.frame.f_code, failed.offset)
+    lost = _bound_since(failed.frame.f_code, failed.offset)
     for path in paths_in(failed.node):
         if not lost.isdisjoint(names_in(path)):
             continue
@@ -96,23 +94,33 @@ def _operands(failed: FailedExpression) -> Operands | None:
     return Operands(short(failed.text), str(failed.line), described, len(read) - len(described))
 
 
-def _lost_names(code: CodeType, offset: int) -> set[str]:
-    """The variables of a comprehension that failed, which by now have their values outside of it again.
+def _bound_since(code: CodeType, offset: int) -> set[str]:
+    """Variables that the handlers of an instruction that failed may have bound again: their values are lost.
 
-    From 3.12 on it is part of the code around it, where its variables are cleared first and restored last.
+    They are in its ``except`` and ``finally``, and from 3.12 on after comprehensions, which end by restoring
+    the variables around them. Code below those is taken for a part of them, so that this is too many.
     """
-    if _CLEARS < 0 or _CLEARS not in code.co_code[::2]:
+    if not code.co_exceptiontable:
         return set()
-    stores: dict[str, int] = {}
-    for each in dis.get_instructions(code):
-        if each.offset > offset:
+    entries: Any = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # typeshed lacks it
+    begin, at = None, offset
+    while (entry := next((each for each in entries if each.start <= at < each.end), None)) is not None:
+        if begin is not None and entry.target <= at:
             break
-        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-        if each.opname == _CLEAR:
-            stores[each.argval] = 0
-        elif each.opname.startswith("STORE_FAST"):
-            stores |= {name: stores[name] + 1 for name in names if name in stores}
-    return {name for name, count in stores.items() if count <= 1}
+        at = entry.target
+        begin = at if begin is None else min(begin, at)
+    if begin is None:
+        return set()
+    return _bound_by(code, begin, _BINDING)
+
+
+def _bound_by(code: CodeType, begin: int, binding: tuple[str, ...]) -> set[str]:
+    """The names in instructions of these kinds, from `begin` on."""
+    found: set[str] = set()
+    for each in dis.get_instructions(code):
+        if each.offset >= begin and each.opname.startswith(binding):
+            found.update(each.argval if isinstance(each.argval, tuple) else (each.argval,))
+    return found
 
 
 def _value_of(frame: FrameType, name: str) -> Any:
@@ -168,11 +176,10 @@ def _read_alike(
 def _is_final(failed: FailedExpression, names: set[str]) -> bool:
     """Whether the cell does not bind these names once it has come to the failed expression."""
     code, offset = failed.frame.f_code, failed.offset
-    steps = [(each.offset, each.opname, each.argval) for each in dis.get_instructions(code)]
-    loops = [to for at, what, to in steps if what.startswith("JUMP_BACKWARD") and to <= offset <= at]
-    begin = min(loops, default=offset)
-    bound = {name for at, what, name in steps if what in _BINDING and at >= begin}
-    return names.isdisjoint(bound.union(*map(_globals_of, _nested(code))))
+    jumps = (each for each in dis.get_instructions(code) if each.opname.startswith("JUMP_BACKWARD"))
+    loops = [each.argval for each in jumps if each.argval <= offset <= each.offset]
+    bound = _bound_by(code, min(loops, default=offset), _BINDING)
+    return names.isdisjoint(bound.union(*(_bound_by(each, 0, _BINDING_GLOBALS) for each in _nested(code))))
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -180,11 +187,6 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
         if isinstance(each, CodeType):
             yield each
             yield from _nested(each)
-
-
-def _globals_of(code: CodeType) -> set[str]:
-    """The global variables that a function binds."""
-    return {each.argval for each in dis.get_instructions(code) if each.opname in _BINDING_GLOBALS}
 
 
 def _described(name: str, value: Any) -> str:

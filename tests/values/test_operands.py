@@ -91,6 +91,19 @@ def test_a_comprehension_s_variable_is_not_taken_for_one_of_the_same_name(source
     assert read == {"n": "2"}
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n    try:\n        return n / x\n    finally:\n        x = None\nf(0)",
+        "x = 0\ntry:\n    n / x\nexcept ZeroDivisionError:\n    x = 9\n    raise",
+        "x = 0\ntry:\n    try:\n        n / x\n    finally:\n        y = 1\nfinally:\n    del x",
+        "x = 0\ntry:\n    n / x\nexcept ValueError as x:\n    pass",
+    ],
+)
+def test_variables_that_a_handler_may_have_bound_again_are_left_out(source):
+    assert read_by(source, n=2) == {"n": "2"}
+
+
 def test_a_variable_is_read_again_when_the_comprehension_is_over():
     source = "def f(v):\n    all = [v for v, w in pairs]\n    return all + v\nf(3)"
     assert read_by(source, pairs=[(1, 2)]) == {"all": "list [1]", "v": "3"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import OURS, is_of_library
 from disco_magic.phrases import headline
 
 _CAUSE: Final = BaseException.__dict__["__cause__"]
@@ -16,17 +16,20 @@ _NO_CAUSES: Final = ("jax", "jaxlib")
 
 
 def behind(error: BaseException) -> BaseException:
-    """The error from which a library raised this one, ``raise ... from``; itself if there is none.
+    """The error in the user's code from which a library raised this one; itself if there is none.
 
     PyTorch's pipelines say which stage has failed, in an error of their own. The attributes are read from
     `BaseException`, because a class of the user's may have properties of these names.
     """
+    found = error
     for _ in range(_DEEPEST):
         cause = _CAUSE.__get__(error)
-        if cause is None or not _is_raised_by_library(error) or _home_of(cause) in _NO_CAUSES:
+        if cause is None or not is_of_library(_files(error)[-1]) or _home_of(cause) in _NO_CAUSES:
             break
         error = cause
-    return error
+        if not all(map(is_of_library, _files(error))):
+            found = error
+    return found
 
 
 def origin(error: BaseException) -> str:
@@ -35,13 +38,14 @@ def origin(error: BaseException) -> str:
     return "" if first is error else f" - from {headline(first)}"
 
 
-def _is_raised_by_library(error: BaseException) -> bool:
+def _files(error: BaseException) -> list[str]:
+    """The files of its traceback, the innermost last; without any, our folder."""
     step: Any = _TRACEBACK.__get__(error)
-    if step is None:
-        return False
-    while step.tb_next is not None:
+    files = []
+    while step is not None:
+        files.append(step.tb_frame.f_code.co_filename)
         step = step.tb_next
-    return is_of_library(step.tb_frame.f_code.co_filename)
+    return files or [OURS]
 
 
 def _home_of(error: BaseException) -> str:

@@ -12,6 +12,9 @@ OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of this package."""
 
 
+_OF_CYTHON: Final = (".pyx", ".pxi", ".pxd")
+
+
 @lru_cache(maxsize=1)
 def _folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
@@ -21,5 +24,6 @@ def _folders() -> tuple[str, ...]:
 
 
 def is_of_library(filename: str) -> bool:
-    """Whether code of that file was not written by the user."""
-    return filename.startswith(_folders())
+    """Whether code of that file was not written by the user, as far as can be told."""
+    # What Cython has compiled has names without a folder: ``pandas/_libs/index.pyx``.
+    return filename.startswith(_folders()) or filename.endswith(_OF_CYTHON)

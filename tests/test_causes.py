@@ -10,13 +10,18 @@ from disco_magic.causes import behind
 from disco_magic.errors import Failure
 
 
-def raised(source, file):
+def divide():
+    1 / 0  # noqa: B018 - it raises
+
+
+def raised(source, file, call=divide):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - any
-        exec(compile(source, file, "exec"), {})
+        exec(compile(source, file, "exec"), {"call": call})
     return caught.value
 
 
-WRAPS = "try:\n    1 / 0\nexcept Exception as error:\n    raise RuntimeError('stage 2:') from error"
+# A library calls the user's code, and raises an error of its own from what that raises.
+WRAPS = "try:\n    call()\nexcept Exception as error:\n    raise RuntimeError('stage 2:') from error"
 
 
 def test_a_library_s_error_is_told_with_its_cause():
@@ -25,6 +30,14 @@ def test_a_library_s_error_is_told_with_its_cause():
     assert Failure(1, 2, "a call", error, "").summary == (
         "RuntimeError: stage 2: - from ZeroDivisionError: division by zero"
     )
+
+
+def test_what_the_library_s_own_code_has_raised_first_is_not_told():
+    """pandas raises a KeyError from the KeyError of its hash table."""
+    pandas = pytest.importorskip("pandas")
+    error = raised("call()", json.__file__, lambda: pandas.DataFrame({"a": ["x"]})["missing"])
+    assert behind(error) is error
+    assert "from" not in Failure(1, 2, "a call", error, "").summary
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ def test_large_values_are_not_looked_into():
     assert read == {"f": "3", "x": "float64 1000000"}
 
 
+def test_a_frame_s_own_code_in_cython_is_not_the_user_s():
+    pandas = pytest.importorskip("pandas")
+    assert read_by("df['missing']", df=pandas.DataFrame({"a": ["x", "y"]})) == {"df": "DataFrame 2\u00d71"}
+
+
 def test_elements_that_are_no_numbers_are_counted():
     x = np.array([1.0, np.nan, np.inf, np.nan, 1, 1, 1, 1])
     assert read_by("assert (x > 0).all() and False", x=x) == {"x": "float64 8, 2 NaN, 1 inf"}

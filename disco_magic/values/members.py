@@ -40,6 +40,7 @@ _KEPT: Final = ("_parameters", "_buffers", "_modules")
 _DEFINITIONS: Final = (*_METHODS, types.MethodType, types.ModuleType, functools.partial, property)
 # Flag of types made by a class statement: calling their instances may run code of the user's.
 _HEAP_TYPE: Final = 1 << 9
+_FLAGS: Final = type.__dict__["__flags__"]  # a metaclass of the user's may have another one
 
 
 class Member(NamedTuple):
@@ -57,9 +58,9 @@ class Member(NamedTuple):
     def is_definition(self) -> bool:
         """Whether it is a function, a class or a module: something that is the same on all workers."""
         kind = type(self.value)
-        if issubclass(kind, type) or kind in _DEFINITIONS or is_plain_module(kind):
+        if issubclass(kind, type) or any(kind is each for each in _DEFINITIONS) or is_plain_module(kind):
             return True
-        return callable(self.value) and not kind.__flags__ & _HEAP_TYPE  # C: built-in functions, ufuncs
+        return callable(self.value) and not _FLAGS.__get__(kind) & _HEAP_TYPE  # C: built-in functions, ufuncs
 
 
 class NameInfo(NamedTuple):

@@ -8,7 +8,8 @@ import logging
 import math
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,13 +39,25 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("disco_magic")
 _NAMES: Final = 8
+_PATHS: Final = 32
 # Larger arrays and containers are not looked into: the others of a failed worker's group are waiting.
 _ELEMENTS: Final = 1 << 16
 _ITEMS: Final = 1 << 12
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 _BINDING_GLOBALS: Final = ("STORE_GLOBAL", "DELETE_GLOBAL")
 _BINDING: Final = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "DELETE_", *_BINDING_GLOBALS)
 # Saved notebooks are shown to others.
-_SECRET: Final = ("passw", "secret", "token", "credential", "api_key", "apikey")
+_SECRET: Final = (
+    "passw",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "credential",
+    "api_key",
+    "apikey",
+    "private_key",
+)
 
 
 def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
@@ -72,7 +85,7 @@ def _unfailing() -> Iterator[None]:
     """Only log what goes wrong in the block, where objects are as odd as can be: the error itself matters."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - see above
+    except (Exception, SystemExit):  # noqa: BLE001 - see above
         _LOG.debug("what a failed expression has read could not be described", exc_info=True)
 
 
@@ -94,6 +107,7 @@ def _operands(failed: FailedExpression) -> Operands | None:
     return Operands(short(failed.text), str(failed.line), described, len(read) - len(described))
 
 
+@lru_cache(64)  # a loop of calls that fail asks for the same
 def _bound_since(code: CodeType, offset: int) -> set[str]:
     """Variables that the handlers of an instruction that failed may have bound again: their values are lost.
 
@@ -130,6 +144,9 @@ def _value_of(frame: FrameType, name: str) -> Any:
     is_plain = type(own) is dict or frame.f_code.co_flags & inspect.CO_OPTIMIZED
     if is_plain and name in own:
         return own[name]
+    code = frame.f_code
+    if name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        return NOTHING  # not bound yet, whatever is global under this name
     return dict.get(frame.f_globals, name, NOTHING)
 
 
@@ -150,14 +167,13 @@ def _add_others(told: dict[int, Failure], workers: Iterable[int]) -> None:
     operands, failed = origin.operands, failed_at(step_of_user(behind(origin.exception)))
     if operands is None or failed is None or failed.frame.f_locals is not failed.frame.f_globals:
         return
-    alike = [each.operands and each.operands[:2] == operands[:2] for each in told.values()]
-    struck = {worker for worker, same in zip(told, alike, strict=True) if same}
     have = beside(failed.frame.f_globals)
-    paths = [path for path in paths_in(failed.node) if _is_final(failed, names_in(path))]
+    bound = _bound_later(failed)
+    paths = [path for path in islice(paths_in(failed.node), _PATHS) if names_in(path).isdisjoint(bound)]
     others = {
         worker: dict(_read_alike(paths, partial(dict.get, have[worker]), operands))
         for worker in workers
-        if worker in have and worker not in struck
+        if worker in have and worker not in told  # one that has failed elsewhere may not have come so far
     }
     others = {worker: values for worker, values in others.items() if values}
     told[origin.worker] = replace(origin, operands=operands._replace(others=others))
@@ -173,13 +189,13 @@ def _read_alike(
                 yield name, _described(name, value)
 
 
-def _is_final(failed: FailedExpression, names: set[str]) -> bool:
-    """Whether the cell does not bind these names once it has come to the failed expression."""
+def _bound_later(failed: FailedExpression) -> set[str]:
+    """The names that the cell may bind once it has come to the failed expression."""
     code, offset = failed.frame.f_code, failed.offset
-    jumps = (each for each in dis.get_instructions(code) if each.opname.startswith("JUMP_BACKWARD"))
+    jumps = (each for each in dis.get_instructions(code) if "JUMP_BACKWARD" in each.opname)
     loops = [each.argval for each in jumps if each.argval <= offset <= each.offset]
     bound = _bound_by(code, min(loops, default=offset), _BINDING)
-    return names.isdisjoint(bound.union(*(_bound_by(each, 0, _BINDING_GLOBALS) for each in _nested(code))))
+    return bound.union(*(_bound_by(each, 0, _BINDING_GLOBALS) for each in _nested(code)))
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -191,7 +207,8 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 def _described(name: str, value: Any) -> str:
     kind = type(value)
-    if kind in (list, tuple, dict, set, frozenset) and len(value) > _ITEMS:
+    is_container = any(kind is each for each in _CONTAINERS)
+    if is_container and len(value) > _ITEMS:
         return f"{kind.__name__}, {plural(len(value), 'item')}"
     info = describe(value, 0)
     if id(kind) in PLAIN_IDS:
@@ -200,6 +217,8 @@ def _described(name: str, value: Any) -> str:
     if info.device in (None, "cpu") and not is_frame(kind) and _is_small(info):
         # Statistics, which `describe` makes for tables, would take most of the time.
         info = _with_elements(info, value) if kind is np.ndarray else describe(value, _ELEMENTS)
+    if is_container and any(each in f"{name} {info.text}".lower() for each in _SECRET):
+        info = replace(info, text=plural(len(value), "item"))
     return _in_words(info)
 
 

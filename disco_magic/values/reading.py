@@ -87,13 +87,18 @@ def _further(value: Any, node: ast.expr, value_of: Callable[[str], Any]) -> Any:
         return NOTHING  # their shapes say more than their parts
     if isinstance(node, ast.Attribute):
         return attribute(value, node.attr)
-    key = _key(node.slice, value_of) if isinstance(node, ast.Subscript) and kind in _HELD else None
-    if type(key) not in (int, str):
+    key = _key(node.slice, value_of) if isinstance(node, ast.Subscript) and _is_any_of(kind, _HELD) else None
+    if not _is_any_of(type(key), (int, str)):
         return NOTHING
     try:
         return value[key]
     except (KeyError, IndexError, TypeError):
         return NOTHING
+
+
+def _is_any_of(kind: type, kinds: tuple[type, ...]) -> bool:
+    # By identity: a metaclass of the user's may compare in another way.
+    return any(kind is each for each in kinds)
 
 
 def _key(node: ast.expr, value_of: Callable[[str], Any]) -> Any:
@@ -108,7 +113,7 @@ def is_data(value: Any) -> bool:
     """Whether it is a number, a text, a container, an array or a table."""
     kind = type(value)
     is_array = issubclass(kind, np.ndarray) or home_of(kind) in ARRAY_LIBRARIES
-    return is_array or id(kind) in PLAIN_IDS or kind in (*_HELD, set)
+    return is_array or id(kind) in PLAIN_IDS or _is_any_of(kind, (*_HELD, set))
 
 
 def is_same_everywhere(value: Any) -> bool:

@@ -81,6 +81,25 @@ def test_the_names_of_the_innermost_failed_expression_are_described(source, foun
     assert read_by(source, np=np, **names) == found
 
 
+def test_no_code_of_a_metaclass_runs():
+    def boom(*_):
+        raise SystemExit("asked")
+
+    meta = type("Meta", (type,), {"__eq__": boom, "__hash__": type.__hash__, "__flags__": property(boom)})
+    odd = meta("Odd", (), {})()
+    assert list(read_by("odd + 1", odd=odd)) == ["odd"]
+    assert list(read_by("d[odd] + 1", odd=odd, d={})) == ["d", "odd"]
+
+
+def test_a_local_variable_without_a_value_is_not_taken_for_the_global():
+    assert read_by("def f():\n    y = x + z\n    x = 2\nf()", x=5, z=1) is None
+
+
+def test_containers_of_secrets_are_not_shown():
+    read = read_by("login(tokens, cfg)", login=3, tokens=["sk-123"], cfg={"password": "hunter2"})
+    assert read == {"login": "3", "tokens": "list 1 item", "cfg": "dict 1 item"}
+
+
 @pytest.mark.parametrize(
     "source", ["[v / n for v in text]", "def f(v):\n    return [n / v for v in text]\nf(3)"]
 )

@@ -7,10 +7,9 @@ import dis
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from disco_magic.callers.sites import Site, label_of, line_at
+from disco_magic.callers.sites import Site, is_own, line_at
 from disco_magic.callers.source_text import parsed, source_at
 from disco_magic.callers.tracebacks import steps_of, traceback_of
-from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -41,9 +40,7 @@ def step_of_user(error: BaseException) -> TracebackType | None:
     """The innermost entry of the traceback whose code the user has written; None if there is none."""
     found = None
     for step in steps_of(traceback_of(error)):
-        file = step.tb_frame.f_code.co_filename
-        # Other names in brackets are those of code that libraries have made.
-        if label_of(file) is not None or not (file.startswith("<") or is_of_library(file)):
+        if is_own(step.tb_frame.f_code.co_filename):
             found = step
     return found
 

@@ -188,12 +188,16 @@ def cell_site(frame: FrameType | None) -> Site | None:
     return None
 
 
+def is_own(filename: str) -> bool:
+    """Whether code of a file was written by the user, in a cell or a module."""
+    # A name in brackets without a label is code made by a library: dataclasses, namedtuples.
+    return label_of(filename) is not None or not (filename.startswith("<") or is_of_library(filename))
+
+
 def own_site(frame: FrameType | None) -> Site | None:
     """The innermost line of a stack that the user has written, in a cell or a module; None if none."""
     while frame is not None:
-        filename = frame.f_code.co_filename
-        # A name in brackets without a label is code made by a library: dataclasses, namedtuples.
-        if label_of(filename) is not None or not (filename.startswith("<") or is_of_library(filename)):
+        if is_own(frame.f_code.co_filename):
             return _site_at(frame)
         frame = frame.f_back
     return None

@@ -147,11 +147,9 @@ class Onlooker:
 
     def _with_import(self, place: Position) -> Position:
         """`place`, as waiting if the worker waits until another one has imported a module."""
-        found = (
-            import_waited_for(self.workers[place.worker].lane.thread_id)
-            if place.state == "executing"
-            else None
-        )
+        if place.state != "executing":
+            return place
+        found = import_waited_for(self.workers[place.worker].lane.thread_id)
         if found is None:
             return place
         module, thread_id = found

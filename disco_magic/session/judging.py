@@ -142,10 +142,8 @@ class Verdict:
         if failures:
             cancelled = self.stop.was_cancelled and all(map(is_of_interrupt, failures.values()))
             if result.errors:
-                told = with_others(failures, self.cell.workers)
-                outcome = CellError(told, others, cancelled=cancelled)
-            else:
-                outcome = WorkerError(failures, others, cancelled=cancelled)
+                failures = with_others(failures, self.cell.workers)
+            outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             self.cell.session.with_where_sent(outcome)
             outcome.result = result  # type: ignore[attr-defined]
         has_failed = not all(map(is_of_interrupt, failures.values()))

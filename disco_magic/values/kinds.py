@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.callers.namespaces import CELL_MODULE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Libraries whose arrays and tables report their shape, dtype and size without running user code.
 ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
@@ -41,9 +44,14 @@ def home_of(kind: type) -> str:
     return module_of(kind).partition(".")[0]
 
 
+def is_any_of(kind: type, kinds: Iterable[object]) -> bool:
+    """Whether it is one of these itself; `in` would ask a metaclass of the user's how to compare."""
+    return any(kind is each for each in kinds)
+
+
 def is_all_elements(kind: type) -> bool:
     """Whether such a NumPy array consists of its elements alone; a masked one has a mask, too."""
-    return any(kind is each for each in _ARRAYS)
+    return is_any_of(kind, _ARRAYS)
 
 
 def is_gpu_array(kind: type) -> bool:

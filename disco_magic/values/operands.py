@@ -24,7 +24,7 @@ from disco_magic.errors import DiscoError, Failure
 from disco_magic.operands import Operands
 from disco_magic.values.content import PLAIN_IDS
 from disco_magic.values.describe import SHORT, describe, elements_text
-from disco_magic.values.described import short
+from disco_magic.values.described import CONTAINERS, short
 from disco_magic.values.frames import is_frame
 from disco_magic.values.members import NOTHING
 from disco_magic.values.reading import follow, is_data, is_same_everywhere, names_in, paths_in
@@ -43,7 +43,6 @@ _PATHS: Final = 32
 # Larger arrays and containers are not looked into: the others of a failed worker's group are waiting.
 _ELEMENTS: Final = 1 << 16
 _ITEMS: Final = 1 << 12
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 _BINDING_GLOBALS: Final = ("STORE_GLOBAL", "DELETE_GLOBAL")
 _BINDING: Final = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "DELETE_", *_BINDING_GLOBALS)
 # Saved notebooks are shown to others.
@@ -207,7 +206,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 def _described(name: str, value: Any) -> str:
     kind = type(value)
-    is_container = any(kind is each for each in _CONTAINERS)
+    is_container = id(kind) in CONTAINERS
     if is_container and len(value) > _ITEMS:
         return f"{kind.__name__}, {plural(len(value), 'item')}"
     info = describe(value, 0)

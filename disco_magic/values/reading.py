@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.values.content import PLAIN_IDS
-from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of
+from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_any_of
 from disco_magic.values.members import NOTHING, Member, attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_PATHS: Final = (ast.Name, ast.Attribute, ast.Subscript)
 _HELD: Final = (dict, list, tuple)
 
 
@@ -87,18 +86,13 @@ def _further(value: Any, node: ast.expr, value_of: Callable[[str], Any]) -> Any:
         return NOTHING  # their shapes say more than their parts
     if isinstance(node, ast.Attribute):
         return attribute(value, node.attr)
-    key = _key(node.slice, value_of) if isinstance(node, ast.Subscript) and _is_any_of(kind, _HELD) else None
-    if not _is_any_of(type(key), (int, str)):
+    key = _key(node.slice, value_of) if isinstance(node, ast.Subscript) and is_any_of(kind, _HELD) else None
+    if not is_any_of(type(key), (int, str)):
         return NOTHING
     try:
         return value[key]
     except (KeyError, IndexError, TypeError):
         return NOTHING
-
-
-def _is_any_of(kind: type, kinds: tuple[type, ...]) -> bool:
-    # By identity: a metaclass of the user's may compare in another way.
-    return any(kind is each for each in kinds)
 
 
 def _key(node: ast.expr, value_of: Callable[[str], Any]) -> Any:
@@ -113,7 +107,7 @@ def is_data(value: Any) -> bool:
     """Whether it is a number, a text, a container, an array or a table."""
     kind = type(value)
     is_array = issubclass(kind, np.ndarray) or home_of(kind) in ARRAY_LIBRARIES
-    return is_array or id(kind) in PLAIN_IDS or _is_any_of(kind, (*_HELD, set))
+    return is_array or id(kind) in PLAIN_IDS or is_any_of(kind, (*_HELD, set))
 
 
 def is_same_everywhere(value: Any) -> bool:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.values.fields import classes_of, is_module, own_attributes
-from disco_magic.values.kinds import module_of, name_of
+from disco_magic.values.kinds import is_any_of, module_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,9 +81,9 @@ def models_of(bound: Mapping[str, Any], _behind: object) -> dict[str, Progress]:
 def _held_by(value: Any) -> list[tuple[str, Any]]:
     """What a short list or dict, or an object, holds, with its place as it is written: ``[0]``, ``.net``."""
     kind = type(value)
-    if kind in (list, tuple, dict):
+    if is_any_of(kind, (list, tuple, dict)):
         pairs = list(value.items() if kind is dict else enumerate(value)) if len(value) <= _FEW else []
-        return [(f"[{key!r}]", each) for key, each in pairs if type(key) in (int, str)]
+        return [(f"[{key!r}]", each) for key, each in pairs if is_any_of(type(key), (int, str))]
     if issubclass(kind, type | ModuleType):
         return []
     return [(f".{name}", each) for name, each in own_attributes(value).items()]

@@ -102,7 +102,12 @@ def test_no_code_of_the_users_runs():
     class Unfriendly(metaclass=Asked):
         __dict__ = property(lambda _: 1 / 0)
 
+    def compared(*_):
+        raise SystemExit
+
+    odd = type("Odd", (type,), {"__eq__": compared, "__hash__": type.__hash__})("Odd", (), {})()
     bound = {"kind": Unfriendly, "made": object.__new__(Unfriendly), "holder": SimpleNamespace(a=Unfriendly)}
+    bound |= {"odd": odd, "by": {odd: odd}}
     assert models_of(bound, {}) == {}
 
 

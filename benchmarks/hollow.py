@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.planes.device import DevicePlane
 from disco_magic.planes.nccl import NcclPlane

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-    from disco_magic.core.interfaces import Spot
     from disco_magic.core.messages import Command, Message
     from disco_magic.core.recorded import Done, Facts, Joined, Named, Parted, Place
+    from disco_magic.core.seat import Spot
     from disco_magic.core.timeline import Meeting
 
     Describe = Callable[[Command], str]

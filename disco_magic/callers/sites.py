@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-    from disco_magic.core.interfaces import Spot
+    from disco_magic.core.seat import Spot
 
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
 _DEEPEST: Final = 100

@@ -6,56 +6,19 @@ conformance checks that any implementation can be run through.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from types import CodeType
 
     from disco_magic.core.doctor import Position
     from disco_magic.core.messages import Event, Message
+    from disco_magic.core.seat import Seat
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record
     from disco_magic.errors import Failure
-
-    # A place in code: the code, and the offset of an instruction in it. Finding its line takes longer.
-    Spot = tuple[CodeType, int]
-
-
-class Seat(NamedTuple):
-    """Who makes a plane call, with whom, and as part of which command.
-
-    Attributes:
-        worker: id of the calling worker.
-        members: ids of the workers that make this call together, ascending; contains `worker`.
-        scope: sequence number of the command being executed. Calls of different scopes never meet.
-        present: ids of the workers the command was sent to; None means all.
-        spot: the user's code that makes the call, and where in it; None: the plane looks for it.
-        library: the package whose array the caller passes, if it is not the plane's own: ``torch``.
-        over: the words by which the call named the members, if it did: ``tp``.
-        within: the verb that the user called, if this call is a part of it: ``allreduce_tree``.
-        tag: of a message; a receiver gets the messages with the same tag. Collectives with different tags
-            never meet.
-        rendezvous: of a `send`: whether it waits until its message is asked for.
-    """
-
-    worker: int
-    members: tuple[int, ...]
-    scope: int
-    present: tuple[int, ...] | None = None
-    spot: Spot | None = None
-    library: str = ""
-    over: str = ""
-    within: str = ""
-    tag: int | str = 0
-    rendezvous: bool = False
-
-    @property
-    def rank(self) -> int:
-        """Position of the caller among the members."""
-        return self.members.index(self.worker)
 
 
 class Plane(Protocol):
@@ -176,6 +139,12 @@ class Plane(Protocol):
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """Wait for the next array that worker `source` sends to the caller in this scope with that tag."""
+
+    def probe(self, seat: Seat, sources: Sequence[int] | None) -> int:
+        """Wait until one of `sources` (None: any worker) has sent the caller a message with that tag.
+
+        Returns the sender of the one that was sent first. The message stays where it is.
+        """
 
 
 class Channel(Protocol):

@@ -59,6 +59,7 @@ _NAMES: Final = {
     "barrier": ("over",),
     "send": ("to", "tag"),
     "recv": ("source", "tag"),
+    "probe": ("sources", "tag"),
 }
 
 

@@ -36,7 +36,10 @@ _ALL_AT_ONCE: Final = {
     "allreduce": "in cells allreduce_tree(x) reduces every array in it; or ",
     "broadcast": "in cells broadcast_object(x) takes any object; or ",
     "allgather": "in cells allgather_objects(x) takes any object; or ",
+    "send": "in cells send_object(x, to) takes any object; or ",
 }
+# Of tables.
+_CARRIERS: Final = {"broadcast": "broadcast_object(x)", "send": "send_object(x, to)"}
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # Types that NumPy reads by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
@@ -62,7 +65,7 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     if is_frame(type(x)) or is_series(type(x)):
         raise UsageMistake(
             f"{kind}: labels of a {class_name(x)} are not carried, and rows would meet by their place - pass "
-            "x.to_numpy(), or let allgather_objects(x) carry all of it"
+            f"x.to_numpy(), or let {_CARRIERS.get(kind, 'allgather_objects(x)')} carry all of it"
         )
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")
@@ -120,7 +123,7 @@ def advice(kind: str, x: Any) -> str:
     whole = _ALL_AT_ONCE.get(kind, "")
     if isinstance(x, Mapping):
         if kind == "send":
-            return "send one value after the other, in an order that the receiver knows"
+            return f"{whole}send one value after the other, in an order that the receiver knows"
         one = f"{{key: {kind}(x[key]) for key in sorted(x)}}"
         return f"{whole}make one call per value, in one order on all: {one}"
     if type(x) in (list, tuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import numpy as np
 
 from disco_magic.callers.sites import runtime_file, site_of
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
@@ -19,14 +19,15 @@ from disco_magic.recorder import Recorder
 from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Plane, Spot
+    from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
+    from disco_magic.core.seat import Spot
     from disco_magic.core.topology import Members, Over, Topology
 
 _NOBODY: Final = ()
-_BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver"})
-_WITHOUT_ARRAY: Final = frozenset({"recv", "deliver"})
-_WITHOUT_OUT: Final = frozenset({"send", "deliver"})
+_BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver", "probe"})
+_WITHOUT_ARRAY: Final = frozenset({"recv", "deliver", "probe"})
+_WITHOUT_OUT: Final = frozenset({"send", "deliver", "probe"})
 _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 
 
@@ -193,8 +194,9 @@ class Calling:
         over: Over | None = None,
         tag: int | str = 0,
         rendezvous: bool = False,
+        library: str = "",
     ) -> Any:
-        given, lent, library = arguments[0] if arguments else 0, False, ""
+        given, lent = arguments[0] if arguments else 0, False
         along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
         # The beginning of `_over`, inlined for the usual case.
         members = self._group_members if in_group is True else self._everybody

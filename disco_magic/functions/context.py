@@ -226,9 +226,11 @@ VERBS = (
     "alltoall",
     "send",
     "recv",
+    "probe",
     "barrier",
     "broadcast_object",
     "allgather_objects",
+    "send_object",
     "allreduce_tree",
 )
 

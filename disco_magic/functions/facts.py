@@ -46,7 +46,7 @@ def facts_of(
         sent = arguments[0]
         to = (sent.receiver, along) if along else (sent.receiver,)
         return (called.replace(verb, "send"), sent.dtype, sent.shape, to, *at), within
-    if not arguments or verb == "recv":
+    if not arguments or verb in ("recv", "probe"):
         return (called, "", "", (*arguments[:1], along) if along else arguments[:1], *at), within
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake
 from disco_magic.functions.collectives import Collectives
-from disco_magic.phrases import class_name, words
+from disco_magic.functions.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Over
@@ -37,9 +35,9 @@ class Objects(Collectives):
             [0-3] {'lr': 0.1}
         """
         members, _ = self._over("broadcast_object", over, in_group=in_group)
-        sent = _packed("broadcast_object", x) if members.index(self.id) == root else None
+        sent = packed("broadcast_object", x) if members.index(self.id) == root else None
         got = self.broadcast(sent, root, in_group=in_group, over=over)
-        return _unpacked("broadcast_object", got.tobytes(), members[root])
+        return unpacked("broadcast_object", got, members[root])
 
     def allgather_objects(self, x: Any, *, in_group: bool = True, over: Over | None = None) -> list[Any]:
         """Give every member a list of all members' objects, in rank order.
@@ -54,27 +52,11 @@ class Objects(Collectives):
             [0-3] ('step', 2)
         """
         members, _ = self._over("allgather_objects", over, in_group=in_group)
-        sent = _packed("allgather_objects", x)
+        sent = packed("allgather_objects", x)
         lengths = self.allgather(np.array([sent.size]), in_group=in_group, over=over).tolist()
-        whole = self.allgather(sent, in_group=in_group, over=over).tobytes()
+        whole = self.allgather(sent, in_group=in_group, over=over)
         objects, begin = [], 0
         for worker, length in zip(members, lengths, strict=True):
-            objects.append(_unpacked("allgather_objects", whole[begin : begin + length], worker))
+            objects.append(unpacked("allgather_objects", whole[begin : begin + length], worker))
             begin += length
         return objects
-
-
-def _packed(verb: str, x: Any) -> np.ndarray[Any, Any]:
-    try:
-        return np.frombuffer(pickle.dumps(x, pickle.HIGHEST_PROTOCOL), np.uint8)
-    except Exception as reason:
-        raise UsageMistake(f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}") from reason
-
-
-def _unpacked(verb: str, packed: bytes, sender: int) -> Any:
-    try:
-        return pickle.loads(packed)  # noqa: S301 - written by another worker of this session
-    except Exception as reason:
-        raise UsageMistake(
-            f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"
-        ) from reason

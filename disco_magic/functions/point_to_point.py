@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.interfaces import Seat
 from disco_magic.core.numbers import whole_number
+from disco_magic.core.seat import PICKLE, Seat
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import Calling, command_of
 from disco_magic.functions.facts import facts_of
+from disco_magic.functions.packing import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class PointToPoint(Calling):
@@ -57,8 +61,27 @@ class PointToPoint(Calling):
             >>> session.run(cell)[3]
             array([1., 1.])
         """
-        tag = _checked("send", tag)
-        self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous)
+        self._send(x, to, _checked("send", tag))
+
+    def send_object(self, x: Any, to: int, *, tag: int | str = 0) -> None:
+        """Send a copy of any object to worker `to`, whose `recv` returns it; do not wait for it.
+
+        It is pickled. Objects of classes that cells define become objects of the receiver's own classes.
+        Otherwise like `send`, with which it shares the order of messages.
+
+        Raises:
+            UsageMistake: it cannot be pickled. If it cannot be read again, `recv` raises.
+
+        Cost: pickling it, a copy of the bytes, and reading it.
+
+        Example:
+            >>> session.run("recv(0) if worker_id else send_object({'lr': 0.1}, to=1)", workers=[0, 1])[1]
+            {'lr': 0.1}
+        """
+        self._send(packed("send_object", x), to, _checked("send_object", tag), PICKLE)
+
+    def _send(self, x: Any, to: int, tag: int | str, library: str = "") -> None:
+        self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous, library=library)
 
     def _post(self, x: Any, to: int, tag: int | str) -> Any:
         """Like `send`, but never waits; returns what `_deliver` takes."""
@@ -79,14 +102,37 @@ class PointToPoint(Calling):
             self._guard.leave()
 
     def recv(self, source: int, out: Any | None = None, *, tag: int | str = 0) -> Any:
-        """Wait for the next array that worker `source` sends to this one with that `tag`, and return it.
+        """Wait for the next message that worker `source` sends to this one with that `tag`, and return it.
 
-        `source` is an id of the session, as for `send`. The receiver calls it.
+        `source` is an id of the session, as for `send`; to receive from any worker, ``recv(probe())``. The
+        receiver calls it.
 
-        Returns the shape and dtype sent (a NumPy scalar for a number), or `out`. Raises
-        PlaneMismatch if `out` differs in shape or dtype: the message is used up. Cost: with `out` one copy.
+        Returns the shape and dtype sent (a NumPy scalar for a number), the object sent, or `out`. Raises
+        PlaneMismatch if `out` differs in shape or dtype, or an object was sent: the message is used up.
+        Cost: with `out` one copy.
         """
         return self._call("recv", source, out, in_group=False, tag=_checked("recv", tag))
+
+    def probe(self, sources: int | Iterable[int] | None = None, *, tag: int | str = 0) -> int:
+        """Wait until any worker has sent this one a message with that `tag`, and return the sender's id.
+
+        Of several messages, the one that was sent first counts. It is not received: the next `recv` of the
+        sender and `tag` takes it. `sources` are the workers that may send it, ids of the session; None: all.
+        The receiver calls it.
+
+        Raises:
+            UsageMistake: there is no such worker, or `sources` is empty.
+            PlaneAborted: all of them have ended the command without sending a message.
+            PlaneMismatch: those that have not ended it wait for this worker themselves.
+
+        Example:
+            >>> cell = "[recv(probe()) for _ in range(3)] if worker_id == 0 else send(worker_id, 0)"
+            >>> sorted(session.run(cell)[0])
+            [np.int64(1), np.int64(2), np.int64(3)]
+        """
+        named = None if sources is None else _named(sources)
+        sender: int = self._call("probe", named, in_group=False, tag=_checked("probe", tag))
+        return sender
 
     def _arrived(self, source: int, tag: int | str) -> int:
         """How many messages can be received in this command without waiting."""
@@ -140,6 +186,24 @@ class PointToPoint(Calling):
             f"{call} was called on worker {self.id} of group {self.group}, the {which} of {groups}: "
             f"there is no {neighbour} group; call it where {condition}"
         )
+
+
+def _named(sources: int | Iterable[int]) -> tuple[int, ...]:
+    """`sources` of a `probe`; which of them are workers is checked by the plane.
+
+    Raises:
+        UsageMistake: there is none.
+    """
+    one = whole_number(sources)
+    if one is not None:
+        return (one,)
+    try:
+        several = tuple(sources)  # type: ignore[arg-type] # no number
+    except TypeError:
+        several = ()
+    if not several:
+        raise UsageMistake(f"probe: sources must be ids of workers, at least one; got {sources!r}")
+    return several
 
 
 def _checked(verb: str, tag: int | str) -> int | str:

@@ -1,6 +1,6 @@
 """The result of a collective for a caller that passed an array of PyTorch or JAX: one of the same library.
 
-Planes carry arrays of NumPy and cupy.
+Planes carry arrays of NumPy and cupy. What `send_object` sends comes as an object again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.core.seat import PICKLE
+from disco_magic.functions.packing import unpacked
 from disco_magic.values.kinds import home_of, is_tensor
 
 if TYPE_CHECKING:
@@ -46,10 +48,11 @@ def stacked(value: Any) -> Any:
 
 
 def as_array_of(library: str, array: Any, like: Any = None) -> Any:
-    """Return `array`, of NumPy or cupy, as one of `library`, which is imported.
+    """Return `array`, of NumPy or cupy, as one of `library`, which is imported; of `PICKLE`, as an object.
 
     Shape and dtype are kept; JAX makes float32 of float64 unless it is configured otherwise. PyTorch's has
     the same memory on the CPU. JAX's is where `like`, the array that the caller passed, is, if that is JAX's.
+    An object is what worker `like` has sent.
     """
     return _WAYS[library](importlib.import_module(library), array, like)
 
@@ -86,4 +89,12 @@ def _bits(array: Any) -> Any:
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 
 
-_WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {"torch": _tensor, "jax": _jax_array}
+def _object(_: Any, content: Any, sender: int) -> Any:
+    return unpacked("recv", content, sender)
+
+
+_WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
+    "torch": _tensor,
+    "jax": _jax_array,
+    PICKLE: _object,
+}

@@ -19,7 +19,7 @@ from disco_magic.planes.reductions import OPS, check_op, reduction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from disco_magic.core.interfaces import Seat, Spot
+    from disco_magic.core.seat import Seat, Spot
     from disco_magic.planes.memory import Memory
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Iterable
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
     from disco_magic.planes.mail import Sent
@@ -99,13 +99,22 @@ class Board:
         # A worker that leaves after this look finds us in `waiting`. Usually `max` shows that none has left
         # yet; checking each needed worker instead makes parking take 0.4 us instead of 0.25.
         if max(self.left) >= wait.scope:
-            for needed in wait.missing():
-                if self.left[needed] >= wait.scope:
-                    self.fail(wait, self.gone(needed, wait))
-                    return
+            lost = self._lost(wait)
+            if lost is not None:
+                self.fail(wait, self.gone(lost, wait))
+                return
         # There can only be a circle if some worker waits elsewhere, or if we wait for ourselves.
         if len(self.waiting) > wait.arrived:
             self._break_circle(worker)
+
+    def _lost(self, wait: Wait) -> int | None:
+        """A worker that has left, and without which the workers in `wait` cannot go on."""
+        missing = wait.missing()
+        gone = [worker for worker in missing if self.left[worker] >= wait.scope]
+        if not gone or not wait.any_suffices:
+            return gone[0] if gone else None
+        failed = [worker for worker in gone if self.failure_of(worker, wait.scope) is not None]
+        return (failed or gone)[0] if len(gone) == len(missing) else None
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
         """The verdict on `wait`, which `worker` has made hopeless by leaving."""
@@ -151,6 +160,8 @@ class Board:
 
     def _break_circle(self, worker: int) -> None:
         workers = circles.circle(self.waiting, worker)
+        if not workers and any(wait.any_suffices for wait in self.waiting.values()):
+            workers = circles.stuck(self.waiting, worker, self.left)
         if not workers:
             return
         verdict = Verdict(PlaneMismatch, circles.describe(self.waiting, workers, self.sent))
@@ -174,6 +185,12 @@ class Board:
             if wait.to_wake:  # a helper woken earlier may have emptied it meanwhile
                 wait.to_wake.pop().release()
 
+    def _break_probes(self) -> None:
+        """Fail those that wait for any of several workers, if a departure has left only such as wait, too."""
+        for worker, wait in [*self.waiting.items()]:
+            if wait.any_suffices and wait.verdict is None and not wait.complete:
+                self._break_circle(worker)
+
     # --- for any thread ------------------------------------------------------------------------------
 
     def leave(self, worker: int, scope: int, failure: Failure | None) -> None:
@@ -183,10 +200,12 @@ class Board:
                 self._keep(worker, scope, failure)
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
-                if worker in wait.missing() or self.waiting.get(worker) is wait:
+                lost = worker if self.waiting.get(worker) is wait else self._lost(wait)
+                if lost is not None:
                     # `failure_of`: the failure of an earlier command may have made it leave this one too.
-                    why = failure or self.failure_of(worker, wait.scope)
-                    self.fail(wait, departures.gone(worker, wait, why, self._whereabouts(wait.scope)))
+                    why = (failure if lost == worker else None) or self.failure_of(lost, wait.scope)
+                    self.fail(wait, departures.gone(lost, wait, why, self._whereabouts(wait.scope)))
+            self._break_probes()
             self._forget_failures()
 
     def abort(self, through: int, reason: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from disco_magic.callers.sites import Site
-    from disco_magic.core.interfaces import Seat, Spot
+    from disco_magic.core.seat import Seat, Spot
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.reductions import Reduction
 

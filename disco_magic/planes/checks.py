@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.phrases import people
-from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, describe_array, table
-from disco_magic.planes.layout import Expected, giver, results, sample
+from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, table
+from disco_magic.planes.layout import giver, results, sample
+from disco_magic.planes.outs import check_out_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from disco_magic.planes.memory import Memory
 
 ORDER = "members have to make the same collective calls in the same order"
 
@@ -253,39 +253,3 @@ def _outs(calls: Sequence[Call]) -> str | None:
                 )
         kept.append((call, call.out))
     return None
-
-
-def check_out_fits(
-    kind: str, named: str, out: NDArray[Any], expected: Expected, memory: Memory
-) -> str | None:
-    """A sentence if the `expected` result cannot be written to `out`, of any byte order, else None.
-
-    `named` is the name of `out` in the sentence.
-    """
-    shape, dtype = expected
-    own = out.dtype if out.dtype.isnative else out.dtype.newbyteorder("=")
-    if out.shape != shape or own != dtype:
-        return (
-            f"{kind}: {named} is {describe_array(out)}, the result is {dtype} {shape}"
-            f" - pass {memory.library}.empty({shape}, {str(dtype)!r}), or no out"
-        )
-    if not memory.is_writeable(out):
-        return f"{kind}: {named} is read-only - pass a writeable array, or no out"
-    if _overlaps_itself(out):
-        return (
-            f"{kind}: elements of {named} share memory with each other (strides {out.strides})"
-            f" - pass an array of its own, or no out"
-        )
-    return None
-
-
-def _overlaps_itself(array: NDArray[Any]) -> bool:
-    """Whether elements may share memory, as in the result of `broadcast_to`."""
-    if not array.size:
-        return False
-    reach = array.itemsize  # bytes spanned by all axes with smaller strides together
-    for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
-        if length > 1 and stride < reach:
-            return True
-        reach += stride * (length - 1)
-    return False

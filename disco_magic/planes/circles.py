@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import people
-from disco_magic.planes.mail import Delivery, Receive
+from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive
 from disco_magic.planes.meeting import Meeting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from disco_magic.planes.mail import Sent
     from disco_magic.planes.meeting import Wait
@@ -30,9 +30,9 @@ _SENT_ELSEWHERE: Final = "  Each has sent a message: perhaps to the wrong worker
 def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
     """The workers of a circle through `start`, each waiting for the next one; empty if there is none.
 
-    A worker waits for *all* missing workers, so any circle is a certain deadlock. Only a worker that begins
-    to wait can close a circle (arrivals and messages remove edges), so it is enough that every worker looks
-    for a circle through itself at that moment.
+    Its workers wait for *all* missing workers, so it is a certain deadlock; for those that wait for any of
+    several there is `stuck`. Only a worker that begins to wait can close a circle (arrivals and messages
+    remove edges), so it is enough that every worker looks for a circle through itself at that moment.
 
     Args:
         waiting: worker -> what it waits for.
@@ -58,12 +58,55 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
 def _needed(waiting: Mapping[int, Wait], worker: int) -> Iterator[int]:
     """The workers that `worker` waits for; none if its wait is over."""
     wait = waiting.get(worker)
-    return iter(() if wait is None or wait.complete or wait.verdict is not None else wait.missing())
+    over = wait is None or wait.complete or wait.verdict is not None or wait.any_suffices
+    return iter(() if wait is None or over else wait.missing())
 
 
-def _received(wait: Wait) -> str:
-    """How many messages were received before the awaited one, in words."""
-    return f", of which it has received {wait.before:,}" if isinstance(wait, Receive) and wait.before else ""
+def stuck(waiting: Mapping[int, Wait], start: int, left: Sequence[int]) -> list[int]:
+    """The workers that can never go on, among `start` and those that it waits for; empty if it can.
+
+    One that waits for any of several workers can go on as long as one of these can. It may also become stuck
+    because one of them leaves.
+
+    Args:
+        waiting: worker -> what it waits for.
+        start: a worker that waits.
+        left: worker -> the last scope that it has left.
+    """
+    ways: dict[int, list[int]] = {}
+    for worker, wait in waiting.items():
+        missing = wait.missing()
+        here = [each for each in missing if left[each] < wait.scope]
+        # Else it is about to be released: who it needs has left.
+        if here if wait.any_suffices else missing and here == missing:
+            ways[worker] = here
+    held = set(ways)
+    while freed := {worker for worker in held if _can_go_on(waiting[worker], ways[worker], held)}:
+        held -= freed
+    reached, ahead = set[int](), [start] if start in held else []
+    while ahead:
+        worker = ahead.pop()
+        reached.add(worker)
+        ahead += [way for way in ways[worker] if way in held and way not in reached]
+    return sorted(reached)
+
+
+def _can_go_on(wait: Wait, ways: list[int], held: set[int]) -> bool:
+    """Whether a worker can, in which one of `ways` or all of them must not be `held`."""
+    return not held.issuperset(ways) if wait.any_suffices else held.isdisjoint(ways)
+
+
+def _needs(wait: Wait, following: int, workers: Sequence[int]) -> str:
+    """Whom a worker of a circle needs, and how many messages it has received from there."""
+    if not isinstance(wait, Probe):
+        missing = wait.missing()
+        needed = [following] if following in missing else [each for each in missing if each in workers]
+        before = wait.before if isinstance(wait, LoneWait) else 0
+        return people(needed) + (f", of which it has received {before:,}" if before else "")
+    left = [peer for peer in wait.peers if peer not in workers]
+    away = f"; {people(left)} {'has' if len(left) == 1 else 'have'} left the command" if left else ""
+    rest = [peer for peer in wait.peers if peer in workers]
+    return ("" if len(rest) == 1 else "one of ") + people(rest) + away
 
 
 def _are_twins(waiting: Mapping[int, Wait], workers: list[int]) -> bool:
@@ -89,16 +132,17 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         hint = "nobody else can receive it" if type(wait) is Delivery else "send before recv"
         return f"worker {workers[0]} waits for itself in {wait} - {hint}"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
-    said = [f"{people(sorted(workers))} wait for each other in a circle, none of them can go on"]
-    said += [
-        f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
-        f"{_received(waiting[worker])}"
-        for worker, needed in pairs
-    ]
     kinds = {type(waiting[worker]) for worker in workers}
+    in_a_circle = "" if Probe in kinds else " in a circle"
+    said = [f"{people(sorted(workers))} wait for each other{in_a_circle}, none of them can go on"]
+    said += [
+        f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs "
+        f"{_needs(waiting[worker], following, workers)}"
+        for worker, following in pairs
+    ]
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
-    if not kinds <= {Receive, Delivery}:
+    if not kinds <= {Receive, Probe, Delivery}:
         return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
     if Delivery in kinds:
         return "\n".join([*said, _RECEIVE_FIRST])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, ranges
-from disco_magic.planes.mail import Receive, WaitForOne
+from disco_magic.planes.mail import LoneWait
 from disco_magic.planes.meeting import Verdict
 
 if TYPE_CHECKING:
@@ -33,10 +33,11 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         who = worker if not through else failure.worker
         link = f", for which worker {worker} waited" if through else ""
         text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
-    elif worker in missing and isinstance(wait, WaitForOne):
+    elif worker in missing and isinstance(wait, LoneWait):
+        which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
         text = (
-            f"worker {worker} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
-            f"it needs a {wait.lacks} on worker {worker} in the same command{_before(wait)}"
+            f"{people(missing)} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
+            f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}"
         )
     elif worker in missing:
         members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
@@ -55,9 +56,9 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     return Verdict(PlaneAborted, f"{text}\n{table}{_beside(wait)}", failure)
 
 
-def _before(wait: Wait) -> str:
+def _before(wait: LoneWait) -> str:
     """How many messages were received before the one that will not come, in words."""
-    if not isinstance(wait, Receive) or not wait.before:
+    if not wait.before:
         return ""
     were = "which was" if wait.before == 1 else "all of which were"
     return f"; it has sent {wait.before:,} before, {were} received"
@@ -65,7 +66,7 @@ def _before(wait: Wait) -> str:
 
 def _beside(wait: Wait) -> str:
     """The first unread messages of the waiting worker, with other tags or from other workers: a line each."""
-    others = wait.others() if isinstance(wait, Receive) else []
+    others = wait.others() if isinstance(wait, LoneWait) else []
     more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
     lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
     return "".join(f"\n{line}" for line in lines + more)

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from disco_magic.planes.calls import describe_array
+from disco_magic.core.seat import PICKLE
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.seat import Seat
     from disco_magic.planes.calls import Call
     from disco_magic.planes.meeting import Verdict
+
+    Key = tuple[int, int, int | str]  # source, scope, tag
 
 
 def tagged(seat: Seat) -> str:
@@ -36,7 +39,7 @@ class Message(NamedTuple):
     def describe(self) -> str:
         """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""
         tag = tagged(self.call.seat)
-        return f"{describe_array(self.array)} from worker {self.call.worker}{tag}, sent at {self.call.site}"
+        return f"{self.sent.what} from worker {self.call.worker}{tag}, sent at {self.call.site}"
 
 
 class Sent:
@@ -46,17 +49,26 @@ class Sent:
         call: the sender's ``send``.
         dtype, shape: of the array.
         receiver: the worker that it was sent to.
+        number: the plane's messages are numbered in the order in which they were posted.
         taken: the receiver's ``recv``, once it has asked for the message.
     """
 
-    __slots__ = ("call", "dtype", "receiver", "shape", "taken")
+    __slots__ = ("call", "dtype", "number", "receiver", "shape", "taken")
 
     def __init__(self, call: Call, array: NDArray[Any], receiver: int) -> None:
         self.call = call
         self.dtype: DTypeLike = array.dtype
         self.shape = array.shape
         self.receiver = receiver
+        self.number = 0
         self.taken: Call | None = None
+
+    @property
+    def what(self) -> str:
+        """``float32 (3,)``, or ``pickled object (45 bytes)``."""
+        if self.call.seat.library == PICKLE:
+            return f"pickled object ({self.shape[0]:,} bytes)"
+        return f"{self.dtype} {self.shape}"
 
     def describe(self) -> str:
         """``what worker 2 sent last, to worker 3 at Cell In[3], line 8, was received at ...``."""
@@ -65,21 +77,22 @@ class Sent:
         return f"what worker {self.call.worker} sent last, {to} at {self.call.site}, {came}"
 
 
-class WaitForOne(ABC):
-    """Base class of a `Wait` of one worker for another one, or for itself, which never ends.
+class LoneWait(ABC):
+    """Base class of a `Wait` of one worker for others, or for itself alone, which never ends.
 
     Attributes:
         call: what the waiting worker called.
-        peer: the worker that it waits for.
+        peers: the workers that it waits for.
         arrived, scope, to_wake, verdict: see `Wait`.
     """
 
-    __slots__ = ("arrived", "call", "peer", "scope", "tag", "to_wake", "verdict")
+    __slots__ = ("arrived", "call", "peers", "scope", "tag", "to_wake", "verdict")
+    any_suffices = False
 
-    def __init__(self, call: Call, peer: int) -> None:
+    def __init__(self, call: Call, peers: tuple[int, ...]) -> None:
         self.call = call
-        self.peer = peer
-        self.arrived = 0 if peer == call.worker else 1
+        self.peers = peers
+        self.arrived = 0 if peers == (call.worker,) else 1
         self.scope, self.tag = call.seat.scope, call.seat.tag
         self.verdict: Verdict | None = None
         self.to_wake: list[LockType] = []
@@ -92,16 +105,25 @@ class WaitForOne(ABC):
     @property
     @abstractmethod
     def said(self) -> str:
-        """The waiting call in words, naming the peer."""
+        """The waiting call in words, naming the peers."""
 
     @property
     @abstractmethod
     def lacks(self) -> str:
-        """The call that the peer would have to make."""
+        """The call that a peer would have to make."""
+
+    @property
+    def before(self) -> int:
+        """How many such calls of the peer have been answered in this scope, if that is known."""
+        return 0
+
+    def others(self) -> list[Message]:
+        """The worker's unread messages in this scope, none of them awaited; with the board's lock held."""
+        return []
 
     def missing(self) -> list[int]:
-        """The peer, until it has come."""
-        return [] if self.complete else [self.peer]
+        """The peers, until what is awaited has come."""
+        return [] if self.complete else [*self.peers]
 
     def gates(self) -> list[tuple[int, LockType]]:
         """The waiting worker and its gate."""
@@ -126,36 +148,59 @@ class WaitForOne(ABC):
         return f"{call[:-1]}, tag={self.tag!r})" if self.tag != 0 else call
 
 
-class Receive(WaitForOne):
-    """The wait of a worker for a message; `peer` is its source.
+class _ForMessage(LoneWait):
+    """The wait of a worker for a message from one of its peers.
+
+    Args:
+        unread: the worker's unread messages by source, scope and tag.
+    """
+
+    __slots__ = ("_unread",)
+
+    def __init__(self, call: Call, peers: tuple[int, ...], unread: Mapping[Key, Iterable[Message]]) -> None:
+        super().__init__(call, peers)
+        self._unread = unread
+
+    def awaits(self, key: Key) -> bool:
+        """Whether a message with that source, scope and tag ends the wait."""
+        source, scope, tag = key
+        return source in self.peers and scope == self.scope and tag == self.tag
+
+    def others(self) -> list[Message]:
+        """See `LoneWait.others`."""
+        return [message for key, box in self._unread.items() if key[1] == self.scope for message in box]
+
+    @property
+    def lacks(self) -> str:
+        """``send(..., 1)``."""
+        return self._with_tag(f"send(..., {self.call.worker})")
+
+
+class Receive(_ForMessage):
+    """The wait of a worker for a message from one source.
 
     Attributes:
         message: set by the sender.
         before: how many messages from that source with that tag the worker has received in this scope.
     """
 
-    __slots__ = ("_others", "before", "message")
+    __slots__ = ("_before", "message")
 
     def __init__(
         self,
         call: Call,
         source: int,
         before: int = 0,
-        others: Mapping[Any, Iterable[Message]] = MappingProxyType({}),
+        unread: Mapping[Key, Iterable[Message]] = MappingProxyType({}),
     ) -> None:
-        super().__init__(call, source)
+        super().__init__(call, (source,), unread)
         self.message: Message | None = None
-        self.before = before
-        self._others = others
-
-    def others(self) -> list[Message]:
-        """The worker's unread messages in this scope, none of them awaited; with the board's lock held."""
-        return [message for key, box in self._others.items() if key[1] == self.scope for message in box]
+        self._before = before
 
     @property
-    def awaits(self) -> tuple[int, int, int | str]:
-        """Source, scope and tag of the awaited message."""
-        return self.peer, self.scope, self.tag
+    def before(self) -> int:
+        """See `LoneWait.before`."""
+        return self._before
 
     @property
     def complete(self) -> bool:
@@ -165,16 +210,36 @@ class Receive(WaitForOne):
     @property
     def said(self) -> str:
         """``recv from worker 0, tag 3``."""
-        return f"recv from worker {self.peer}{tagged(self.call.seat)}"
+        return f"recv from worker {self.peers[0]}{tagged(self.call.seat)}"
+
+
+class Probe(_ForMessage):
+    """The wait of a worker until any of its peers has sent it a message.
+
+    Attributes:
+        source: set by the sender, to itself.
+    """
+
+    __slots__ = ("source",)
+    any_suffices = True
+
+    def __init__(self, call: Call, peers: tuple[int, ...], unread: Mapping[Key, Iterable[Message]]) -> None:
+        super().__init__(call, peers, unread)
+        self.source: int | None = None
 
     @property
-    def lacks(self) -> str:
-        """``send(..., 1)``."""
-        return self._with_tag(f"send(..., {self.call.worker})")
+    def complete(self) -> bool:
+        """Whether a message has come."""
+        return self.source is not None
+
+    @property
+    def said(self) -> str:
+        """``probe for a message of workers [1-3], tag 3``."""
+        return f"probe for a message of {people(self.peers)}{tagged(self.call.seat)}"
 
 
-class Delivery(WaitForOne):
-    """The wait of a sender until its message is asked for; `peer` is the receiver.
+class Delivery(LoneWait):
+    """The wait of a sender until its message is asked for by the one peer, the receiver.
 
     Attributes:
         sent: the message.
@@ -183,7 +248,7 @@ class Delivery(WaitForOne):
     __slots__ = ("sent",)
 
     def __init__(self, call: Call, sent: Sent) -> None:
-        super().__init__(call, sent.receiver)
+        super().__init__(call, (sent.receiver,))
         self.sent = sent
         self.scope = sent.call.seat.scope  # the receiver's, even if the caller has gone on to a later command
 
@@ -196,7 +261,7 @@ class Delivery(WaitForOne):
     def said(self) -> str:
         """``send to worker 0 of float32 (3,), tag 3``."""
         sent = self.sent
-        return f"send to worker {self.peer} of {sent.dtype} {sent.shape}{tagged(self.call.seat)}"
+        return f"send to worker {sent.receiver} of {sent.what}{tagged(self.call.seat)}"
 
     @property
     def lacks(self) -> str:

@@ -7,16 +7,16 @@ has announced that it will. The sender can wait for that with `Mailbox.deliver`.
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.planes.mail import Delivery, Message, Receive, Sent
+from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent
 
 if TYPE_CHECKING:
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
-
-    Key = tuple[int, int, int | str]  # source, scope, tag
+    from disco_magic.planes.mail import Key
 
 
 class Mailbox:
@@ -35,6 +35,7 @@ class Mailbox:
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
         # Receiver -> how many messages were sent to it, for errors.
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
+        self._number = count()
         self._tidied = [-1] * num_workers  # the last scope in which a receiver was sent something
         # Receiver -> announcing calls for which no message has come yet, oldest first.
         self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
@@ -58,17 +59,18 @@ class Mailbox:
                 failure = board.failure_of(to, call.seat.scope)
                 ended = "finished" if failure is None else "failed"
                 raise PlaneAborted(
-                    f"worker {to} has {ended} without receiving the {sent.dtype}"
-                    f" {sent.shape} that worker {call.worker} sends it at {call.site}"
+                    f"worker {to} has {ended} without receiving the {sent.what}"
+                    f" that worker {call.worker} sends it at {call.site}"
                 )
             board.sent[call.worker] = sent
+            sent.number = next(self._number)
             if call.seat.scope > self._tidied[to]:
                 self._tidied[to] = call.seat.scope
                 self.forget(to)
             counts = self._sent[to]
             counts[key] = counts.get(key, 0) + 1
             wait = board.waiting.get(to)
-            if isinstance(wait, Receive) and wait.awaits == key:
+            if isinstance(wait, Receive) and wait.awaits(key):
                 wait.message = message
                 sent.taken = wait.call
                 board.wake(wait)
@@ -77,6 +79,9 @@ class Mailbox:
             if announced:
                 sent.taken = announced.popleft()
             self.boxes[to].setdefault(key, deque()).append(message)
+            if isinstance(wait, Probe) and not wait.complete and wait.awaits(key):
+                wait.source = call.worker
+                board.wake(wait)
 
     def deliver(self, call: Call, sent: Sent) -> None:
         """Wait until the receiver has asked for `sent`, the caller's message.
@@ -138,6 +143,32 @@ class Mailbox:
         board.sleep(call, wait)
         if wait.message is not None:
             return wait.message
+        if wait.verdict is None:
+            raise AssertionError("woken without a message and without a verdict")
+        raise wait.verdict.error()
+
+    def probe(self, call: Call, sources: tuple[int, ...]) -> int:
+        """Wait for a message of any of `sources` to the caller with the tag of `call`; return its sender.
+
+        Of several messages, that of the one posted first. It stays in its box.
+
+        Raises:
+            PlaneAborted: all `sources` left without sending.
+            PlaneMismatch: those that have not left wait for the caller, directly or through others.
+        """
+        board, boxes = self._board, self.boxes[call.worker]
+        # Only others can still send something to a worker that waits.
+        wait = Probe(call, tuple(each for each in sources if each != call.worker) or sources, boxes)
+        with board.lock:
+            board.admit(call.called, call.seat)
+            keys = [(source, call.seat.scope, call.seat.tag) for source in sources]
+            heads = [boxes[key][0] for key in keys if key in boxes]
+            if heads:
+                return min(heads, key=lambda head: head.sent.number).call.worker
+            board.park(call.worker, wait)
+        board.sleep(call, wait)
+        if wait.source is not None:
+            return wait.source
         if wait.verdict is None:
             raise AssertionError("woken without a message and without a verdict")
         raise wait.verdict.error()

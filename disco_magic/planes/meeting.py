@@ -43,9 +43,11 @@ class Wait(Protocol):
     """Something that workers wait for; its attributes are guarded by the board's lock.
 
     Attributes:
+        any_suffices: whether one of the missing workers is enough; else all of them have to come.
         to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`.
     """
 
+    any_suffices: bool
     scope: int
     to_wake: list[LockType]
     verdict: Verdict | None
@@ -59,7 +61,7 @@ class Wait(Protocol):
         """Whether nobody is missing; the worker that completed it wakes the waiting ones."""
 
     def missing(self) -> list[int]:
-        """Workers that have to come before the waiting ones can go on."""
+        """Workers that have to come, all or one of them, before the waiting ones can go on."""
 
     def gates(self) -> list[tuple[int, LockType]]:
         """(worker, gate) of the workers that have come."""
@@ -79,6 +81,7 @@ class WaitForNobody(ABC):
 
     __slots__ = ()
 
+    any_suffices = False
     arrived = 0
     complete = True
 
@@ -132,6 +135,7 @@ class Meeting:
         "to_wake",
         "verdict",
     )
+    any_suffices = False
 
     def __init__(self, members: tuple[int, ...], scope: int) -> None:
         self.members = members

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.seat import Seat
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.errors import Failure
     from disco_magic.planes.layout import Expected

@@ -20,11 +20,11 @@ from disco_magic.phrases import ranges
 from disco_magic.planes.arguments import as_index, check_seat, read_call, spot_of
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import FROM_ROOT, Call
-from disco_magic.planes.checks import check_out_fits
 from disco_magic.planes.layout import Expected
 from disco_magic.planes.mail import Message, Sent
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.outs import check_message_fits, check_out_fits
 from disco_magic.planes.reductions import check_op, reduction
 from disco_magic.planes.rendezvous import Rendezvous
 from disco_magic.planes.small import plan_of
@@ -32,7 +32,7 @@ from disco_magic.planes.small import plan_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.memory import Memory
@@ -261,18 +261,20 @@ class ThreadPlane:
         self._libraries[seat.worker] = message.call.seat.library
         if target is None:
             return array
-        wrong = check_out_fits(
-            "recv", f"out of worker {seat.worker}", target, Expected(array.shape, array.dtype), memory
-        )
-        if message.call.memory is not memory:
-            wrong = (
-                f"recv: out of worker {seat.worker} is on {memory.name}, what worker {sender} sent on"
-                f" {message.call.memory.name} - pass an array that is there, or no out"
-            )
+        wrong = check_message_fits(message, seat.worker, target, memory)
         if wrong is not None:
             raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")
         memory.copy(target, array)
         return out
+
+    def probe(self, seat: Seat, sources: Sequence[int] | None) -> int:
+        """See `Plane.probe`."""
+        if sources is None:
+            peers = seat.present or tuple(range(self.num_workers))
+        else:
+            peers = tuple(self._peer("probe", seat, "sources", source) for source in sources)
+        check_seat("probe", seat._replace(members=(seat.worker,)))
+        return self._mailbox.probe(Call("probe", seat, spot_of(seat), HOST), peers)
 
     def _peer(self, kind: str, seat: Seat, name: str, worker: object) -> int:
         check_seat(kind, seat._replace(members=(seat.worker,)))

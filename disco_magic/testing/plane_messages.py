@@ -10,7 +10,8 @@ from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
 from disco_magic.testing.stage import errors, expect, same, values
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Plane, Seat
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.seat import Seat
     from disco_magic.testing.stage import Run
 
 
@@ -138,6 +139,50 @@ def sends_can_wait_until_they_are_asked_for(plane: Plane, size: int, run: Run) -
             same(got, np.full(3, (worker - 1) % size))
 
 
+def the_oldest_message_is_found(plane: Plane, size: int, run: Run) -> None:
+    """`probe` returns the sender of the oldest message with a tag, and waits if there is none."""
+
+    def to_the_first(plane: Plane, seat: Seat) -> Any:
+        urgent = seat._replace(tag="urgent")
+        for turn in range(size):  # one after the other
+            if turn == seat.worker:
+                plane.send(urgent, np.full(2, seat.worker), 0)
+            plane.barrier(seat)
+        if seat.worker:
+            plane.recv(seat, 0, None)
+            return plane.send(seat, seat.worker, 0)
+        found = [plane.recv(urgent, plane.probe(urgent, None), None)[0] for _ in range(size)]
+        for other in range(1, size):
+            plane.send(seat, 1, other)
+        came = [plane.recv(seat, plane.probe(seat, range(1, size)), None) for _ in range(1, size)]
+        return found, sorted(came)
+
+    found, came = values(run(plane, to_the_first, 1))[0]
+    expect(found == [*range(size)], f"the oldest messages came from {found}")
+    expect(came == [*range(1, size)], f"messages that a probe waited for: {came}")
+
+
+def a_probe_ends_when_nobody_can_send(plane: Plane, size: int, run: Run) -> None:
+    """It raises PlaneAborted once all sources have left, PlaneMismatch if those that have not are waiting."""
+
+    def in_vain(plane: Plane, seat: Seat) -> Any:
+        return None if seat.worker else plane.probe(seat, None)
+
+    errors(run(plane, in_vain, 1)[:1], PlaneAborted if size > 1 else PlaneMismatch)
+
+    def everybody(plane: Plane, seat: Seat) -> Any:
+        plane.probe(seat, None)
+
+    errors(run(plane, everybody, 2), PlaneMismatch)
+
+    def all_but_one(plane: Plane, seat: Seat) -> Any:
+        if seat.worker != size - 1:  # the last one leaves
+            plane.recv(seat, 0, None) if seat.worker else plane.probe(seat, None)
+
+    if size > 1:
+        errors(run(plane, all_but_one, 3)[: size - 1], PlaneError)
+
+
 MESSAGE_CHECKS = (
     messages_arrive_in_order,
     messages_bear_tags,
@@ -145,4 +190,6 @@ MESSAGE_CHECKS = (
     unread_messages_are_told_and_dropped,
     a_missing_message_is_an_error,
     sends_can_wait_until_they_are_asked_for,
+    the_oldest_message_is_found,
+    a_probe_ends_when_nobody_can_send,
 )

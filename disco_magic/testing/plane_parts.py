@@ -13,7 +13,8 @@ from disco_magic.testing.stage import errors, expect, same, values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.core.interfaces import Plane, Seat
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.seat import Seat
     from disco_magic.testing.stage import Run
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from disco_magic.core.interfaces import Plane, Seat
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.seat import Seat
     from disco_magic.testing.stage import Run
 
     Array = NDArray[Any]

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from disco_magic.core.interfaces import Plane, Seat
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.seat import Seat
 
     Program = Callable[[Plane, Seat], Any]
 

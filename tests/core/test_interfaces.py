@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 
 
 @pytest.mark.parametrize(("worker", "members", "rank"), [(0, (0,), 0), (5, (4, 5, 6), 1), (6, (4, 5, 6), 2)])

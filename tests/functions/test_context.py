@@ -12,7 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.callers import sites
 from disco_magic.callers.sites import Site, site_of
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.core.topology import Topology
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.functions.context import VERBS, WorkerContext

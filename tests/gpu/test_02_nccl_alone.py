@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from tests.gpu.nccl import needs_nccl

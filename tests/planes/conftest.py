@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import Failure
 from disco_magic.planes.threads import ThreadPlane
 from tests.conftest import DEADLINE_S, stacks

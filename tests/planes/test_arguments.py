@@ -5,7 +5,7 @@ import enum
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import UsageMistake
 from disco_magic.planes.arguments import read_call
 from disco_magic.planes.memory import HOST

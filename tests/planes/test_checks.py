@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from disco_magic.callers import sites
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import astray, check_out_fits, verdict
 from disco_magic.planes.layout import Expected

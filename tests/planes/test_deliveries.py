@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch
 
 

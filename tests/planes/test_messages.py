@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, UsageMistake
 
 
@@ -207,3 +207,68 @@ def test_a_worker_that_did_not_get_the_command_cannot_be_written_to(make):
         plane.send(seat(0, present=(0, 1)), 1, 2)
     with pytest.raises(UsageMistake, match="source=2"):
         plane.recv(seat(0, present=(0, 1)), 2, None)
+
+
+def test_a_probe_finds_the_sender_of_the_oldest_message_and_leaves_it_there(make):
+    plane = make(3)
+    plane.send(seat(2), 22, 0)
+    plane.send(seat(1), 11, 0)
+    plane.send(seat(0), 0, 0)
+    assert [plane.probe(seat(0), None) for _ in range(2)] == [2, 2]
+    assert plane.probe(seat(0), [1]) == 1
+    assert plane.recv(seat(0), 2, None) == 22
+    assert plane.probe(seat(0), [0, 1, 2]) == 1
+    assert plane.recv(seat(0), 1, None) == 11
+    assert plane.probe(seat(0), None) == 0
+
+
+def test_a_probe_looks_for_one_tag_in_one_scope(make):
+    plane = make(3)
+    plane.send(seat(1, scope=2), 1, 0)
+    plane.send(seat(1)._replace(tag="a"), 1, 0)
+    plane.send(seat(2), 1, 0)
+    assert plane.probe(seat(0), None) == 2
+    assert plane.probe(seat(0)._replace(tag="a"), None) == 1
+
+
+def test_a_probe_whose_sources_have_all_left_tells_what_came_instead(make):
+    plane = make(3)
+    plane.send(seat(1)._replace(tag="grads"), np.zeros(2), 0)
+    plane.leave(1, 1)
+    plane.leave(2, 1, Failure(2, 1, "cell", ValueError("no data"), "Traceback ..."))
+    with pytest.raises(PlaneAborted) as caught:
+        plane.probe(seat(0)._replace(tag="grad"), None)
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith(
+        "worker 2 failed: ValueError: no data - without it, probe for a message of workers [1-2], tag 'grad'"
+    )
+    assert rest[-1].startswith("  not received: float64 (2,) from worker 1, tag 'grads', sent at")
+    with pytest.raises(PlaneAborted, match=r"needs a send\(\.\.\., 0\) on worker 1 in the same command"):
+        plane.probe(seat(0), [1])
+
+
+def test_a_probe_of_nobody_but_present_workers(make):
+    plane = make(3)
+    with pytest.raises(UsageMistake, match=r"probe: sources=2, but this command was sent to workers \[0-1\]"):
+        plane.probe(seat(0, present=(0, 1)), [2])
+    with pytest.raises(UsageMistake, match="probe: sources=3 is no worker"):
+        plane.probe(seat(0), [3])
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe for a message of wor"):
+        plane.probe(seat(0, present=(0, 1)), None)
+    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself in probe for a message of worker 0"):
+        plane.probe(seat(0, present=(0,)), None)
+
+
+def test_workers_of_whom_one_waits_for_any_are_told_what_each_needs(make, run):
+    def nobody_sends(plane, seat):
+        if seat.worker == 0:
+            plane.probe(seat, None)
+        elif seat.worker == 1:
+            plane.recv(seat, 0, None)
+
+    said = str(run(make(3), nobody_sends, 1)[0])
+    assert said.startswith("workers [0-1] wait for each other, none of them can go on\n")
+    assert " - it needs worker 1; worker 2 has left the command\n" in said
+    assert " - it needs worker 0\n" in said
+    assert said.endswith("Send before you receive: send does not wait.")

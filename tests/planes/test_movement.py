@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.planes import blocks, memory, plans, rendezvous, small
 from disco_magic.planes.reductions import Reduction

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.callers import sites
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch, WorkerInterrupt
 
 sites.label("<cell 3>", "Cell In[3]")

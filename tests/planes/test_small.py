@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.planes.arguments import read_call
 from disco_magic.planes.plans import FoldPlan
 from disco_magic.planes.small import SMALL_NBYTES, OnePlan, plan_of

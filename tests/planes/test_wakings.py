@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
 from disco_magic.planes.mail import Receive

@@ -233,6 +233,34 @@ class SeesNoCircles(Board):
         pass
 
 
+class SeesOnlyCircles(Board):
+    """Does not see that one cannot go on who waits for any of several."""
+
+    def _break_circle(self, worker):
+        probing = {w for w, wait in self.waiting.items() if wait.any_suffices}
+        waiting, self.waiting = self.waiting, {w: t for w, t in self.waiting.items() if w not in probing}
+        try:
+            super()._break_circle(worker)
+        finally:
+            waiting_now, self.waiting = self.waiting, waiting
+            for gone in set(waiting) - probing - set(waiting_now):
+                del waiting[gone]
+
+
+class TakesAnyForAll(Board):
+    """Gives up who waits for any of several as soon as one of them has left."""
+
+    def _lost(self, wait):
+        return next((w for w in wait.missing() if self.left[w] >= wait.scope), None)
+
+
+class LooksNotAgain(Board):
+    """Does not look whether those that are left can go on."""
+
+    def _break_probes(self):
+        pass
+
+
 class AbortsLater(Board):
     """Refuses new calls, and leaves those that wait alone."""
 
@@ -268,6 +296,15 @@ class TakesNewestMessage(Mailbox):
         if box:
             box.rotate(1)
         return super().take(call, source)
+
+
+class FindsNewestMessage(Mailbox):
+    def probe(self, call, sources):
+        boxes = self.boxes[call.worker]
+        for key in [(source, call.seat.scope, call.seat.tag) for source in sources]:
+            if key in boxes and len([k for k in boxes if k[1:] == key[1:]]) > 1:
+                boxes[key][0].sent.number *= -1
+        return super().probe(call, sources)
 
 
 class LetsReceiversSleep(Mailbox):

@@ -36,9 +36,10 @@ class Gathering:
 
 @dataclass(eq=False)
 class Letter:
-    """A message; `taken`: its receiver has asked for it."""
+    """A message, and when it was posted; `taken`: its receiver has asked for it."""
 
     value: int
+    number: int
     taken: bool = False
 
 
@@ -62,6 +63,33 @@ class Receiving:
 
     def missing(self):
         return [] if self.complete else [self.source]
+
+
+@dataclass(eq=False)
+class Probing:
+    """A worker that waits for a message from any of several; `found`: who has sent it."""
+
+    worker: int
+    sources: tuple[int, ...]
+    scope: int
+    boxes: dict[int, deque]
+    found: int | None = None
+    hopeless: bool = False
+    circled: bool = False
+
+    @property
+    def complete(self):
+        return self.found is not None
+
+    def look(self):
+        """Note who has sent the oldest message, unless it is too late."""
+        there = [(box[0].number, source) for source, box in self.boxes.items() if box]
+        if there and not (self.complete or self.hopeless or self.circled):
+            self.found = min(there)[1]
+
+    def missing(self):
+        others = [source for source in self.sources if source != self.worker] or [self.worker]
+        return [] if self.complete else others
 
 
 @dataclass(eq=False)
@@ -100,6 +128,7 @@ class PlaneReference:
         self.gatherings = {}
         self.made = [(0, {})] * num_workers
         self.boxes = {}
+        self.posted = 0
         self.waits = {}
         self.resting = {}
 
@@ -122,6 +151,12 @@ class PlaneReference:
             box[0].taken = True
         self._wait(worker, Receiving(worker, source, scope, box))
 
+    def probe(self, worker, scope, sources):
+        boxes = {source: self.boxes.setdefault((source, worker, scope), deque()) for source in sources}
+        wait = Probing(worker, sources, scope, boxes)
+        wait.look()
+        self._wait(worker, wait)
+
     def post(self, worker, scope, to, value, error):
         """`worker` has sent, or failed to."""
         gone = self.closed or self.written[to] >= scope or self.written[worker] >= scope
@@ -130,7 +165,11 @@ class PlaneReference:
             require(not gone, f"{where} was taken, though nobody will receive it")
             box = self.boxes.setdefault((worker, to, scope), deque())
             awaited = self.waits.get(to)
-            box.append(Letter(value, isinstance(awaited, Receiving) and awaited.awaits(box)))
+            self.posted += 1
+            taken = isinstance(awaited, Receiving) and awaited.awaits(box)
+            box.append(Letter(value, self.posted, taken))
+            if isinstance(awaited, Probing):
+                awaited.look()
         else:
             require(gone and error == "PlaneAborted", f"{where} failed for nothing: {error}")
 
@@ -145,29 +184,42 @@ class PlaneReference:
 
     def _wait(self, worker, wait):
         self.waits[worker] = wait
-        circle = self._circle(worker)
-        for member in circle:
+        self._mark(worker)
+
+    def _mark(self, worker):
+        for member in self._circle(worker, self.written):
             self.waits[member].circled = True
 
-    def _circle(self, start):
-        """Everybody who waits for `start` and is waited for by it, however indirectly."""
-        needs = {
-            w: set(wait.missing())
+    def _circle(self, start, left):
+        """Everybody who waits for `start` and is waited for by it, however indirectly.
+
+        If there is none, and `start` can only go on if some other does that cannot either: all of these.
+        `left` says who has left what.
+        """
+        ways = {
+            w: {m for m in wait.missing() if left[m] < wait.scope}
             for w, wait in self.waits.items()
-            if not wait.hopeless and not wait.complete
+            if not (wait.hopeless or wait.complete or self._is_lost(wait, left))
         }
+        for_all = {w: to for w, to in ways.items() if not isinstance(self.waits[w], Probing)}
+        ahead = self._ahead(for_all, start)
+        if start in ahead:
+            return {w for w in ahead if start in self._ahead(for_all, w)}
+        free, before = set(range(len(left))) - set(ways), None
+        while before != free:
+            before = set(free)
+            free |= {w for w, to in ways.items() if (to <= free if w in for_all else to & free)}
+        return set() if start in free else {start} | self._ahead(ways, start) - free
 
-        def reach(of):
-            seen, todo = set(), [of]
-            while todo:
-                for further in needs.get(todo.pop(), ()):
-                    if further not in seen:
-                        seen.add(further)
-                        todo.append(further)
-            return seen
-
-        ahead = reach(start)
-        return {w for w in ahead if w in needs and start in reach(w)} if start in ahead else set()
+    def _ahead(self, ways, start):
+        """Whom `start` waits for, and those for whom these wait, and so on."""
+        seen, todo = set(), [start]
+        while todo:
+            for further in ways.get(todo.pop(), ()):
+                if further not in seen:
+                    seen.add(further)
+                    todo.append(further)
+        return seen
 
     def came_back(self, worker, value, error):
         """The call of `worker` returned or raised."""
@@ -177,6 +229,8 @@ class PlaneReference:
             self._received(wait, value, error)
         elif isinstance(wait, Delivering):
             self._delivered(wait, error)
+        elif isinstance(wait, Probing):
+            self._found(wait, value, error)
         else:
             self._met(wait, worker, value, error)
 
@@ -189,6 +243,16 @@ class PlaneReference:
             told = wait.hopeless or self.closed
             require(told or not wait.complete, f"{where}: {error}, though there is a message")
             self._justified(wait, [wait.source, wait.worker], error, where)
+
+    def _found(self, wait, value, error):
+        where = f"probe of worker {wait.worker} for {wait.sources} in ({wait.scope})"
+        if error is None:
+            require(wait.complete and wait.found == value, f"{where} gave {value}", wait.found)
+        else:
+            told = wait.hopeless or self.closed
+            require(told or not wait.complete, f"{where}: {error}, though there is a message")
+            gone = all(self.written[m] >= wait.scope for m in wait.missing())
+            self._justified(wait, [wait.worker, *(wait.missing() if gone else ())], error, where)
 
     def _delivered(self, wait, error):
         where = f"send of worker {wait.worker} to {wait.receiver} in ({wait.scope})"
@@ -240,17 +304,24 @@ class PlaneReference:
 
     def write(self, worker, scope):
         self.written[worker] = max(self.written[worker], scope)
+        for waiting in [w for w, wait in self.waits.items() if isinstance(wait, Probing)]:
+            self._mark(waiting)
 
     def leave(self, worker, scope):
         """From now on nobody may wait for `worker` in `scope`, nor it for anybody."""
         self.write(worker, scope)
         self.finished[worker] = self.written[worker]
         for wait in self.waits.values():
-            parties = [wait.worker] if isinstance(wait, Receiving | Delivering) else wait.arrived
-            if wait.scope <= scope and not wait.complete and (worker in wait.missing() or worker in parties):
+            parties = wait.arrived if isinstance(wait, Gathering) else [wait.worker]
+            if wait.scope <= scope and not wait.complete and (worker in parties or self._is_lost(wait)):
                 wait.hopeless = True
         self._empty(worker, scope)
         self._forget()
+
+    def _is_lost(self, wait, left=None):
+        """Whether who is missing has left."""
+        gone = [(left or self.written)[m] >= wait.scope for m in wait.missing()]
+        return bool(gone) and (all(gone) if isinstance(wait, Probing) else any(gone))
 
     def _empty(self, worker, scope):
         """What was sent to `worker` vanishes, but for a message that is in its hands already."""
@@ -299,9 +370,8 @@ class PlaneReference:
             require(not self.closed, f"{where}, though the plane is closed")
             require(not wait.complete, f"{where}, though nobody is missing", wait)
             require(not wait.hopeless, f"{where}, though that is hopeless", wait)
-            gone = [m for m in wait.missing() if self.finished[m] >= wait.scope]
-            require(not gone, f"{where}, but {gone} left it", self.finished)
-            require(worker not in self._circle(worker), f"{where}, in a circle")
+            require(not self._is_lost(wait, self.finished), f"{where}, but they left it", self.finished)
+            require(worker not in self._circle(worker, self.finished), f"{where}, in a circle")
 
     def abandon(self, worker):
         """The thread of `worker` was given up: whatever it was in is nobody's business any more."""

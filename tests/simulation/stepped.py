@@ -76,6 +76,7 @@ class SteppedThread:
         self.value = NOTHING
         self.stuck = False
         self.plan, self.results = [], []
+        self.probes = False  # its plane call is one: what it finds is received next
 
     # --- the loop of `Serving.serve`, up to the call ---------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from disco_magic.core.interfaces import Seat
+from disco_magic.core.seat import Seat
 from disco_magic.errors import PlaneError, UsageMistake, WorkerInterrupt
-from disco_magic.planes.mail import Delivery, Receive
+from disco_magic.planes import mail
 from tests.simulation.clockwork import Parked
-from tests.simulation.user_code import Meet, Send, fold
+from tests.simulation.user_code import Meet, Probe, Recv, Send, fold
 from tests.simulation.worker_reference import require
 
 
@@ -30,6 +30,9 @@ class Talking:
         mine = fold(w, [scope, len(thread.results)]) % 1000
         if isinstance(op, Meet):
             stage.arrive(w, scope, op.members, op.op, mine)
+        elif isinstance(op, Probe):
+            thread.probes = True
+            stage.probe(w, scope, tuple(op.sources))
         elif not isinstance(op, Send):
             stage.receive(w, scope, op.source)
         value = error = None
@@ -54,6 +57,8 @@ class Talking:
                 stage.post(seat.worker, seat.scope, op.to, mine, None)
                 stage.deliver(seat.worker, seat.scope, op.to)
                 plane.deliver(seat, sent)
+        elif isinstance(op, Probe):
+            return plane.probe(seat, op.sources)
         elif not isinstance(op, Meet):
             return int(plane.recv(seat, op.source, None))
         elif op.op == "barrier":
@@ -69,12 +74,14 @@ class Talking:
         require(call.gate.acquire(blocking=False), "woken, but the gate is closed")
         thread.worker.plane._board.pass_on(wait)
         value = error = None
-        if wait.verdict is not None and not (isinstance(wait, Receive) and wait.message is not None):
+        if wait.verdict is not None and not (isinstance(wait, mail.Receive | mail.Probe) and wait.complete):
             call.array = call.out = None
             error = wait.verdict.error()
-        elif isinstance(wait, Receive):
+        elif isinstance(wait, mail.Receive):
             value = int(wait.message.array)
-        elif isinstance(wait, Delivery):
+        elif isinstance(wait, mail.Probe):
+            value = wait.source
+        elif isinstance(wait, mail.Delivery):
             pass
         elif wait.plan is not None and wait.plan.result(call.seat.rank) is not None:
             value = int(wait.plan.result(call.seat.rank))
@@ -83,6 +90,7 @@ class Talking:
 
     def _back(self, thread, op, value, error):
         w = thread.worker.id
+        probed, thread.probes = thread.probes, False
         name = None if error is None else type(error).__name__
         if not thread.given_up:
             if isinstance(op, Send) and w not in self.life.stage.waits:
@@ -97,6 +105,8 @@ class Talking:
             error = struck
         if error is not None:
             self._react(thread, error)
+        elif probed:
+            thread.plan.insert(0, Recv(value))
         elif value is not None and not isinstance(op, Send):
             thread.results.append(value)
 

@@ -130,6 +130,13 @@ class Recv:
     source: int
 
 
+@dataclass(frozen=True)
+class Probe:
+    """A look for who of `sources` sends first, and the receipt of that message."""
+
+    sources: tuple[int, ...]
+
+
 def script(rng, workers):
     """Worker -> the plane calls its user code makes. Most scripts fit together, some do not."""
     plans = {worker: [] for worker in workers}
@@ -141,6 +148,8 @@ def script(rng, workers):
             op = rng.choice(("sum", "max", "barrier"))
             for member in members:
                 plans[member].append(Meet(members, op))
+        elif kind < 0.65:
+            _to_one(rng, workers, plans, waits)
         elif kind < 0.85:
             sender, receiver = rng.sample(workers, 2)
             plans[sender].append(Send(receiver, waits))
@@ -152,6 +161,21 @@ def script(rng, workers):
     if rng.random() < 0.35:
         _spoil(rng, plans)
     return plans
+
+
+def _to_one(rng, workers, plans, waits):
+    """Several send to one, in any order; it may answer, but may look for one message too many before."""
+    receiver, *senders = rng.sample(workers, rng.randint(2, len(workers)))
+    answers = rng.random() < 0.3
+    sources = tuple(sorted(senders if rng.random() < 0.5 else workers))
+    for sender in senders:
+        plans[sender].append(Send(receiver, waits))
+        plans[receiver].append(Probe(sources))
+        if answers:
+            plans[sender].append(Recv(receiver))
+    if rng.random() < 0.2:
+        plans[receiver].append(Probe(workers))
+    plans[receiver] += [Send(sender, waits) for sender in senders if answers]
 
 
 def _some(rng, workers):

@@ -26,10 +26,11 @@ def key_of(failure):
 
 def cause_of(failure):
     """The key of what a failure only follows from, however indirectly; None if it stands for itself."""
-    origin = failure
-    while origin is not None and type(origin.exception).__name__ == "PlaneAborted":
-        origin = origin.exception.failure
-    return None if origin is None or origin is failure else key_of(origin)
+    origin, before = failure, failure
+    while before is not None:  # a PlaneAborted stands for itself if a worker has finished without the call
+        origin = before
+        before = origin.exception.failure if type(origin.exception).__name__ == "PlaneAborted" else None
+    return None if origin is failure else key_of(origin)
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,15 @@ class _Work:
 
     is_success = is_completed
 
+    def is_from(self, source: int) -> None:
+        """Note the rank of the sender."""
+        self._source = source
+
     def source_rank(self) -> int:
-        """Rank of the sender, for a receive; else -1."""
+        """Rank of the sender, for a receive; else -1, also for one from any rank before it is done."""
         return self._source
+
+    _source_rank = source_rank  # PyTorch's `recv` asks for it by this name
 
     def result(self) -> Sequence[Any]:
         """The tensors."""
@@ -212,12 +218,8 @@ class Messages:
         Raises:
             UsageMistake: it was asked for in another cell.
         """
-        if pending is not self._asked():
-            raise UsageMistake(
-                f"recv: the message of worker {key[0]} was asked for in another cell - "
-                "wait for it in the cell that asks, which is the one that it is sent in"
-            )
         source, tag = key
+        self._refuse_late(pending, f"the message of worker {source}")
         wanted = pending.wanted[key]
         while last in wanted:
             work = wanted[0]
@@ -226,6 +228,13 @@ class Messages:
                     self._worker().recv(source, target, tag=tag)
             work.finished()
             wanted.popleft()
+
+    def _refuse_late(self, pending: _Pending, what: str) -> None:
+        if pending is not self._asked():
+            raise UsageMistake(
+                f"recv: {what} was asked for in another cell - "
+                "wait for it in the cell that asks, which is the one that it is sent in"
+            )
 
     def _has_come(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> bool:
         """Whether what was asked for from that source, up to `last`, can be taken without waiting."""
@@ -236,13 +245,35 @@ class Messages:
             return True
         return me._arrived(*key) >= needed  # noqa: SLF001
 
-    def recv_anysource(self, *_given: Any) -> Any:
-        """Refuse: workers name the source.
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
+        """Receive as many elements from any other member, when the work is waited for.
 
         Raises:
-            UsageMistake: always.
+            UsageMistake: there is no other member.
         """
-        raise UsageMistake("recv: workers receive from a worker that they name: recv(tensor, src=...)")
+        me, bears, pending = self._worker(), self._tag(tag), self._asked()
+        others = [member for member in self._members if member != me.id]
+        if not others:
+            raise UsageMistake("recv: no other worker is in this process group, so no message can come")
+        keys: list[tuple[int, int | str]] = []
+
+        def finish() -> None:
+            self._refuse_late(pending, "a message of any rank")
+            if not keys:
+                keys.append((me.probe(others, tag=bears), bears))
+                work.is_from(self._members.index(keys[0][0]))
+                pending.wanted.setdefault(keys[0], deque()).append(work)
+            self._receive(pending, keys[0], work)
+
+        def has_come() -> bool:
+            if keys:
+                return self._has_come(pending, keys[0], work)
+            return any(me._arrived(each, bears) for each in others) or all(map(me._has_left, others))  # noqa: SLF001
+
+        work = _work(tensors, finish, has_come)
+        if pending.batch is not None:
+            pending.batch.append(work)
+        return work
 
     def _start_coalescing(self, _device: Any) -> None:
         self._asked().batch = []

@@ -366,11 +366,57 @@ def test_who_is_written_to_or_asked_has_to_be_a_member(s):
             s.run(call)
 
 
-def test_a_source_has_to_be_named(s):
-    with pytest.raises(
-        CellError, match=r"recv: workers receive from a worker that they name: recv\(tensor, src="
-    ):
-        s.run("world.recv_anysource([t(0)], 0)")
+def test_messages_can_be_received_from_any_member(gives):
+    line = """
+outs = [t(0), t(0)]
+if worker_id == 0:
+    asked = [world.recv_anysource([out], 4) for out in outs]
+    before = asked[0].source_rank()
+    barrier()
+    came = [[work.is_completed(), work.wait(), work._source_rank()] for work in asked]
+else:
+    if worker_id == 2: world.send([t(20)], 0, 4)
+    barrier()
+    if worker_id == 1: world.send([t(10)], 0, 4)
+"""
+    assert gives(line, "*outs")[0] == [[20], [10]]
+    assert gives("", "t(before, came[0][2], came[1][2]) if worker_id == 0 else t()")[0] == [[-1, 2, 1]]
+    assert gives("", "t(*came[0][:2]) if worker_id == 0 else t()")[0] == [[1, 1]]
+
+
+def test_what_was_asked_of_a_member_before_is_not_taken_as_anybody_s(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 0:
+    named, other = world.recv([a], 1), world.recv_anysource([b], 0)
+    other.wait()
+if worker_id == 1: world.send([t(1)], 0), world.send([t(2)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+
+
+def test_a_message_of_anybody_that_does_not_fit_can_be_waited_for_again(s):
+    s.run(
+        "x = t(0, 0)\nwrong = right = None\n"
+        "if worker_id == 1: world.send([t(5)], 0), world.send([t(6, 7)], 0)\n"
+        "if worker_id == 0:\n"
+        "    asked = world.recv_anysource([x], 0)\n"
+        "    try: asked.wait()\n"
+        "    except Exception as reason: wrong = type(reason).__name__\n"
+        "    right = asked.wait()"
+    )
+    assert s.run("seen(x)")[0] == [[6, 7]]
+    assert s.run("wrong, right")[0] == ("PlaneMismatch", True)
+
+
+def test_a_message_of_anybody_that_will_not_come_is_an_error(s):
+    with pytest.raises(CellError, match=r"workers .1-2. finished without a send for probe for a message of"):
+        s.run("if worker_id == 0: world.recv_anysource([t(0)], 0).wait()")
+    with pytest.raises(CellError, match="recv: no other worker is in this process group"):
+        s.run("alone = dist.new_group([0])\nif worker_id == 0: alone.recv_anysource([t(0)], 0)")
+    s.run("asked = world.recv_anysource([t(0)], 0)")
+    with pytest.raises(CellError, match="recv: a message of any rank was asked for in another cell - wait"):
+        s.run("asked.wait()")
 
 
 def test_what_a_cell_has_asked_for_ends_with_it(s):

@@ -1,0 +1,40 @@
+"""Python objects as bytes that collectives and messages carry, and back."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import class_name, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def packed(verb: str, x: Any) -> NDArray[np.uint8]:
+    """`x` pickled, as an array of uint8.
+
+    Raises:
+        UsageMistake: it cannot be pickled.
+    """
+    try:
+        return np.frombuffer(pickle.dumps(x, pickle.HIGHEST_PROTOCOL), np.uint8)
+    except Exception as reason:
+        raise UsageMistake(f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}") from reason
+
+
+def unpacked(verb: str, content: NDArray[np.uint8], sender: int) -> Any:
+    """A new object from what `packed` has made on worker `sender`.
+
+    Raises:
+        UsageMistake: it cannot be read, because its class is unknown here, for example.
+    """
+    try:
+        return pickle.loads(content.data)  # noqa: S301 - written by another worker of this session
+    except Exception as reason:
+        raise UsageMistake(
+            f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"
+        ) from reason

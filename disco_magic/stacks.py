@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import contextmanager
+from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.locks import new_rlock
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _COLLECTS: Final = sys.version_info < (3, 12)
 _IMPORTS: Final = "<frozen importlib._bootstrap>"
 _one_at_a_time = new_rlock()
+# Locks of the modules that are being imported, by any thread.
+_OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap)["_module_locks"]
 
 
 def frame_of(thread_id: int) -> FrameType | None:
@@ -30,6 +33,11 @@ def frames() -> dict[int, FrameType]:
     """The innermost frame of every thread that has one, by its id."""
     with _nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def something_is_imported() -> bool:
+    """Whether any thread is importing a module."""
+    return bool(_OF_MODULES)
 
 
 def import_waited_for(thread_id: int) -> tuple[str, int] | None:

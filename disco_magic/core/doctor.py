@@ -19,10 +19,10 @@ State = Literal["idle", "queued", "executing", "asking", "stopping", "cleaning",
 
 IMPORT: Final = "the import of"
 """Begins `Position.call` of a worker that waits until another one has imported a module."""
-_IN_BODY: Final = (
-    ": a module that they share makes a collective while it is imported - put that into a function, or start "
-    "the session with --own-modules"
-)
+_REMEDY: Final = "put that into a function, or start the session with --own-modules"
+_IN_BODY: Final = f": a module that they share makes a collective while it is imported - {_REMEDY}"
+_NAMING: Final = ("recv from", "send to", "probe for")
+"""Begin calls that name the workers themselves."""
 HEADER = ("worker", "doing", "where", "for", "commands left")
 WORDS = 3  # columns of words, before those of numbers
 
@@ -66,7 +66,7 @@ class Position:
         if self.state == "queued":
             return "about to execute what was sent"
         if self.state == "waiting":
-            named = self.call.startswith(("recv from", "send to"))  # the call itself names the worker
+            named = self.call.startswith(_NAMING)
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"
@@ -85,6 +85,32 @@ class Position:
         where = f" at {self.site}" if self.site else ""
         since = f" for {self.duration}" if self.duration else ""
         return f"{self.doing}{where}{since}"
+
+
+def held_by_imports(positions: Sequence[Position], worker: int) -> str:
+    """Why a waiting worker can never go on, if it needs workers that wait for an import by it, else "".
+
+    They may wait for it through others, but all of them wait.
+
+    Args:
+        positions: one per worker, by id.
+        worker: the one that waits.
+    """
+    reached, ahead = set[int](), [worker]
+    while ahead:
+        place = positions[ahead.pop()]
+        if place.state != "waiting":
+            return ""
+        ahead += [each for each in place.needs if each not in reached]
+        reached |= {*place.needs}
+    imports = [positions[each] for each in sorted(reached) if positions[each].call.startswith(IMPORT)]
+    if worker not in reached or not imports:
+        return ""
+    held = ", ".join(
+        f"{people(_ids(group))} {_is(group)} {group[0].doing} at {group[0].site}"
+        for group in _alike(imports, site=True)
+    )
+    return f"{held}: a shared module is executed by one worker, while the others wait for it - {_REMEDY}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -80,10 +80,11 @@ class Plane(Protocol):
     def waiting_s(self, worker: int) -> float | None:
         """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""
 
-    def observe(self, look: Callable[[int], str]) -> None:
+    def observe(self, look: Callable[[int], str], held_up: Callable[[int], str]) -> None:
         """Register ``look(worker)``, which says where a worker is that has not come to a call, for errors.
 
-        `look` takes no lock, waits for nothing and runs no user code.
+        And ``held_up(worker)``, which says why a worker that waits can never go on, because others wait until
+        it has imported a module, else "". Both take no lock, wait for nothing and run no user code.
         """
 
     def abort(self, through: int, reason: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
+from disco_magic.core.doctor import held_by_imports
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError
 from disco_magic.functions.execution import unheard
@@ -87,7 +88,8 @@ class ThreadLauncher(Onlooker):
         """
         self._deliver = deliver
         mark_records(self)
-        self.plane.observe(partial(_missing_because, weakref.ref(self)))
+        mine = weakref.ref(self)  # a dropped session is freed at once, without the garbage collector
+        self.plane.observe(partial(_missing_because, mine), partial(_held_up_because, mine))
         try:
             for number in range(self.topology.num_workers):
                 worker = Worker(
@@ -236,6 +238,10 @@ class ThreadLauncher(Onlooker):
 
 
 def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
-    # Weak, so that a dropped session is freed at once, without waiting for the garbage collector.
     alive = launcher()
     return "its session was dropped" if alive is None else alive.workers[worker].missing_because()
+
+
+def _held_up_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
+    alive = launcher()
+    return "" if alive is None else held_by_imports(alive.positions(), worker)

@@ -30,6 +30,7 @@ from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_
 from disco_magic.locks import new_lock
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
+from disco_magic.stacks import something_is_imported
 from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 CLOSED = "the data plane was closed"
 _FOREVER = 2**63
 _FAILURES_KEPT = 16
+_LIGHTLY_S = 0.1
 
 
 class Board:
@@ -58,6 +60,7 @@ class Board:
         ended: calls with a scope up to this one raise.
         asleep: worker -> the time that it has spent waiting.
         look: says in words where a missing worker is; called with the lock held.
+        held_up: says why a waiting worker can never go on that waits for imports by itself, else "".
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -68,6 +71,7 @@ class Board:
         self.ended = -1
         self.asleep = [Stopwatch() for _ in range(num_workers)]
         self.look: Callable[[int], str] | None = None
+        self.held_up: Callable[[int], str] | None = None
         self._reason = ""
         self._displaced: list[LockType] = []
         # Why workers left, for members that arrive afterwards; bounded, because an idle worker may never move
@@ -173,11 +177,29 @@ class Board:
         watch = self.asleep[call.worker]
         watch.start()
         try:
-            call.gate.acquire()
+            if something_is_imported() and self.held_up is not None:
+                self._sleep_lightly(call, wait, self.held_up)
+            else:
+                call.gate.acquire()
         finally:  # even if this call fails, the next worker depends on it to be woken
             if wait.to_wake:
                 self.pass_on(wait)
             watch.stop()
+
+    def _sleep_lightly(self, call: Call, wait: Wait, held_up: Callable[[int], str]) -> None:
+        """Sleep, and look up now and then: perhaps others wait until the caller has imported a module.
+
+        No worker notices that by itself: they wait in the import system. What looks like it twice is so.
+        """
+        before = ""
+        while not call.gate.acquire(timeout=_LIGHTLY_S):
+            reason = held_up(call.worker)
+            if reason and reason == before:
+                with self.lock:
+                    if self.waiting.get(call.worker) is wait and wait.verdict is None and not wait.complete:
+                        text = f"{wait.describe()} can never complete: {reason}"
+                        self.fail(wait, Verdict(PlaneMismatch, text))
+            before = reason
 
     def pass_on(self, wait: Wait) -> None:
         """Wake the next of the workers that are released together; called by each of them as it wakes."""

@@ -97,9 +97,9 @@ class ThreadPlane:
                 raise UsageMistake(sentence)
         return array
 
-    def observe(self, look: Callable[[int], str]) -> None:
+    def observe(self, look: Callable[[int], str], held_up: Callable[[int], str]) -> None:
         """See `Plane.observe`."""
-        self._board.look = look
+        self._board.look, self._board.held_up = look, held_up
 
     # --- coming and going ----------------------------------------------------------------------------
 

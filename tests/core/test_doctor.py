@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic.core.doctor import HEADER, Diagnosis, Position
+from disco_magic.core.doctor import HEADER, Diagnosis, Position, held_by_imports
 
 
 def idle(worker):
@@ -144,3 +144,46 @@ def test_the_columns_of_the_table_stand_under_each_other():
     assert header.index("where") == rows[1].index("Cell In[7], line 4")
     assert all(row.endswith(("0", "12,345")) for row in rows)
     assert len({len(row) for row in (header, *rows)}) == 1
+
+
+# --- imports that a worker keeps others waiting with -----------------------------------------------
+
+
+def importing(worker, *needs):
+    return waiting(worker, *needs, call="the import of comm")
+
+
+def test_who_needs_workers_that_wait_for_its_import_is_held_up_by_it():
+    said = held_by_imports([waiting(0, 1, 2), importing(1, 0), importing(2, 0)], 0)
+    assert said.startswith(
+        "workers [1-2] are waiting in the import of comm for worker 0 at Cell In[7], line 6: a"
+    )
+    assert said.endswith("put that into a function, or start the session with --own-modules")
+    assert "worker 2 is waiting in the import" in held_by_imports(
+        [waiting(0, 1), waiting(1, 2), importing(2, 0)], 0
+    )
+
+
+def test_who_may_still_go_on_is_held_up_by_nothing():
+    assert held_by_imports([waiting(0, 1, 2), importing(1, 0), busy(2)], 0) == ""
+    assert held_by_imports([waiting(0, 1), importing(1, 2), busy(2)], 0) == ""
+    assert held_by_imports([busy(0), importing(1, 0)], 0) == ""
+
+
+def test_workers_that_wait_without_an_import_are_the_plane_s_to_find():
+    assert held_by_imports([waiting(0, 1), waiting(1, 0)], 0) == ""
+    assert held_by_imports([waiting(0, 1), waiting(1, 2), importing(2, 1)], 0) == ""
+
+
+def test_workers_of_a_shared_module_that_wait_for_each_other_are_told_of_it():
+    told = sentence(waiting(0, 1), importing(1, 0))
+    assert told.startswith(
+        "workers [0-1] wait for each other: a module that they share makes a collective while"
+    )
+
+
+def test_a_worker_that_looks_for_any_message_names_the_others_once():
+    told = sentence(waiting(0, 1, 2, call="probe for a message of workers [1-2]"), busy(1), busy(2))
+    assert told.startswith("workers [1-2] keep worker 0 waiting")
+    place = waiting(0, 1, 2, call="probe for a message of workers [1-2]")
+    assert place.doing == "waiting in probe for a message of workers [1-2]"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
-from disco_magic.errors import SyncTimeout
+from disco_magic.errors import CellError, PlaneMismatch, SyncTimeout
+from disco_magic.phrases import ranges
+from tests.session.conftest import until
 
 COMM = """
 def deep(worker, gate):
@@ -40,23 +43,61 @@ def test_the_line_in_the_module_is_told_and_the_cell_s_that_has_called_it(gated,
     handle.wait()
 
 
-def test_a_collective_in_the_body_of_a_shared_module_waits_for_those_that_wait_for_the_module(
-    busy, tmp_path, monkeypatch
-):
-    (tmp_path / "top_level_call.py").write_text(
-        "import disco_magic as disco\ntotal = disco.worker().allreduce(1)\n"
-    )
+BODY = "import disco_magic as disco\n{}total = disco.worker().allreduce(1)\n"
+
+
+@pytest.fixture
+def body(tmp_path, monkeypatch):
+    """Writes a module whose body makes a collective."""
+
+    def write(before=""):
+        (tmp_path / "top_level_call.py").write_text(BODY.format(before))
+
     monkeypatch.syspath_prepend(tmp_path)
-    s = busy(3)
-    cell = s.run_nowait("import top_level_call")
-    with pytest.raises(SyncTimeout) as caught:
-        cell.wait(timeout=2)
-    cell.cancel()
-    diagnosis = caught.value.diagnosis
-    [first] = [each for each in diagnosis.positions if each.call.startswith("allreduce")]
-    others = [each for each in diagnosis.positions if each is not first]
-    assert [(each.doing, each.needs) for each in others] == [
-        (f"waiting in the import of top_level_call for worker {first.worker}", (first.worker,))
-    ] * 2
-    assert "workers [0-2] wait for each other: a module that they share" in diagnosis.sentence
+    yield write
     sys.modules.pop("top_level_call", None)
+
+
+def test_a_collective_in_the_body_of_a_shared_module_is_an_error(session, body):
+    body()
+    s = session(3)
+    with pytest.raises(CellError) as caught:
+        s.run("import top_level_call", timeout=60)
+    error = caught.value.origin.exception
+    assert type(error) is PlaneMismatch
+    first = int(re.search(r"that worker (\d) waits in at .*top_level_call\.py.*, line 2", str(error))[1])
+    others = ranges([worker for worker in range(3) if worker != first])
+    assert f"workers {others} are waiting in the import of top_level_call for worker {first}" in str(error)
+    assert s.run("allreduce(1)").values == [3] * 3
+
+
+def test_those_that_come_to_the_import_later_are_found_as_well(gated, gate, body):
+    body()
+    s = gated(2)
+    cell = s.run_nowait("if worker_id == 1: gate()\nimport top_level_call")
+    gate.arrived()
+    until(lambda: "waiting in allreduce" in str(s.doctor()))
+    gate.open()
+    with pytest.raises(CellError, match="worker 1 is waiting in the import of top_level_call for worker 0"):
+        cell.wait(timeout=60)
+
+
+def test_a_module_that_one_worker_imports_may_make_collectives_with_others(session, body):
+    body("import time; time.sleep(0.3)\n")  # longer than it takes to look twice
+    s = session(2)
+    s.run("if worker_id: from top_level_call import total\nelse: total = allreduce(1)", timeout=60)
+    assert s["total"].get_all() == [2, 2]
+
+
+def test_two_modules_that_wait_for_each_other_through_a_collective_are_found(session, body, tmp_path):
+    body("import disco_magic\nif disco_magic.worker().id == 0: disco_magic.worker().barrier(over=[0, 1])\n")
+    s = session(3)
+    cell = "if worker_id == 1: recv(2)\nelse: import top_level_call\nif worker_id == 2: send(1, 1)"
+    with pytest.raises(CellError, match="is waiting in the import of top_level_call for worker"):
+        s.run(cell, timeout=60)
+
+
+def test_own_modules_may_make_collectives_in_their_bodies(session, body):
+    body()
+    s = session(3, own_modules=["top_level_call"])
+    assert s.run("import top_level_call\ntop_level_call.total", timeout=60).values == [3] * 3

@@ -27,6 +27,7 @@ class FailedExpression(NamedTuple):
         frame: the frame that executed it.
         offset: where in the code of `frame`.
         line: where in the source.
+        changed: the target of ``t[0] += [2]``, if that was computed, perhaps in place, and could not be set.
     """
 
     text: str
@@ -34,6 +35,7 @@ class FailedExpression(NamedTuple):
     frame: FrameType
     offset: int
     line: Site
+    changed: ast.expr | None = None
 
 
 def step_of_user(error: BaseException) -> TracebackType | None:
@@ -52,12 +54,14 @@ def failed_at(step: TracebackType | None) -> FailedExpression | None:
     code, offset = step.tb_frame.f_code, step.tb_lasti
     line = Site(code.co_filename, step.tb_lineno or line_at(code, offset))
     texts = [source_at(code, offset)]
-    if dis.opname[code.co_code[offset]] in _TARGETS:
+    sets = dis.opname[code.co_code[offset]] in _TARGETS
+    if sets:
         texts.insert(0, source_at(code, offset, whole_lines=True))
     for text in texts:
         node = _tree(text)
         if node is not None:
-            return FailedExpression(text, node, step.tb_frame, offset, line)
+            changed = node.target if sets and isinstance(node, ast.AugAssign) else None
+            return FailedExpression(text, node, step.tb_frame, offset, line, changed)
     return None
 
 

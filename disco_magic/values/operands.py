@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import logging
@@ -27,10 +28,16 @@ from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.described import CONTAINERS, short
 from disco_magic.values.frames import is_frame
 from disco_magic.values.members import NOTHING
-from disco_magic.values.reading import follow, is_data, is_same_everywhere, names_in, paths_in
+from disco_magic.values.reading import (
+    bound_within,
+    follow,
+    is_data,
+    is_same_everywhere,
+    names_in,
+    paths_in,
+)
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
 
@@ -90,11 +97,13 @@ def _unfailing() -> Iterator[None]:
 
 def _operands(failed: FailedExpression) -> Operands | None:
     read: dict[str, Any] = {}
-    lost = _bound_since(failed.frame.f_code, failed.offset)
+    lost = _bound_since(failed.frame.f_code, failed.offset, failed.frame.f_lasti) | bound_within(failed.node)
     for path in paths_in(failed.node):
         if not lost.isdisjoint(names_in(path)):
             continue
         found = [*follow(path, partial(_value_of, failed.frame))]
+        if path is failed.changed and found and found[-1].path == ast.unparse(path):
+            continue
         if len(found) > 1 and is_same_everywhere(found[-1].value):
             found.pop()  # a method: of an array or a container that says more than itself
             found = found[-1:] if is_data(found[-1].value) else []
@@ -107,24 +116,40 @@ def _operands(failed: FailedExpression) -> Operands | None:
 
 
 @lru_cache(64)  # a loop of calls that fail asks for the same
-def _bound_since(code: CodeType, offset: int) -> set[str]:
-    """Variables that the handlers of an instruction that failed may have bound again: their values are lost.
+def _bound_since(code: CodeType, offset: int, last: int) -> set[str]:
+    """Variables that may have been bound again since an instruction has failed: their values are lost.
 
-    They are in its ``except`` and ``finally``, and from 3.12 on after comprehensions, which end by restoring
-    the variables around them. Code below those is taken for a part of them, so that this is too many.
+    Its handlers may have done so, in ``except`` and ``finally``, and from 3.12 on after comprehensions, which
+    end by restoring the variables around them. Code below those is taken for a part of them, so that this is
+    too many. If the `last` instruction that was executed is neither that one nor in a handler, the code has
+    gone on, and the error, which it has kept, was raised again: all variables that it binds are lost.
     """
+    # The handlers themselves are covered, by what restores the error that was handled before.
+    entries = _exception_entries(code)
+    begin = _handlers(entries, offset)
+    in_handler = begin is not None and last >= begin
+    in_handler = in_handler and any(each.lasti and each.start <= last < each.end for each in entries)
+    if last != offset and not in_handler:
+        begin = 0
+    return set() if begin is None else _bound_by(code, begin, _BINDING)
+
+
+def _exception_entries(code: CodeType) -> list[Any]:
+    """Which handler follows on which instructions; see ``dis``."""
     if not code.co_exceptiontable:
-        return set()
-    entries: Any = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # typeshed lacks it
+        return []
+    return [*dis.Bytecode(code).exception_entries]  # type: ignore[attr-defined]  # typeshed lacks it
+
+
+def _handlers(entries: list[Any], offset: int) -> int | None:
+    """Where the handlers of an instruction begin; None if there are none."""
     begin, at = None, offset
     while (entry := next((each for each in entries if each.start <= at < each.end), None)) is not None:
         if begin is not None and entry.target <= at:
             break
         at = entry.target
         begin = at if begin is None else min(begin, at)
-    if begin is None:
-        return set()
-    return _bound_by(code, begin, _BINDING)
+    return begin
 
 
 def _bound_by(code: CodeType, begin: int, binding: tuple[str, ...]) -> set[str]:

@@ -55,6 +55,11 @@ def names_in(tree: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
 
 
+def bound_within(tree: ast.AST) -> set[str]:
+    """Names that an expression binds itself, ``(n := f(n))``, apart from its arguments and comprehensions."""
+    return {each.target.id for each in ast.walk(tree) if isinstance(each, ast.NamedExpr)}
+
+
 def _root(node: ast.AST) -> ast.Name | None:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value

@@ -123,6 +123,61 @@ def test_variables_that_a_handler_may_have_bound_again_are_left_out(source):
     assert read_by(source, n=2) == {"n": "2"}
 
 
+IN_A_LOOP = """
+for x in (0, 7):
+    try:
+        n / x
+    except ZeroDivisionError as e:
+        kept = e
+raise kept
+"""
+IN_A_FUNCTION = """
+def f(x):
+    try:
+        n / x
+    except ZeroDivisionError as e:
+        kept.append(e)
+    for x in (3, 4): pass
+kept = []
+f(0)
+raise kept[0]
+"""
+IN_A_GENERATOR = """
+def g():
+    for x in (0, 7):
+        try:
+            yield n / x
+        except ZeroDivisionError as e:
+            kept = e
+    raise kept
+list(g())
+"""
+
+
+@pytest.mark.parametrize("source", [IN_A_LOOP, IN_A_FUNCTION, IN_A_GENERATOR])
+def test_of_an_error_that_is_raised_again_later_only_what_never_changes_is_told(source):
+    assert read_by(source, n=2) == {"n": "2"}
+
+
+@pytest.mark.parametrize("again", ["raise", "raise e", "raise e from None", "log()\n    raise"])
+def test_of_an_error_that_its_handler_raises_again_everything_is_told(again):
+    source = f"x = 0\nfor i in (1,):\n  try:\n    n / x\n  except ZeroDivisionError as e:\n    {again}"
+    assert read_by(source, n=2, log=print) == {"n": "2", "x": "0"}
+
+
+def test_what_the_expression_binds_itself_is_left_out():
+    assert read_by("x = 1\nn + x + (x := 'seven')", n=2) == {"n": "2"}
+
+
+def test_an_item_that_was_computed_in_place_and_could_not_be_set_is_left_out():
+    assert read_by("t[0] += more", t=([1],), more=[2]) == {"more": "list [2]"}
+    assert read_by("t[0] += more", t=([1],), more=2) == {"t[0]": "list [1]", "more": "2"}
+    assert read_by("a[0] += more", a=np.ones(2), more=np.ones(3)) == {
+        "a": "float64 2 [1. 1.]",
+        "more": "float64 3 [1. 1. 1.]",
+    }
+
+
 def test_a_variable_is_read_again_when_the_comprehension_is_over():
     source = "def f(v):\n    all = [v for v, w in pairs]\n    return all + v\nf(3)"
     assert read_by(source, pairs=[(1, 2)]) == {"all": "list [1]", "v": "3"}

@@ -198,6 +198,11 @@ class Recorder:
         self.joined = joined
         return joined
 
+    def found(self, source: int) -> None:
+        """Note that the last call, a `probe`, was ended by a message of worker `source`."""
+        start, verb, kind, shape, rest, *more = self._done[-1]
+        self._done[-1] = (start, verb, kind, shape, (source, *rest[1:]), *more)
+
     def parts(self, joined: Joined, slept_s: float, error: str = "", *, refused: bool = False) -> None:
         """Note that the collective has ended.
 

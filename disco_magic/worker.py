@@ -224,7 +224,9 @@ class Worker(Serving):
         wait = self.plane.waiting.get(self.id)
         if wait is not None and not stopping:
             call, site = wait.call_of(self.id)
-            needs = tuple(wait.missing())
+            left = self.plane.left
+            gone = wait.any_suffices and {each for each in wait.missing() if left[each] >= wait.scope}
+            needs = tuple(each for each in wait.missing() if not gone or each not in gone)
             waiting_s = self.plane.waiting_s(self.id)
             doing: State = "waiting" if needs else "moving"
             return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)

@@ -21,7 +21,7 @@ IMPORT: Final = "the import of"
 """Begins `Position.call` of a worker that waits until another one has imported a module."""
 _REMEDY: Final = "put that into a function, or start the session with --own-modules"
 _IN_BODY: Final = f": a module that they share makes a collective while it is imported - {_REMEDY}"
-_NAMING: Final = ("recv from", "send to", "probe for")
+_NAMING: Final = ("recv from", "send to", "probe of")
 """Begin calls that name the workers themselves."""
 HEADER = ("worker", "doing", "where", "for", "commands left")
 WORDS = 3  # columns of words, before those of numbers

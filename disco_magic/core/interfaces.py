@@ -135,8 +135,8 @@ class Plane(Protocol):
     def deliver(self, seat: Seat, sent: Any) -> None:
         """Wait until the receiver has called `recv` or `announce` for what the caller sent in this scope."""
 
-    def announce(self, seat: Seat, source: int) -> None:
-        """Declare that the caller is going to `recv` from `source` in this scope; does not wait."""
+    def announce(self, seat: Seat, source: int | None) -> None:
+        """Declare that the caller is going to `recv` from `source`, None: any, in this scope; do not wait."""
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """Wait for the next array that worker `source` sends to the caller in this scope with that tag."""
@@ -146,6 +146,9 @@ class Plane(Protocol):
 
         Returns the sender of the one that was sent first. The message stays where it is.
         """
+
+    def iprobe(self, seat: Seat, sources: Sequence[int] | None) -> int | None:
+        """As `probe`, but do not wait: None if there is no such message, but a source may still send one."""
 
 
 class Channel(Protocol):

@@ -121,9 +121,19 @@ def attended(
     if slept > 0:
         begin = end - slept if unfinished else start
         detail = "for others"
-        source = rest[0] if rest and verb.rpartition(" ")[2] in ("recv", "send") else None
+        source = rest[0] if rest and verb.rpartition(" ")[2] in ("recv", "send", "probe") else None
         spans.append(
-            Span(worker, "waiting", words, begin, begin + slept, where, detail, unfinished, source=source)
+            Span(
+                worker,
+                "waiting",
+                words,
+                begin,
+                begin + slept,
+                where,
+                detail,
+                unfinished,
+                source=source if type(source) is int else None,  # of a probe that goes on, several
+            )
         )
     return spans
 

@@ -123,13 +123,15 @@ class Calling:
     def waits_for_me(self, other: int) -> Any:
         """The plane's `Wait` that worker `other` is in, if that waits for this one, be it through others.
 
-        Else None. From any thread.
+        Else None, also if another one could end a wait. From any thread.
         """
         waiting = self._plane.waiting
         first, reached, ahead = waiting.get(other), set[int](), [other]
         while ahead and self.id not in reached:
             wait = waiting.get(ahead.pop())
             further = set() if wait is None else {*wait.missing()} - reached
+            if wait is not None and wait.any_suffices and len(further) > 1:
+                further = set()
             reached |= further
             ahead += further
         return first if self.id in reached else None

@@ -227,6 +227,7 @@ VERBS = (
     "send",
     "recv",
     "probe",
+    "iprobe",
     "barrier",
     "broadcast_object",
     "allgather_objects",

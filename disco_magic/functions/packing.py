@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.phrases import class_name, words
+
+_NAMED: Final = " - make the function with def, so that it has a name"
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +24,11 @@ def packed(verb: str, x: Any) -> NDArray[np.uint8]:
     """
     try:
         return np.frombuffer(pickle.dumps(x, pickle.HIGHEST_PROTOCOL), np.uint8)
+    except PlaneError:  # of a collective that its class has called
+        raise
     except Exception as reason:
-        raise UsageMistake(f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}") from reason
+        told = f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}"
+        raise UsageMistake(f"{told}{_NAMED if '<lambda>' in told else ''}") from reason
 
 
 def unpacked(verb: str, content: NDArray[np.uint8], sender: int) -> Any:
@@ -34,6 +39,8 @@ def unpacked(verb: str, content: NDArray[np.uint8], sender: int) -> Any:
     """
     try:
         return pickle.loads(content.data)  # noqa: S301 - written by another worker of this session
+    except PlaneError:
+        raise
     except Exception as reason:
         raise UsageMistake(
             f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.seat import PICKLE, Seat
@@ -13,6 +13,9 @@ from disco_magic.functions.packing import packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+ANY: Final = "any"
+"""In place of a source: whichever worker sends first."""
 
 
 class PointToPoint(Calling):
@@ -91,34 +94,27 @@ class PointToPoint(Calling):
         """Wait until what `_post` has sent in this command is asked for."""
         self._call("deliver", sent, in_group=False, tag=tag)
 
-    def _announce(self, source: int, tag: int | str) -> None:
-        """Announce a `recv` that will come in this command: the sender need not wait for it."""
-        (*_, code, at), within = facts_of("recv", (source,), self._beside)
-        scope, present = self._guard.enter()
-        try:
-            seat = Seat(self.id, self._everybody, scope, present, (code, at), within=within, tag=tag)
-            self._plane.announce(seat, source)
-        finally:
-            self._guard.leave()
-
-    def recv(self, source: int, out: Any | None = None, *, tag: int | str = 0) -> Any:
+    def recv(self, source: int | str = ANY, out: Any | None = None, *, tag: int | str = 0) -> Any:
         """Wait for the next message that worker `source` sends to this one with that `tag`, and return it.
 
-        `source` is an id of the session, as for `send`; to receive from any worker, ``recv(probe())``. The
-        receiver calls it.
+        `source` is an id of the session, as for `send`; ``"any"``: of all workers' messages the one that was
+        sent first. To know who has sent it, ask `probe` before. The receiver calls it.
 
         Returns the shape and dtype sent (a NumPy scalar for a number), the object sent, or `out`. Raises
         PlaneMismatch if `out` differs in shape or dtype, or an object was sent: the message is used up.
         Cost: with `out` one copy.
         """
-        return self._call("recv", source, out, in_group=False, tag=_checked("recv", tag))
+        tag = _checked("recv", tag)
+        if type(source) is str and source == ANY:
+            source = self.probe(tag=tag)
+        return self._call("recv", source, out, in_group=False, tag=tag)
 
-    def probe(self, sources: int | Iterable[int] | None = None, *, tag: int | str = 0) -> int:
+    def probe(self, sources: int | str | Iterable[int] = ANY, *, tag: int | str = 0) -> int:
         """Wait until any worker has sent this one a message with that `tag`, and return the sender's id.
 
         Of several messages, the one that was sent first counts. It is not received: the next `recv` of the
-        sender and `tag` takes it. `sources` are the workers that may send it, ids of the session; None: all.
-        The receiver calls it.
+        sender and `tag` takes it. `sources` are the workers that may send it, ids of the session. Called by
+        the receiver.
 
         Raises:
             UsageMistake: there is no such worker, or `sources` is empty.
@@ -126,13 +122,42 @@ class PointToPoint(Calling):
             PlaneMismatch: those that have not ended it wait for this worker themselves.
 
         Example:
-            >>> cell = "[recv(probe()) for _ in range(3)] if worker_id == 0 else send(worker_id, 0)"
+            >>> cell = "[(probe(), recv()) for _ in range(3)] if worker_id == 0 else send(worker_id, 0)"
             >>> sorted(session.run(cell)[0])
-            [np.int64(1), np.int64(2), np.int64(3)]
+            [(1, np.int64(1)), (2, np.int64(2)), (3, np.int64(3))]
         """
-        named = None if sources is None else _named(sources)
-        sender: int = self._call("probe", named, in_group=False, tag=_checked("probe", tag))
+        recorder, tag = self.recorder, _checked("probe", tag)
+        sender: int = self._call("probe", _named("probe", sources), in_group=False, tag=tag)
+        recorder.found(sender)
         return sender
+
+    def iprobe(self, sources: int | str | Iterable[int] = ANY, *, tag: int | str = 0) -> int | None:
+        """Like `probe`, but do not wait: return None if no such message has been sent yet.
+
+        Work between two messages, as in ``while iprobe() is None: step()``, ends when a message is there, or
+        with PlaneAborted when none can come any more. Not recorded in the timeline.
+
+        Example:
+            >>> session.run("before = iprobe(); barrier(); send(5, worker_id); (before, iprobe(), recv())")[3]
+            (None, 3, np.int64(5))
+        """
+        named, tag = _named("iprobe", sources), _checked("iprobe", tag)
+        found: int | None = self._beyond("iprobe", named, tag)
+        return found
+
+    def _announce(self, source: int | None, tag: int | str) -> None:
+        """Announce a `recv` that will come in this command: the sender need not wait for it."""
+        self._beyond("announce", source, tag)
+
+    def _beyond(self, method: str, source: Any, tag: int | str) -> Any:
+        """Call a method of the plane that waits for nobody, and is not recorded."""
+        (*_, code, at), within = facts_of("recv", (source,), self._beside)
+        scope, present = self._guard.enter()
+        try:
+            seat = Seat(self.id, self._everybody, scope, present, (code, at), within=within, tag=tag)
+            return getattr(self._plane, method)(seat, source)
+        finally:
+            self._guard.leave()
 
     def _arrived(self, source: int, tag: int | str) -> int:
         """How many messages can be received in this command without waiting."""
@@ -156,7 +181,7 @@ class PointToPoint(Calling):
         self.send(x, self.id + self.group_size)
 
     def recv_from_prev_group(self, out: Any | None = None) -> Any:
-        """Wait for the next array from the worker of the same rank in the previous group, and return it.
+        """Wait for the next message from the worker of the same rank in the previous group, and return it.
 
         Every worker except those of the first group can call it. Otherwise like `recv`.
 
@@ -168,7 +193,7 @@ class PointToPoint(Calling):
         return self.recv(self.id - self.group_size, out)
 
     def recv_from_worker0(self, out: Any | None = None) -> Any:
-        """Wait for the next array that worker 0 of the session sends to this one; like ``recv(0, out)``.
+        """Wait for the next message that worker 0 of the session sends to this one; like ``recv(0, out)``.
 
         Raises:
             UsageMistake: the caller is worker 0 itself.
@@ -188,21 +213,25 @@ class PointToPoint(Calling):
         )
 
 
-def _named(sources: int | Iterable[int]) -> tuple[int, ...]:
-    """`sources` of a `probe`; which of them are workers is checked by the plane.
+def _named(verb: str, sources: int | str | Iterable[int]) -> tuple[Any, ...] | None:
+    """`sources` of a `probe`; None: any. Which of them are workers is checked by the plane.
 
     Raises:
         UsageMistake: there is none.
     """
-    one = whole_number(sources)
+    if isinstance(sources, str) and sources == ANY:
+        return None
+    one = None if isinstance(sources, str) else whole_number(sources)
     if one is not None:
         return (one,)
     try:
-        several = tuple(sources)  # type: ignore[arg-type] # no number
+        several = () if isinstance(sources, str) else tuple(sources)  # type: ignore[arg-type] # no number
     except TypeError:
         several = ()
     if not several:
-        raise UsageMistake(f"probe: sources must be ids of workers, at least one; got {sources!r}")
+        raise UsageMistake(
+            f"{verb}: sources must be ids of workers, at least one, or {ANY!r}; got {sources!r}"
+        )
     return several
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import people
-from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive
+from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, unread_by
 from disco_magic.planes.meeting import Meeting
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until the recei
 _RECEIVE_FIRST: Final = (
     "  Let one of them receive first, or post the receive before the send (irecv, batch_isend_irecv)."
 )
+_AS_SENT: Final = "  Receive what was sent: from the worker that has sent it, with the same tag."
 _SENT_ELSEWHERE: Final = "  Each has sent a message: perhaps to the wrong worker, or another recv took it."
 
 
@@ -130,9 +131,13 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
     if len(workers) == 1:
         wait = waiting[workers[0]]
         hint = "nobody else can receive it" if type(wait) is Delivery else "send before recv"
+        if isinstance(wait, Probe) and wait.call.seat.present is not None:
+            hint = "the command was sent to this worker only, so no other one can send it a message"
         return f"worker {workers[0]} waits for itself in {wait} - {hint}"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
-    kinds = {type(waiting[worker]) for worker in workers}
+    waits = [waiting[worker] for worker in workers]
+    beside = sorted({worker for wait in waits for worker, _ in wait.gates()}.difference(workers))
+    kinds = set(map(type, waits))
     in_a_circle = "" if Probe in kinds else " in a circle"
     said = [f"{people(sorted(workers))} wait for each other{in_a_circle}, none of them can go on"]
     said += [
@@ -140,6 +145,7 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         f"{_needs(waiting[worker], following, workers)}"
         for worker, following in pairs
     ]
+    said += [f"  worker {worker} waits in {waiting[worker].seen_by(worker)}, too" for worker in beside]
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
     if not kinds <= {Receive, Probe, Delivery}:
@@ -151,5 +157,8 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         for each in map(sent.get, workers)
         if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
     ]
+    unread = [f"{unread_by(wait)}" for wait in waits if isinstance(wait, LoneWait)]
+    if any(unread):
+        return "\n".join(said) + "".join(unread) + f"\n{_AS_SENT}"
     said += [f"  {each.describe()}" for each in last]
     return "\n".join([*said, _SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, ranges
-from disco_magic.planes.mail import LoneWait
+from disco_magic.planes.mail import LoneWait, unread_by
 from disco_magic.planes.meeting import Verdict
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Wait
-
-_MOST: Final = 4
 
 
 def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable[[int], str]) -> Verdict:
@@ -30,9 +28,8 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     missing = wait.missing()
     failure, through = _origin(failure)
     if failure is not None:
-        who = worker if not through else failure.worker
         link = f", for which worker {worker} waited" if through else ""
-        text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
+        text = f"{_told(failure)}{link} - without it, {wait.describe()} cannot complete"
     elif worker in missing and isinstance(wait, LoneWait):
         which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
         text = (
@@ -53,7 +50,18 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     for absent in missing:
         rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
     table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
-    return Verdict(PlaneAborted, f"{text}\n{table}{_beside(wait)}", failure)
+    beside = unread_by(wait) if isinstance(wait, LoneWait) else ""
+    return Verdict(PlaneAborted, f"{text}\n{table}{beside}", failure)
+
+
+def without(failure: Failure, text: str) -> Verdict:
+    """The verdict on waits that the failed worker could have ended; `text` says why no other one does."""
+    first, _ = _origin(failure)
+    return Verdict(PlaneAborted, f"{_told(first or failure)} - without it, {text}", first)
+
+
+def _told(failure: Failure) -> str:
+    return f"worker {failure.worker} failed: {failure.summary}"
 
 
 def _before(wait: LoneWait) -> str:
@@ -62,14 +70,6 @@ def _before(wait: LoneWait) -> str:
         return ""
     were = "which was" if wait.before == 1 else "all of which were"
     return f"; it has sent {wait.before:,} before, {were} received"
-
-
-def _beside(wait: Wait) -> str:
-    """The first unread messages of the waiting worker, with other tags or from other workers: a line each."""
-    others = wait.others() if isinstance(wait, LoneWait) else []
-    more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
-    lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
-    return "".join(f"\n{line}" for line in lines + more)
 
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:

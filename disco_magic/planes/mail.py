@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.core.seat import PICKLE
 from disco_magic.phrases import people
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from disco_magic.planes.meeting import Verdict
 
     Key = tuple[int, int, int | str]  # source, scope, tag
+
+
+_MOST: Final = 4
 
 
 def tagged(seat: Seat) -> str:
@@ -234,8 +237,11 @@ class Probe(_ForMessage):
 
     @property
     def said(self) -> str:
-        """``probe for a message of workers [1-3], tag 3``."""
-        return f"probe for a message of {people(self.peers)}{tagged(self.call.seat)}"
+        """``probe of workers [1-3], tag 3``; as a part of `recv`, ``recv from any of workers [1-3]``."""
+        among, called = f"{people(self.peers)}{tagged(self.call.seat)}", self.call.called
+        if called.endswith("probe"):
+            return f"{called} of {among}"
+        return f"recv from {'any of ' if len(self.peers) > 1 else ''}{among}"
 
 
 class Delivery(LoneWait):
@@ -267,3 +273,11 @@ class Delivery(LoneWait):
     def lacks(self) -> str:
         """``recv(1)``."""
         return self._with_tag(f"recv({self.call.worker})")
+
+
+def unread_by(wait: LoneWait) -> str:
+    """The first unread messages of the waiting worker, with other tags or from other workers: a line each."""
+    others = wait.others()
+    more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
+    lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
+    return "".join(f"\n{line}" for line in lines + more)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
     from disco_magic.planes.mail import Key
+
+    # Of an announcement; without a source it is one for any.
+    Wanted = tuple[int | None, int, int | str]
 
 
 class Mailbox:
@@ -38,7 +41,7 @@ class Mailbox:
         self._number = count()
         self._tidied = [-1] * num_workers  # the last scope in which a receiver was sent something
         # Receiver -> announcing calls for which no message has come yet, oldest first.
-        self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
+        self._announced: list[dict[Wanted, deque[Call]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
@@ -75,7 +78,7 @@ class Mailbox:
                 sent.taken = wait.call
                 board.wake(wait)
                 return
-            announced = self._announced[to].get(key)
+            announced = self._announced[to].get(key) or self._announced[to].get((None, *key[1:]))
             if announced:
                 sent.taken = announced.popleft()
             self.boxes[to].setdefault(key, deque()).append(message)
@@ -101,8 +104,10 @@ class Mailbox:
         if wait.verdict is not None:
             raise wait.verdict.error()
 
-    def announce(self, call: Call, source: int) -> None:
-        """Announce that the caller will take the next unannounced message of `source` with the tag of `call`.
+    def announce(self, call: Call, source: int | None) -> None:
+        """Announce that the caller will take the next unannounced message with the tag of `call`.
+
+        Of `source`; None: of any worker.
 
         Raises:
             PlaneAborted: the caller has left the scope.
@@ -111,8 +116,10 @@ class Mailbox:
         with board.lock:
             board.admit(call.called, call.seat)
             self.forget(call.worker)
-            waiting = self.boxes[call.worker].get(key, ())
-            message = next((each for each in waiting if each.sent.taken is None), None)
+            boxes = self.boxes[call.worker]
+            fit = [k for k in boxes if k[1:] == key[1:] and source in (None, k[0])]
+            there = [message for k in fit for message in boxes[k] if message.sent.taken is None]
+            message = min(there, key=_number, default=None)
             if message is None:
                 self._announced[call.worker].setdefault(key, deque()).append(call)
             else:
@@ -156,15 +163,12 @@ class Mailbox:
             PlaneAborted: all `sources` left without sending.
             PlaneMismatch: those that have not left wait for the caller, directly or through others.
         """
-        board, boxes = self._board, self.boxes[call.worker]
-        # Only others can still send something to a worker that waits.
-        wait = Probe(call, tuple(each for each in sources if each != call.worker) or sources, boxes)
+        board, wait = self._board, self._probe(call, sources)
         with board.lock:
             board.admit(call.called, call.seat)
-            keys = [(source, call.seat.scope, call.seat.tag) for source in sources]
-            heads = [boxes[key][0] for key in keys if key in boxes]
-            if heads:
-                return min(heads, key=lambda head: head.sent.number).call.worker
+            sender = self._oldest(call, sources)
+            if sender is not None:
+                return sender
             board.park(call.worker, wait)
         board.sleep(call, wait)
         if wait.source is not None:
@@ -172,6 +176,33 @@ class Mailbox:
         if wait.verdict is None:
             raise AssertionError("woken without a message and without a verdict")
         raise wait.verdict.error()
+
+    def iprobe(self, call: Call, sources: tuple[int, ...]) -> int | None:
+        """As `probe`, but do not wait; return None if there is no message, but still may be one.
+
+        Raises:
+            PlaneAborted: see `probe`.
+        """
+        board, wait = self._board, self._probe(call, sources)
+        with board.lock:
+            board.admit(call.called, call.seat)
+            sender, lost = self._oldest(call, sources), board.lost(wait)
+            if sender is not None or lost is None:
+                return sender
+            verdict = board.gone(lost, wait)
+        raise verdict.error()
+
+    def _probe(self, call: Call, sources: tuple[int, ...]) -> Probe:
+        # Only others can still send something to a worker that waits.
+        others = tuple(source for source in sources if source != call.worker)
+        return Probe(call, others or sources, self.boxes[call.worker])
+
+    def _oldest(self, call: Call, sources: tuple[int, ...]) -> int | None:
+        """The sender of the oldest unread message; with the lock held."""
+        boxes = self.boxes[call.worker]
+        keys = [(source, call.seat.scope, call.seat.tag) for source in sources]
+        heads = [boxes[key][0] for key in keys if key in boxes]
+        return min(heads, key=_number).call.worker if heads else None
 
     def _receive(self, message: Message, call: Call) -> None:
         """Note that `call` asks for `message`, and wake a sender that waits for that; with the lock held."""
@@ -200,6 +231,11 @@ class Mailbox:
         if not self._sent[worker] and not self._announced[worker]:
             return
         over = max(self._board.left[worker], self._board.ended)
-        for boxes in (self.boxes[worker], self._announced[worker], self._sent[worker]):
+        every: tuple[dict[Any, Any], ...] = self.boxes[worker], self._announced[worker], self._sent[worker]
+        for boxes in every:
             for key in [key for key in boxes if key[1] <= over]:
                 del boxes[key]
+
+
+def _number(message: Message) -> int:
+    return message.sent.number

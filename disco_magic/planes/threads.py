@@ -246,13 +246,13 @@ class ThreadPlane:
         """See `Plane.deliver`."""
         self._mailbox.deliver(Call("send", seat, spot_of(seat), sent.call.memory), sent)
 
-    def announce(self, seat: Seat, source: int) -> None:
+    def announce(self, seat: Seat, source: int | None) -> None:
         """See `Plane.announce`."""
-        sender = self._peer("recv", seat, "source", source)
+        sender = None if source is None else self._peer("recv", seat, "source", source)
         self._mailbox.announce(Call("recv", seat, spot_of(seat), HOST), sender)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
-        """Wait for the next array that worker `source` (an id) sends to the caller in this scope."""
+        """Wait for the next message that worker `source` (an id) sends to the caller in this scope."""
         sender = self._peer("recv", seat, "source", source)
         memory = self.memory_of(seat.worker, out)
         target = None if out is None else memory.check_out("recv", seat.worker, out)
@@ -269,15 +269,22 @@ class ThreadPlane:
 
     def probe(self, seat: Seat, sources: Sequence[int] | None) -> int:
         """See `Plane.probe`."""
-        if sources is None:
-            peers = seat.present or tuple(range(self.num_workers))
-        else:
-            peers = tuple(self._peer("probe", seat, "sources", source) for source in sources)
-        check_seat("probe", seat._replace(members=(seat.worker,)))
-        return self._mailbox.probe(Call("probe", seat, spot_of(seat), HOST), peers)
+        return self._mailbox.probe(*self._sources("probe", seat, sources))
+
+    def iprobe(self, seat: Seat, sources: Sequence[int] | None) -> int | None:
+        """See `Plane.iprobe`."""
+        return self._mailbox.iprobe(*self._sources("iprobe", seat, sources))
+
+    def _sources(self, kind: str, seat: Seat, sources: Sequence[int] | None) -> tuple[Call, tuple[int, ...]]:
+        everybody = seat.present or range(self.num_workers)
+        peers = {
+            self._peer(kind, seat, "source", each) for each in (everybody if sources is None else sources)
+        }
+        return Call(kind, seat, spot_of(seat), HOST), tuple(sorted(peers))
 
     def _peer(self, kind: str, seat: Seat, name: str, worker: object) -> int:
         check_seat(kind, seat._replace(members=(seat.worker,)))
+        kind = seat.within or kind
         peer = as_index(kind, name, worker)
         if not 0 <= peer < self.num_workers:
             raise UsageMistake(

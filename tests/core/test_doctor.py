@@ -183,7 +183,7 @@ def test_workers_of_a_shared_module_that_wait_for_each_other_are_told_of_it():
 
 
 def test_a_worker_that_looks_for_any_message_names_the_others_once():
-    told = sentence(waiting(0, 1, 2, call="probe for a message of workers [1-2]"), busy(1), busy(2))
+    told = sentence(waiting(0, 1, 2, call="probe of workers [1-2]"), busy(1), busy(2))
     assert told.startswith("workers [1-2] keep worker 0 waiting")
-    place = waiting(0, 1, 2, call="probe for a message of workers [1-2]")
-    assert place.doing == "waiting in probe for a message of workers [1-2]"
+    place = waiting(0, 1, 2, call="probe of workers [1-2]")
+    assert place.doing == "waiting in probe of workers [1-2]"

@@ -139,7 +139,10 @@ def test_those_who_wait_for_each_others_tags_are_told_which(make, run):
     for error in run(plane, program, 1):
         assert isinstance(error, PlaneMismatch)
         assert "worker 1 waits in recv from worker 0, tag 2 at" in str(error)
-        assert "what worker 1 sent last, to worker 0, tag 1 at" in str(error)
+        assert "not received: int64 () from worker 1, tag 1, sent at" in str(error)
+        assert str(error).endswith(
+            "Receive what was sent: from the worker that has sent it, with the same tag."
+        )
 
 
 def test_sending_to_a_worker_that_has_finished_names_both(make):
@@ -240,7 +243,7 @@ def test_a_probe_whose_sources_have_all_left_tells_what_came_instead(make):
         plane.probe(seat(0)._replace(tag="grad"), None)
     first, *rest = str(caught.value).splitlines()
     assert first.startswith(
-        "worker 2 failed: ValueError: no data - without it, probe for a message of workers [1-2], tag 'grad'"
+        "worker 2 failed: ValueError: no data - without it, probe of workers [1-2], tag 'grad'"
     )
     assert rest[-1].startswith("  not received: float64 (2,) from worker 1, tag 'grads', sent at")
     with pytest.raises(PlaneAborted, match=r"needs a send\(\.\.\., 0\) on worker 1 in the same command"):
@@ -249,15 +252,85 @@ def test_a_probe_whose_sources_have_all_left_tells_what_came_instead(make):
 
 def test_a_probe_of_nobody_but_present_workers(make):
     plane = make(3)
-    with pytest.raises(UsageMistake, match=r"probe: sources=2, but this command was sent to workers \[0-1\]"):
+    with pytest.raises(UsageMistake, match=r"probe: source=2, but this command was sent to workers \[0-1\]"):
         plane.probe(seat(0, present=(0, 1)), [2])
-    with pytest.raises(UsageMistake, match="probe: sources=3 is no worker"):
+    with pytest.raises(UsageMistake, match="probe: source=3 is no worker"):
         plane.probe(seat(0), [3])
     plane.leave(1, 1)
-    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe for a message of wor"):
+    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of wor"):
         plane.probe(seat(0, present=(0, 1)), None)
-    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself in probe for a message of worker 0"):
+    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself in probe of worker 0"):
         plane.probe(seat(0, present=(0,)), None)
+
+
+def test_a_source_that_is_named_twice_is_one(make):
+    plane = make(3)
+    plane.leave(1, 1)
+    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself"):
+        plane.probe(seat(0), [0, 0])
+    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of worker 1 that"):
+        plane.probe(seat(0), [1, 1])
+
+
+def test_the_failure_of_one_that_could_have_sent_is_told_to_those_that_wait_for_each_other(make, run):
+    def farm(plane, mine):
+        if mine.worker == 0:
+            plane.probe(mine, None)
+        elif mine.worker == 1:
+            plane.recv(mine, 0, None)
+        else:
+            raise ValueError("no data")
+
+    errors = run(make(3), farm, 1)
+    assert [type(error) for error in errors] == [PlaneAborted, PlaneAborted, ValueError]
+    assert {error.failure.worker for error in errors[:2]} == {2}
+    first, *rest = str(errors[0]).splitlines()
+    assert first.startswith("worker 2 failed: ValueError: no data - without it, workers [0-1] wait for each ")
+    assert " - it needs worker 1; worker 2 has left the command" in rest[0]
+
+
+def test_who_waits_beside_workers_in_a_circle_is_told_as_well(make, run):
+    def crossed(plane, mine):
+        if mine.worker == 0:
+            plane.probe(mine, [2])
+        else:
+            plane.barrier(mine)
+
+    said = str(run(make(3), crossed, 1)[1])
+    assert said.startswith("workers [0,2] wait for each other, none of them can go on\n")
+    assert "  worker 1 waits in barrier() of workers [0-2] at " in said
+    assert said.splitlines()[3].endswith(", too")
+
+
+def test_a_look_for_a_message_does_not_wait(make):
+    plane = make(3)
+    assert plane.iprobe(seat(0), None) is None
+    plane.send(seat(2), 22, 0)
+    assert plane.iprobe(seat(0), None) == 2
+    assert plane.iprobe(seat(0), [1]) is None
+    assert plane.recv(seat(0), 2, None) == 22
+    plane.leave(1, 1)
+    assert plane.iprobe(seat(0), None) is None
+    plane.leave(2, 1)
+    with pytest.raises(PlaneAborted, match=r"workers \[1-2\] finished without a send for iprobe of wor"):
+        plane.iprobe(seat(0), None)
+    with pytest.raises(UsageMistake, match="iprobe: source=3 is no worker"):
+        plane.iprobe(seat(0), [3])
+
+
+def test_an_announcement_for_any_worker_releases_whoever_sends(make):
+    plane = make(3)
+    waiting = seat(1)._replace(rendezvous=True)
+    plane.announce(seat(0), None)
+    plane.send(waiting, 1, 0)
+    sent = plane.send(seat(2), 2, 0)
+    assert sent.taken is None
+    plane.announce(seat(0), None)
+    assert sent.taken is not None
+    assert [plane.recv(seat(0), source, None) for source in (1, 2)] == [1, 2]
+    for worker in range(3):
+        plane.leave(worker, 1)
+    assert plane._mailbox._announced == [{}, {}, {}]
 
 
 def test_workers_of_whom_one_waits_for_any_are_told_what_each_needs(make, run):

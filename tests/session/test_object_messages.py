@@ -107,12 +107,77 @@ def test_a_failure_of_who_should_send_ends_the_probe(four):
     assert four.run("recv(probe()) if worker_id == 0 else send(5, 0) if worker_id == 3 else None")[0] == 5
 
 
+def test_a_failure_in_a_farm_is_what_is_told_first(four):
+    farm = """
+if worker_id == 0:
+    for _ in range(3): recv(probe())
+elif worker_id == 2: 1 / 0
+else:
+    send_object(1, 0)
+    recv(0)
+"""
+    with pytest.raises(CellError) as caught:
+        four.run(farm)
+    assert type(caught.value.origin.exception) is ZeroDivisionError
+    assert caught.value.origin.worker == 2
+    assert str(caught.value).splitlines()[1] == "[2] ZeroDivisionError: division by zero"
+
+
+def test_a_message_of_any_worker_can_be_received_at_once(four):
+    assert sorted(four.run("[recv() for _ in range(3)] if worker_id == 0 else send(worker_id, 0)")[0]) == [
+        1,
+        2,
+        3,
+    ]
+    cell = (
+        "recv('any', tag='a') if worker_id == 0 else send_object('x', 0, tag='a') if worker_id == 2 else None"
+    )
+    assert four.run(cell)[0] == "x"
+    with pytest.raises(CellError, match="recv: source must be an integer, got None"):
+        four.run("recv(None)")
+    with pytest.raises(CellError, match=r"finished without a send for recv from any of workers \[1-3\]"):
+        four.run("recv() if worker_id == 0 else None")
+
+
+def test_work_can_be_done_until_a_message_comes(four):
+    four.run("""
+steps = 0
+if worker_id == 0:
+    send_object('go', 1)
+    while iprobe() is None: steps += 1
+    got = recv(iprobe())
+elif worker_id == 1:
+    got = recv(0)
+    send_object('done', 0)
+""")
+    assert four["got"].get(0) == "done"
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        four.run("if worker_id == 1: 1 / 0\nwhile iprobe(1) is None: pass")
+
+
+def test_an_error_of_a_collective_within_an_object_is_itself(four):
+    four.run("class Meets:\n    x = 1\n    def __setstate__(self, state): barrier(over=[0, 1])")
+    cell = """
+if worker_id == 1:
+    odd = Meets()
+    odd.y = 1
+    send_object(odd, 0)
+    1 / 0
+elif worker_id == 0: recv(1)
+"""
+    with pytest.raises(CellError) as caught:
+        four.run(cell)
+    assert type(caught.value.origin.exception) is ZeroDivisionError
+    assert "[0] PlaneAborted: worker 1 failed: ZeroDivisionError" in str(caught.value)
+
+
 def test_who_is_asked_has_to_be_a_worker(four):
     for wrong, says in (
-        ("[]", r"probe: sources must be ids of workers, at least one; got \[\]"),
-        ("1.5", r"probe: sources must be ids of workers, at least one; got 1\.5"),
-        ("7", "probe: sources=7 is no worker; expected a worker id from 0 to 3"),
-        ("'tp'", "probe: sources must be an integer, got 't'"),
+        ("[]", r"probe: sources must be ids of workers, at least one, or 'any'; got \[\]"),
+        ("1.5", r"probe: sources must be ids of workers, at least one, or 'any'; got 1\.5"),
+        ("'tp'", "probe: sources must be ids of workers, at least one, or 'any'; got 'tp'"),
+        ("7", "probe: source=7 is no worker; expected a worker id from 0 to 3"),
+        ("[1, 2.5]", r"probe: source must be an integer, got 2\.5"),
         ("1, tag=None", "probe: tag must be an integer or text, got None"),
     ):
         with pytest.raises(CellError, match=says):
@@ -122,7 +187,7 @@ def test_who_is_asked_has_to_be_a_worker(four):
 def test_who_waits_in_a_probe_is_seen_there(gated, gate):
     s = gated(4)
     pending = s.run_nowait("probe([1, 3]) if worker_id == 0 else gate(0)")
-    until(lambda: "waiting in probe for a message of workers [1,3]" in str(s.doctor()))
+    until(lambda: "waiting in probe of workers [1,3]" in str(s.doctor()))
     assert "workers [1,3] keep worker 0 waiting" in str(s.doctor())
     cancelled(pending, gate)
 

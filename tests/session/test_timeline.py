@@ -344,6 +344,21 @@ def test_who_kept_those_that_were_stopped_in_messages_is_named(gated, gate, cloc
     assert "for worker 3 in recv, all together" in whole.summary().sentence
 
 
+def test_the_wait_for_any_message_is_the_sender_s_in_the_timeline(gated, gate, clock):
+    s = gated(3)
+    pending = s.run_nowait(
+        "recv(probe()) if worker_id == 0 else (gate(0), send(1, 0)) if worker_id == 2 else None"
+    )
+    until(lambda: "waiting in probe of workers [1-2]" in str(s.doctor()))
+    gate.arrived()
+    clock.now = 10.0
+    gate.open()
+    pending.wait()
+    spans = [span for span in s.timeline().lane(0) if span.kind == "waiting"]
+    assert [(span.label, span.source) for span in spans] == [("probe(sources=2)", 2)]
+    assert "for worker 2 in probe" in s.timeline().summary().sentence
+
+
 # --- what the user has named -----------------------------------------------------------------------
 
 

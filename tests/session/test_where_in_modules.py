@@ -89,12 +89,18 @@ def test_a_module_that_one_worker_imports_may_make_collectives_with_others(sessi
     assert s["total"].get_all() == [2, 2]
 
 
-def test_two_modules_that_wait_for_each_other_through_a_collective_are_found(session, body, tmp_path):
-    body("import disco_magic\nif disco_magic.worker().id == 0: disco_magic.worker().barrier(over=[0, 1])\n")
-    s = session(3)
-    cell = "if worker_id == 1: recv(2)\nelse: import top_level_call\nif worker_id == 2: send(1, 1)"
-    with pytest.raises(CellError, match="is waiting in the import of top_level_call for worker"):
-        s.run(cell, timeout=60)
+def test_a_worker_is_found_that_waits_for_the_import_through_another_one(gated, gate, body):
+    body("import disco_magic\ndisco_magic.worker().barrier(over=[0, 1])\n")
+    s = gated(3)
+    cell = s.run_nowait(
+        "if worker_id == 1: recv(2)\nif worker_id == 2: gate()\nimport top_level_call\n"
+        "if worker_id == 2: send(1, 1)"
+    )
+    gate.arrived()
+    until(lambda: "waiting in barrier" in str(s.doctor()))
+    gate.open()
+    with pytest.raises(CellError, match="worker 2 is waiting in the import of top_level_call for worker 0"):
+        cell.wait(timeout=60)
 
 
 def test_own_modules_may_make_collectives_in_their_bodies(session, body):

@@ -250,7 +250,7 @@ class SeesOnlyCircles(Board):
 class TakesAnyForAll(Board):
     """Gives up who waits for any of several as soon as one of them has left."""
 
-    def _lost(self, wait):
+    def lost(self, wait):
         return next((w for w in wait.missing() if self.left[w] >= wait.scope), None)
 
 

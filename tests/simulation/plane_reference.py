@@ -296,6 +296,8 @@ class PlaneReference:
             require(wait.circled, f"{where}: {error} without a circle")
         elif error == "PlaneAborted":
             gone = wait.hopeless or self.closed or any(self.written[m] >= wait.scope for m in needed)
+            # In a circle, because of one that has failed, and could have sent what some other looks for.
+            gone |= wait.circled and any(left >= wait.scope for left in self.written)
             require(gone, f"{where}: {error} though everybody can come", self.written)
         else:
             require(False, f"{where}: raised {error}")

@@ -2,17 +2,17 @@
 
 A send is done at once, by a copy; in a cell with ``--rendezvous``, when the message is asked for. A receive
 takes its message when it is waited for: PyTorch's programs first ask for what they get, and send afterwards.
-Messages of one source and tag are taken in the order in which they were asked for. What a cell has asked for
-ends with the cell.
+Each message goes to the first receive that can have it, in the order in which they were asked for. What a
+cell has asked for ends with the cell.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections import deque
+from collections import defaultdict
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
@@ -33,7 +33,6 @@ class _Work:
 
     Args:
         tensors: filled by then.
-        source: rank of the sender.
         finish: does it, once, when it is waited for; None: it is done.
         ready: whether it can be done without waiting.
     """
@@ -43,16 +42,17 @@ class _Work:
         tensors: Sequence[Any],
         finish: Callable[[], None] | None = None,
         ready: Callable[[], bool] | None = None,
-        source: int = -1,
     ) -> None:
         super().__init__()
         self._finish, self._ready = finish, ready
         self._tensors = tensors
-        self._source = source
+        self._source = -1
 
-    def finished(self) -> None:
-        """Mark the work as done."""
+    def finished(self, source: int | None = None) -> None:
+        """Mark the work as done; with the rank of the sender, if it is a receive."""
         self._finish = None
+        if source is not None:
+            self._source = source
 
     def wait(self, timeout: Any = None) -> bool:  # noqa: ARG002 - PyTorch's; the cell's holds
         """Wait until the work is done; the limit is the cell's."""
@@ -71,12 +71,8 @@ class _Work:
 
     is_success = is_completed
 
-    def is_from(self, source: int) -> None:
-        """Note the rank of the sender."""
-        self._source = source
-
     def source_rank(self) -> int:
-        """Rank of the sender, for a receive; else -1, also for one from any rank before it is done."""
+        """Rank of the sender, for a receive that is done; else -1."""
         return self._source
 
     _source_rank = source_rank  # PyTorch's `recv` asks for it by this name
@@ -103,10 +99,9 @@ def _work(
     tensors: Sequence[Any],
     finish: Callable[[], None] | None = None,
     ready: Callable[[], bool] | None = None,
-    source: int = -1,
 ) -> Any:
     made = _work_class(importlib.import_module("torch._C._distributed_c10d").Work)
-    return made(tensors, finish, ready, source)
+    return made(tensors, finish, ready)
 
 
 def done(tensors: Sequence[Any]) -> Any:
@@ -123,18 +118,25 @@ def done(tensors: Sequence[Any]) -> Any:
     return make(future)
 
 
+class _Asked(NamedTuple):
+    """A receive: its work, and the id of the member that it names; None: any other member."""
+
+    work: Any
+    source: int | None
+
+
 class _Pending:
     """What a worker has asked for in one command.
 
     Attributes:
         command: its number.
-        wanted: source and tag -> what was asked for, in this order.
+        asked: tag -> the receives that have no message yet, in the order in which they were asked for.
         batch: what is asked for together; None: there is no batch.
     """
 
     def __init__(self, command: int) -> None:
         self.command = command
-        self.wanted: dict[tuple[int, int | str], deque[Any]] = {}
+        self.asked: defaultdict[int | str, list[_Asked]] = defaultdict(list)
         self.batch: list[Any] | None = None
 
 
@@ -196,54 +198,7 @@ class Messages:
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Receive as many elements from one member, when the work is waited for."""
-        pending, key = self._asked(), (self._member("recv", rank), self._tag(tag))
-        work = _work(
-            tensors,
-            lambda: self._receive(pending, key, work),
-            lambda: self._has_come(pending, key, work),
-            rank,
-        )
-        me = self._worker()
-        if me.rendezvous:
-            for _ in tensors:
-                me._announce(*key)  # noqa: SLF001
-        pending.wanted.setdefault(key, deque()).append(work)
-        if pending.batch is not None:
-            pending.batch.append(work)
-        return work
-
-    def _receive(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> None:
-        """Take what was asked for from that source, up to `last`.
-
-        Raises:
-            UsageMistake: it was asked for in another cell.
-        """
-        source, tag = key
-        self._refuse_late(pending, f"the message of worker {source}")
-        wanted = pending.wanted[key]
-        while last in wanted:
-            work = wanted[0]
-            for tensor in work.result():
-                with written(tensor, bits=True) as target:
-                    self._worker().recv(source, target, tag=tag)
-            work.finished()
-            wanted.popleft()
-
-    def _refuse_late(self, pending: _Pending, what: str) -> None:
-        if pending is not self._asked():
-            raise UsageMistake(
-                f"recv: {what} was asked for in another cell - "
-                "wait for it in the cell that asks, which is the one that it is sent in"
-            )
-
-    def _has_come(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> bool:
-        """Whether what was asked for from that source, up to `last`, can be taken without waiting."""
-        wanted = [*pending.wanted[key]]
-        needed = sum(len(each.result()) for each in wanted[: wanted.index(last) + 1])
-        me = self._worker()
-        if pending is not self._asked() or me._has_left(key[0]):  # noqa: SLF001 - waiting raises
-            return True
-        return me._arrived(*key) >= needed  # noqa: SLF001
+        return self._ask(tensors, self._member("recv", rank), tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         """Receive as many elements from any other member, when the work is waited for.
@@ -251,29 +206,75 @@ class Messages:
         Raises:
             UsageMistake: there is no other member.
         """
-        me, bears, pending = self._worker(), self._tag(tag), self._asked()
-        others = [member for member in self._members if member != me.id]
-        if not others:
+        if len(self._members) == 1:
             raise UsageMistake("recv: no other worker is in this process group, so no message can come")
-        keys: list[tuple[int, int | str]] = []
+        return self._ask(tensors, None, tag)
 
-        def finish() -> None:
-            self._refuse_late(pending, "a message of any rank")
-            if not keys:
-                keys.append((me.probe(others, tag=bears), bears))
-                work.is_from(self._members.index(keys[0][0]))
-                pending.wanted.setdefault(keys[0], deque()).append(work)
-            self._receive(pending, keys[0], work)
-
-        def has_come() -> bool:
-            if keys:
-                return self._has_come(pending, keys[0], work)
-            return any(me._arrived(each, bears) for each in others) or all(map(me._has_left, others))  # noqa: SLF001
-
-        work = _work(tensors, finish, has_come)
+    def _ask(self, tensors: Any, source: int | None, tag: int) -> Any:
+        me, pending, bears = self._worker(), self._asked(), self._tag(tag)
+        asked = _Asked(
+            _work(
+                tensors,
+                lambda: self._finish(pending, bears, asked),
+                lambda: self._poll(pending, bears, asked),
+            ),
+            source,
+        )
+        if me.rendezvous:
+            for _ in tensors:
+                me._announce(source, bears)  # noqa: SLF001
+        pending.asked[bears].append(asked)
         if pending.batch is not None:
-            pending.batch.append(work)
-        return work
+            pending.batch.append(asked.work)
+        return asked.work
+
+    def _finish(self, pending: _Pending, tag: int | str, wanted: _Asked) -> None:
+        """Take messages until the one that was asked for is there.
+
+        Raises:
+            UsageMistake: it was asked for in another cell.
+        """
+        if pending is not self._asked():
+            what = (
+                "a message of any rank" if wanted.source is None else f"the message of worker {wanted.source}"
+            )
+            raise UsageMistake(
+                f"recv: {what} was asked for in another cell - "
+                "wait for it in the cell that asks, which is the one that it is sent in"
+            )
+        while wanted in pending.asked[tag]:
+            sources = self._awaited(pending.asked[tag], wanted)
+            source = sources[0] if wanted.source in sources[:1] else self._worker().probe(sources, tag=tag)
+            self._take(pending.asked[tag], source, tag)
+
+    def _poll(self, pending: _Pending, tag: int | str, wanted: _Asked) -> bool:
+        """Take messages that are there until the one that was asked for is; whether waiting would end."""
+        me = self._worker()
+        while pending is self._asked() and wanted in pending.asked[tag]:
+            sources = self._awaited(pending.asked[tag], wanted)
+            there = [each for each in sources if me._arrived(each, tag)]  # noqa: SLF001
+            if not there:
+                return all(map(me._has_left, sources))  # noqa: SLF001 - waiting raises
+            source = me.probe(there, tag=tag)
+            if me._arrived(source, tag) < len(_first_for(pending.asked[tag], source).work.result()):  # noqa: SLF001
+                return False
+            self._take(pending.asked[tag], source, tag)
+        return True
+
+    def _awaited(self, asked: list[_Asked], wanted: _Asked) -> list[int]:
+        """The members whose messages may come to `wanted`, or to what was asked for before it."""
+        if all(each.source is not None for each in asked[: asked.index(wanted) + 1]):
+            return [cast("int", wanted.source)]
+        return [member for member in self._members if member != self._worker().id]
+
+    def _take(self, asked: list[_Asked], source: int, tag: int | str) -> None:
+        """Receive a message, into what was asked for first and can have it."""
+        first = _first_for(asked, source)
+        for tensor in first.work.result():
+            with written(tensor, bits=True) as target:
+                self._worker().recv(source, target, tag=tag)
+        first.work.finished(self._members.index(source))
+        asked.remove(first)
 
     def _start_coalescing(self, _device: Any) -> None:
         self._asked().batch = []
@@ -288,3 +289,7 @@ class Messages:
 
         tensors = [tensor for work in batch for tensor in work.result()]
         return _work(tensors, finish, lambda: sum(not work.is_completed() for work in batch) == 0)
+
+
+def _first_for(asked: list[_Asked], source: int) -> _Asked:
+    return next(each for each in asked if each.source in (None, source))

@@ -395,6 +395,58 @@ if worker_id == 1: world.send([t(1)], 0), world.send([t(2)], 0)
     assert gives(line, "a, b")[0] == [[1], [2]]
 
 
+def test_messages_of_anybody_are_taken_in_the_order_in_which_they_were_asked_for(gives):
+    line = """
+a, b, c = t(0), t(0), t(0)
+if worker_id == 0:
+    barrier()
+    first, other, last = world.recv_anysource([a], 0), world.recv([b], 1), world.recv_anysource([c], 0)
+    last.wait()
+    done = first.is_completed(), other.is_completed()
+else:
+    if worker_id == 1: world.send([t(1)], 0), world.send([t(2)], 0), world.send([t(3)], 0)
+    barrier()
+"""
+    assert gives(line, "a, b, c")[0] == [[1], [2], [3]]
+    assert gives("", "t(*done) if worker_id == 0 else t()")[0] == [[1, 1]]
+
+
+def test_what_one_member_was_asked_for_leaves_others_for_whoever_asks_anybody(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 0:
+    named, other = world.recv([a], 1), world.recv_anysource([b], 0)
+    early = other.is_completed()
+    barrier()                           # the message of worker 1 is there
+    late = other.is_completed()
+    world.send([t(0)], 2)
+    other.wait()
+    source = other.source_rank()
+    named.wait()
+else:
+    if worker_id == 1: world.send([t(1)], 0)
+    barrier()
+    if worker_id == 2: world.recv([a], 0).wait(), world.send([t(2)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+    assert gives("", "t(early, late, source) if worker_id == 0 else t()")[0] == [[0, 0, 2]]
+
+
+def test_who_has_asked_anybody_does_not_keep_a_sender_waiting_that_waits_to_be_asked(s):
+    cell = """
+a = t(0)
+if worker_id == 0:
+    asked = world.recv_anysource([a], 0)
+    world.send([t(7)], 1).wait()
+    asked.wait()
+elif worker_id == 1:
+    world.send([t(5)], 0).wait()
+    world.recv([a], 0).wait()
+"""
+    s.run(cell, rendezvous=True)
+    assert s.run("seen(a)").values[:2] == [[[5]], [[7]]]
+
+
 def test_a_message_of_anybody_that_does_not_fit_can_be_waited_for_again(s):
     s.run(
         "x = t(0, 0)\nwrong = right = None\n"
@@ -410,7 +462,9 @@ def test_a_message_of_anybody_that_does_not_fit_can_be_waited_for_again(s):
 
 
 def test_a_message_of_anybody_that_will_not_come_is_an_error(s):
-    with pytest.raises(CellError, match=r"workers .1-2. finished without a send for probe for a message of"):
+    with pytest.raises(
+        CellError, match=r"workers .1-2. finished without a send for recv from any of workers"
+    ):
         s.run("if worker_id == 0: world.recv_anysource([t(0)], 0).wait()")
     with pytest.raises(CellError, match="recv: no other worker is in this process group"):
         s.run("alone = dist.new_group([0])\nif worker_id == 0: alone.recv_anysource([t(0)], 0)")

@@ -71,6 +71,22 @@ def test_python_objects_between_workers_beside_work_on_the_gpu(shared):
     assert shared.run("broadcast_object(('a', worker_id), root=2)").values == [("a", 2)] * 4
 
 
+def test_messages_of_whichever_worker_sends_first_beside_work_on_the_gpu(shared):
+    cell = """
+y = xp.ones(1 << 22) * worker_id
+if worker_id:
+    send_object({'from': worker_id, 'sum': float(y.sum())}, 0, tag='sums')
+    send(y, 0)
+else:
+    sums = dict(each.values() for each in (recv(tag='sums') for _ in range(3)))
+    found = [int(recv(source)[-1]) == source for source in (probe() for _ in range(3))]
+"""
+    shared.run(cell)
+    assert shared.run("found if worker_id == 0 else None")[0] == [True] * 3
+    sums = "sums if worker_id == 0 else None"
+    assert shared.run(sums)[0] == {who: float(who << 22) for who in (1, 2, 3)}
+
+
 def test_trees_of_arrays(shared):
     shared.run(
         "g = {'w': xp.full((3, 5), worker_id, 'f4'), 'b': [xp.ones(7, 'f2'), None], 'n': worker_id,\n"

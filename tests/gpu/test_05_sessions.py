@@ -73,7 +73,7 @@ def test_python_objects_between_workers_beside_work_on_the_gpu(shared):
 
 def test_messages_of_whichever_worker_sends_first_beside_work_on_the_gpu(shared):
     cell = """
-y = xp.ones(1 << 22) * worker_id
+y = xp.ones(1 << 16) * worker_id
 if worker_id:
     send_object({'from': worker_id, 'sum': float(y.sum())}, 0, tag='sums')
     send(y, 0)
@@ -84,7 +84,7 @@ else:
     shared.run(cell)
     assert shared.run("found if worker_id == 0 else None")[0] == [True] * 3
     sums = "sums if worker_id == 0 else None"
-    assert shared.run(sums)[0] == {who: float(who << 22) for who in (1, 2, 3)}
+    assert shared.run(sums)[0] == {who: float(who << 16) for who in (1, 2, 3)}
 
 
 def test_trees_of_arrays(shared):

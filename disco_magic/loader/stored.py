@@ -209,7 +209,8 @@ class StoredTensor:
                 if self.halved:
                     halves = np.empty(block.shape, self._kind)
                     pages.copy(begin, stride, halves)
-                    np.left_shift(halves, np.uint32(16), out=block)
+                    # With `dtype`, else NumPy 1 shifts within 16 bits, because the number is small: all zeros.
+                    np.left_shift(halves, np.uint32(16), out=block, dtype=block.dtype)
                 else:
                     pages.copy(begin, stride, block)
                 yield block.nbytes

@@ -27,7 +27,7 @@ def mesh(four):
             "it is broadcast_object(x=None, root=0, *, in_group=True, over=None)",
         ),
         ("worker.at(3)", "it is worker.at(dp=..., tp=...)"),
-        ("recv()", "it is recv(source, out=None, *, tag=0)"),
+        ("recv(tags=3)", "it is recv(source='any', out=None, *, tag=0)"),
         ("worker.coordinates.tp", "it is worker.coordinates['tp']"),
         ("worker.coordinate", "did you mean 'coordinates'?"),
         ("worker.local_rank", "a worker's number is worker_id here"),

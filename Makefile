@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test frameworks with-frameworks collect soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test frameworks with-frameworks oldest with-oldest collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -57,6 +57,12 @@ frameworks:  ## run the tests of PyTorch, JAX and trainers with these themselves
 with-frameworks: $(VENV)/.has-frameworks
 	@$(BIN)/python -m pytest $(or $(ARGS),$(FRAMEWORKS))
 
+oldest:  ## run the tests with the oldest versions that pyproject.toml allows, in .venv-oldest
+	@$(MAKE) with-oldest VENV=.venv-oldest
+
+with-oldest: $(VENV)/.has-oldest
+	@$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS) --ignore=tests/browser)
+
 # Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
 # they are measured that takes a minute.
 collect: $(VENV)/.has-test
@@ -92,7 +98,7 @@ docs: $(VENV)/.has-docs  ## build the site in docs/_build/html without warnings,
 	@echo "The site: $(CURDIR)/docs/_build/html/index.html"
 
 clean:  ## remove .venv, caches and what a build leaves
-	rm -rf $(VENV) .venv-frameworks docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-frameworks .venv-oldest docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # One stamp per extra: installed again only when pyproject.toml changed.
@@ -101,6 +107,13 @@ $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	@echo "Installing disco-magic[$*] into $(VENV) (once; up to a minute or two)"
 	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[$*]'
 	@touch $@ $(if $(filter dev,$*),$(VENV)/.has-test)  # 'dev' brings what is in 'test'
+
+# pip always takes the newest versions.
+$(VENV)/.has-oldest: pyproject.toml | $(BIN)/python
+	@echo "Installing the oldest versions into $(VENV) (once; up to a minute or two)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct --editable '.[test]'
+	@touch $@
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \

@@ -6,6 +6,7 @@ import gc
 import sys
 from contextlib import contextmanager
 from importlib import _bootstrap
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.locks import new_rlock
@@ -21,7 +22,7 @@ _COLLECTS: Final = sys.version_info < (3, 12)
 _IMPORTS: Final = "<frozen importlib._bootstrap>"
 _one_at_a_time = new_rlock()
 # Locks of the modules that are being imported, by any thread.
-_OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap)["_module_locks"]
+_OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap).get("_module_locks", {})
 
 
 def frame_of(thread_id: int) -> FrameType | None:
@@ -35,9 +36,12 @@ def frames() -> dict[int, FrameType]:
         return sys._current_frames()  # noqa: SLF001 - the documented way
 
 
-def something_is_imported() -> bool:
-    """Whether any thread is importing a module."""
-    return bool(_OF_MODULES)
+def imports_something() -> bool:
+    """Whether the calling thread is importing a module."""
+    if not _OF_MODULES:
+        return False
+    me, locks = get_ident(), [lock() for lock in [*_OF_MODULES.values()]]
+    return any(lock is not None and lock.owner == me for lock in locks)
 
 
 def import_waited_for(thread_id: int) -> tuple[str, int] | None:

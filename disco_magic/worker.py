@@ -16,6 +16,7 @@ from disco_magic.callers.sites import cell_site, innermost_site, own_site, runti
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
+from disco_magic.core.waits import hopes
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.execution.unheard import spared
@@ -224,9 +225,7 @@ class Worker(Serving):
         wait = self.plane.waiting.get(self.id)
         if wait is not None and not stopping:
             call, site = wait.call_of(self.id)
-            left = self.plane.left
-            gone = wait.any_suffices and {each for each in wait.missing() if left[each] >= wait.scope}
-            needs = tuple(each for each in wait.missing() if not gone or each not in gone)
+            needs = tuple(hopes(wait, self.plane.left) or wait.missing())
             waiting_s = self.plane.waiting_s(self.id)
             doing: State = "waiting" if needs else "moving"
             return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)

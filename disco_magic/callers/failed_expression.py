@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dis
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.sites import Site, is_own, line_at
 from disco_magic.callers.source_text import parsed, source_at
@@ -14,6 +14,8 @@ from disco_magic.callers.tracebacks import steps_of, traceback_of
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
+# Read from the class: one of the user's may have a property of this name.
+_CONTEXT: Final[Any] = BaseException.__dict__["__context__"]
 # Whose place in the source is only the target: the rest of the statement matters as much.
 _TARGETS: Final = frozenset({"STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR", "UNPACK_SEQUENCE", "UNPACK_EX"})
 
@@ -45,6 +47,16 @@ def step_of_user(error: BaseException) -> TracebackType | None:
         if is_own(step.tb_frame.f_code.co_filename):
             found = step
     return found
+
+
+def was_kept(error: BaseException, frame: FrameType) -> bool:
+    """Whether a frame has caught the error, kept it, and raised it while it handled another one.
+
+    The traceback then has the frame twice, and the error the other one as its context. An error that its own
+    handler raises again has none.
+    """
+    entries = sum(step.tb_frame is frame for step in steps_of(traceback_of(error)))
+    return entries > 1 and _CONTEXT.__get__(error) is not None
 
 
 def failed_at(step: TracebackType | None) -> FailedExpression | None:

@@ -33,7 +33,8 @@ class Plane(Protocol):
       * Calls of one scope leave nothing behind that a later scope could see.
 
         * ``waiting[worker].call_of(worker)`` says in words what call a waiting worker waits in, and at which
-          line of the user's code; ``.missing()`` whom it waits for: none if data is being moved.
+          line of the user's code; ``.missing()`` whom it waits for: none if data is being moved; and
+          ``.any_suffices`` whether one of them is enough (`probe`). Then only the last departure counts.
 
     The plane relies on:
       * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
@@ -84,7 +85,7 @@ class Plane(Protocol):
         """Register ``look(worker)``, which says where a worker is that has not come to a call, for errors.
 
         And ``held_up(worker)``, which says why a worker that waits can never go on, because others wait until
-        it has imported a module, else "". Both take no lock, wait for nothing and run no user code.
+        it has imported a module, else "". Both wait for no worker and run no user code.
         """
 
     def abort(self, through: int, reason: str) -> None:

@@ -59,7 +59,7 @@ _NAMES: Final = {
     "barrier": ("over",),
     "send": ("to", "tag"),
     "recv": ("source", "tag"),
-    "probe": ("sources", "tag"),
+    "probe": ("from", "tag"),
 }
 
 
@@ -132,7 +132,7 @@ def attended(
                 where,
                 detail,
                 unfinished,
-                source=source if type(source) is int else None,  # of a probe that goes on, several
+                source=None if type(source) is tuple else source,  # a probe's, before a message has come
             )
         )
     return spans

@@ -9,10 +9,11 @@ import numpy as np
 
 from disco_magic.callers.sites import runtime_file, site_of
 from disco_magic.core.seat import Seat
+from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
-from disco_magic.functions.returned import as_array_of
+from disco_magic.functions.returned import as_sent
 from disco_magic.mistakes import about
 from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
@@ -129,9 +130,10 @@ class Calling:
         first, reached, ahead = waiting.get(other), set[int](), [other]
         while ahead and self.id not in reached:
             wait = waiting.get(ahead.pop())
-            further = set() if wait is None else {*wait.missing()} - reached
-            if wait is not None and wait.any_suffices and len(further) > 1:
-                further = set()
+            ways = [] if wait is None else hopes(wait, self._plane.left)
+            if wait is not None and wait.any_suffices and len(ways) > 1:
+                ways = []
+            further = {*ways} - reached
             reached |= further
             ahead += further
         return first if self.id in reached else None
@@ -246,7 +248,7 @@ class Calling:
             return result
         if not lent and not isinstance(result, np.ndarray):
             self.place.settle()  # an error on its way could no longer be found in registers
-        return as_array_of(library, result, given)
+        return as_sent(library, result, given)
 
 
 def command_of(me: Calling) -> int:

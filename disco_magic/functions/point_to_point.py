@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
@@ -12,7 +13,7 @@ from disco_magic.functions.facts import facts_of
 from disco_magic.functions.packing import packed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
 ANY: Final = "any"
 """In place of a source: whichever worker sends first."""
@@ -64,7 +65,8 @@ class PointToPoint(Calling):
             >>> session.run(cell)[3]
             array([1., 1.])
         """
-        self._send(x, to, _checked("send", tag))
+        tag = _checked("send", tag)
+        self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous)
 
     def send_object(self, x: Any, to: int, *, tag: int | str = 0) -> None:
         """Send a copy of any object to worker `to`, whose `recv` returns it; do not wait for it.
@@ -81,10 +83,10 @@ class PointToPoint(Calling):
             >>> session.run("recv(0) if worker_id else send_object({'lr': 0.1}, to=1)", workers=[0, 1])[1]
             {'lr': 0.1}
         """
-        self._send(packed("send_object", x), to, _checked("send_object", tag), PICKLE)
+        self._send_packed(packed("send_object", x), to, _checked("send_object", tag))
 
-    def _send(self, x: Any, to: int, tag: int | str, library: str = "") -> None:
-        self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous, library=library)
+    def _send_packed(self, content: Any, to: int, tag: int | str) -> None:
+        self._call("send", content, to, in_group=False, tag=tag, rendezvous=self.rendezvous, library=PICKLE)
 
     def _post(self, x: Any, to: int, tag: int | str) -> Any:
         """Like `send`, but never waits; returns what `_deliver` takes."""
@@ -142,20 +144,20 @@ class PointToPoint(Calling):
             (None, 3, np.int64(5))
         """
         named, tag = _named("iprobe", sources), _checked("iprobe", tag)
-        found: int | None = self._beyond("iprobe", named, tag)
+        found: int | None = self._unrecorded(self._plane.iprobe, named, tag)
         return found
 
     def _announce(self, source: int | None, tag: int | str) -> None:
         """Announce a `recv` that will come in this command: the sender need not wait for it."""
-        self._beyond("announce", source, tag)
+        self._unrecorded(self._plane.announce, source, tag)
 
-    def _beyond(self, method: str, source: Any, tag: int | str) -> Any:
-        """Call a method of the plane that waits for nobody, and is not recorded."""
+    def _unrecorded(self, method: Callable[[Seat, Any], Any], source: Any, tag: int | str) -> Any:
+        """Call a method of the plane that waits for nobody; it is not kept in the record."""
         (*_, code, at), within = facts_of("recv", (source,), self._beside)
         scope, present = self._guard.enter()
         try:
             seat = Seat(self.id, self._everybody, scope, present, (code, at), within=within, tag=tag)
-            return getattr(self._plane, method)(seat, source)
+            return method(seat, source)
         finally:
             self._guard.leave()
 
@@ -219,15 +221,13 @@ def _named(verb: str, sources: int | str | Iterable[int]) -> tuple[Any, ...] | N
     Raises:
         UsageMistake: there is none.
     """
-    if isinstance(sources, str) and sources == ANY:
-        return None
-    one = None if isinstance(sources, str) else whole_number(sources)
-    if one is not None:
-        return (one,)
-    try:
-        several = () if isinstance(sources, str) else tuple(sources)  # type: ignore[arg-type] # no number
-    except TypeError:
-        several = ()
+    if isinstance(sources, str):
+        several: tuple[Any, ...] = ()
+        if sources == ANY:
+            return None
+    else:
+        one = whole_number(sources)
+        several = (one,) if one is not None else tuple(sources) if isinstance(sources, Iterable) else ()
     if not several:
         raise UsageMistake(
             f"{verb}: sources must be ids of workers, at least one, or {ANY!r}; got {sources!r}"

@@ -1,6 +1,6 @@
 """The result of a collective for a caller that passed an array of PyTorch or JAX: one of the same library.
 
-Planes carry arrays of NumPy and cupy. What `send_object` sends comes as an object again.
+Planes carry arrays of NumPy and cupy, which may be the bytes of an object.
 """
 
 from __future__ import annotations
@@ -47,12 +47,24 @@ def stacked(value: Any) -> Any:
     return value
 
 
+def as_sent(library: str, array: Any, given: Any) -> Any:
+    """What a call returns for the `array` that it got: an array of `library`, or the object that was sent.
+
+    Args:
+        library: the sender's `Seat.library`.
+        array: of NumPy or cupy.
+        given: the first argument of the call; of a `recv`, the sender.
+    """
+    if library == PICKLE:
+        return unpacked("recv", array, given)
+    return as_array_of(library, array, given)
+
+
 def as_array_of(library: str, array: Any, like: Any = None) -> Any:
-    """Return `array`, of NumPy or cupy, as one of `library`, which is imported; of `PICKLE`, as an object.
+    """Return `array`, of NumPy or cupy, as one of `library`, which is imported.
 
     Shape and dtype are kept; JAX makes float32 of float64 unless it is configured otherwise. PyTorch's has
     the same memory on the CPU. JAX's is where `like`, the array that the caller passed, is, if that is JAX's.
-    An object is what worker `like` has sent.
     """
     return _WAYS[library](importlib.import_module(library), array, like)
 
@@ -89,12 +101,7 @@ def _bits(array: Any) -> Any:
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 
 
-def _object(_: Any, content: Any, sender: int) -> Any:
-    return unpacked("recv", content, sender)
-
-
 _WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
     "torch": _tensor,
     "jax": _jax_array,
-    PICKLE: _object,
 }

@@ -209,7 +209,7 @@ class StoredTensor:
                 if self.halved:
                     halves = np.empty(block.shape, self._kind)
                     pages.copy(begin, stride, halves)
-                    # With `dtype`, else NumPy 1 shifts within 16 bits, because the number is small: all zeros.
+                    # With `dtype`: else NumPy 1 shifts within 16 bits, because the number is small.
                     np.left_shift(halves, np.uint32(16), out=block, dtype=block.dtype)
                 else:
                     pages.copy(begin, stride, block)

@@ -26,11 +26,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
 from disco_magic.locks import new_lock
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
-from disco_magic.stacks import something_is_imported
+from disco_magic.stacks import imports_something
 from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -112,19 +113,20 @@ class Board:
             self._break_circle(worker)
 
     def lost(self, wait: Wait) -> int | None:
-        """A worker that has left, and without which the workers in `wait` cannot go on."""
+        """A worker that has left, and without which those in `wait` cannot go on: one that failed, if any."""
         missing = wait.missing()
-        gone = [worker for worker in missing if self.left[worker] >= wait.scope]
-        if not gone or not wait.any_suffices:
-            return gone[0] if gone else None
-        failed = [worker for worker in gone if self.failure_of(worker, wait.scope) is not None]
-        return (failed or gone)[0] if len(gone) == len(missing) else None
+        here = hopes(wait, self.left)
+        if len(here) == len(missing) or (wait.any_suffices and here):
+            return None
+        gone = [worker for worker in missing if worker not in here]
+        failed = (worker for worker in gone if self.failure_of(worker, wait.scope) is not None)
+        return next(failed, gone[0])
 
-    def gone(self, worker: int, wait: Wait) -> Verdict:
-        """The verdict on `wait`, which `worker` has made hopeless by leaving."""
-        return departures.gone(
-            worker, wait, self.failure_of(worker, wait.scope), self._whereabouts(wait.scope)
-        )
+    def gone(self, worker: int, wait: Wait, failure: Failure | None = None) -> Verdict:
+        """The verdict on `wait`, which `worker` has made hopeless by leaving, with this `failure`, if any."""
+        # The failure of an earlier command may have made it leave this one too.
+        why = failure or self.failure_of(worker, wait.scope)
+        return departures.gone(worker, wait, why, self._whereabouts(wait.scope))
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
         """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
@@ -187,7 +189,7 @@ class Board:
         watch = self.asleep[call.worker]
         watch.start()
         try:
-            if something_is_imported() and self.held_up is not None:
+            if imports_something() and self.held_up is not None:
                 self._sleep_lightly(call, wait, self.held_up)
             else:
                 call.gate.acquire()
@@ -234,9 +236,7 @@ class Board:
             for wait in self._waits_through(scope):
                 lost = worker if self.waiting.get(worker) is wait else self.lost(wait)
                 if lost is not None:
-                    # `failure_of`: the failure of an earlier command may have made it leave this one too.
-                    why = (failure if lost == worker else None) or self.failure_of(lost, wait.scope)
-                    self.fail(wait, departures.gone(lost, wait, why, self._whereabouts(wait.scope)))
+                    self.fail(wait, self.gone(lost, wait, failure if lost == worker else None))
             self._break_probes()
             self._forget_failures()
 

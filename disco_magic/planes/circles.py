@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.waits import hopes
 from disco_magic.phrases import people
 from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, unread_by
 from disco_magic.planes.meeting import Meeting
@@ -76,8 +77,7 @@ def stuck(waiting: Mapping[int, Wait], start: int, left: Sequence[int]) -> list[
     """
     ways: dict[int, list[int]] = {}
     for worker, wait in waiting.items():
-        missing = wait.missing()
-        here = [each for each in missing if left[each] < wait.scope]
+        missing, here = wait.missing(), hopes(wait, left)
         # Else it is about to be released: who it needs has left.
         if here if wait.any_suffices else missing and here == missing:
             ways[worker] = here
@@ -157,8 +157,8 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         for each in map(sent.get, workers)
         if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
     ]
-    unread = [f"{unread_by(wait)}" for wait in waits if isinstance(wait, LoneWait)]
-    if any(unread):
-        return "\n".join(said) + "".join(unread) + f"\n{_AS_SENT}"
+    alone = [wait for wait in waits if isinstance(wait, LoneWait)]
+    if any(each.call.worker in wait.peers for wait in alone for each in wait.others()):  # with another tag
+        return "\n".join(said) + "".join(map(unread_by, alone)) + f"\n{_AS_SENT}"
     said += [f"  {each.describe()}" for each in last]
     return "\n".join([*said, _SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE])

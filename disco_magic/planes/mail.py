@@ -239,7 +239,7 @@ class Probe(_ForMessage):
     def said(self) -> str:
         """``probe of workers [1-3], tag 3``; as a part of `recv`, ``recv from any of workers [1-3]``."""
         among, called = f"{people(self.peers)}{tagged(self.call.seat)}", self.call.called
-        if called.endswith("probe"):
+        if called in ("probe", "iprobe"):
             return f"{called} of {among}"
         return f"recv from {'any of ' if len(self.peers) > 1 else ''}{among}"
 

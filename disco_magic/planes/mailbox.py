@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.mail import Key
+    from disco_magic.planes.mail import Key, LoneWait
 
-    # Of an announcement; without a source it is one for any.
-    Wanted = tuple[int | None, int, int | str]
+    Announced = tuple[int | None, Call]  # from which source, None: any; the announcing call
 
 
 class Mailbox:
@@ -40,8 +41,8 @@ class Mailbox:
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
         self._number = count()
         self._tidied = [-1] * num_workers  # the last scope in which a receiver was sent something
-        # Receiver -> announcing calls for which no message has come yet, oldest first.
-        self._announced: list[dict[Wanted, deque[Call]]] = [{} for _ in range(num_workers)]
+        # Receiver -> scope and tag -> announcements for which no message has come yet, oldest first.
+        self._announced: list[dict[tuple[int, int | str], list[Announced]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
@@ -78,9 +79,7 @@ class Mailbox:
                 sent.taken = wait.call
                 board.wake(wait)
                 return
-            announced = self._announced[to].get(key) or self._announced[to].get((None, *key[1:]))
-            if announced:
-                sent.taken = announced.popleft()
+            sent.taken = self._awaited(to, key)
             self.boxes[to].setdefault(key, deque()).append(message)
             if isinstance(wait, Probe) and not wait.complete and wait.awaits(key):
                 wait.source = call.worker
@@ -100,14 +99,12 @@ class Mailbox:
             if sent.taken is not None:
                 return
             board.park(call.worker, wait)
-        board.sleep(call, wait)
-        if wait.verdict is not None:
-            raise wait.verdict.error()
+        self._await(call, wait)
 
     def announce(self, call: Call, source: int | None) -> None:
         """Announce that the caller will take the next unannounced message with the tag of `call`.
 
-        Of `source`; None: of any worker.
+        One of `source`, or if that is None, of any worker.
 
         Raises:
             PlaneAborted: the caller has left the scope.
@@ -121,7 +118,7 @@ class Mailbox:
             there = [message for k in fit for message in boxes[k] if message.sent.taken is None]
             message = min(there, key=_number, default=None)
             if message is None:
-                self._announced[call.worker].setdefault(key, deque()).append(call)
+                self._announced[call.worker].setdefault(key[1:], []).append((source, call))
             else:
                 self._receive(message, call)
 
@@ -142,19 +139,13 @@ class Mailbox:
                     del boxes[key]
                 self._receive(message, call)
                 return message
-            announced = self._announced[call.worker].get(key)
-            if announced:  # this is the announced call
-                announced.popleft()
+            self._awaited(call.worker, key)  # if there is one, this is the announced call
             wait = Receive(call, source, self._sent[call.worker].get(key, 0), boxes)
             board.park(call.worker, wait)
-        board.sleep(call, wait)
-        if wait.message is not None:
-            return wait.message
-        if wait.verdict is None:
-            raise AssertionError("woken without a message and without a verdict")
-        raise wait.verdict.error()
+        self._await(call, wait)
+        return cast("Message", wait.message)
 
-    def probe(self, call: Call, sources: tuple[int, ...]) -> int:
+    def probe(self, call: Call, sources: Sequence[int]) -> int:
         """Wait for a message of any of `sources` to the caller with the tag of `call`; return its sender.
 
         Of several messages, that of the one posted first. It stays in its box.
@@ -163,45 +154,63 @@ class Mailbox:
             PlaneAborted: all `sources` left without sending.
             PlaneMismatch: those that have not left wait for the caller, directly or through others.
         """
-        board, wait = self._board, self._probe(call, sources)
+        board = self._board
         with board.lock:
             board.admit(call.called, call.seat)
             sender = self._oldest(call, sources)
             if sender is not None:
                 return sender
+            wait = self._probe(call, sources)
             board.park(call.worker, wait)
-        board.sleep(call, wait)
-        if wait.source is not None:
-            return wait.source
-        if wait.verdict is None:
-            raise AssertionError("woken without a message and without a verdict")
-        raise wait.verdict.error()
+        self._await(call, wait)
+        return cast("int", wait.source)
 
-    def iprobe(self, call: Call, sources: tuple[int, ...]) -> int | None:
+    def iprobe(self, call: Call, sources: Sequence[int]) -> int | None:
         """As `probe`, but do not wait; return None if there is no message, but still may be one.
 
         Raises:
             PlaneAborted: see `probe`.
         """
-        board, wait = self._board, self._probe(call, sources)
+        board = self._board
         with board.lock:
             board.admit(call.called, call.seat)
-            sender, lost = self._oldest(call, sources), board.lost(wait)
-            if sender is not None or lost is None:
+            sender = self._oldest(call, sources)
+            if sender is not None:
                 return sender
+            wait = self._probe(call, sources)
+            lost = board.lost(wait)
+            if lost is None:
+                return None
             verdict = board.gone(lost, wait)
         raise verdict.error()
 
-    def _probe(self, call: Call, sources: tuple[int, ...]) -> Probe:
+    def _await(self, call: Call, wait: LoneWait) -> None:
+        """Sleep until `wait`, in which the caller is parked, is over; raise unless it is complete."""
+        self._board.sleep(call, wait)
+        if wait.complete:
+            return
+        if wait.verdict is None:
+            raise AssertionError("woken without a message and without a verdict")
+        raise wait.verdict.error()
+
+    def _awaited(self, receiver: int, key: Key) -> Call | None:
+        """The first announcement that a message fits, which is over now; with the lock held."""
+        announced = self._announced[receiver].get(key[1:], [])
+        for place, (source, call) in enumerate(announced):
+            if source in (None, key[0]):
+                del announced[place]
+                return call
+        return None
+
+    def _probe(self, call: Call, sources: Sequence[int]) -> Probe:
         # Only others can still send something to a worker that waits.
         others = tuple(source for source in sources if source != call.worker)
-        return Probe(call, others or sources, self.boxes[call.worker])
+        return Probe(call, others or tuple(sources), self.boxes[call.worker])
 
-    def _oldest(self, call: Call, sources: tuple[int, ...]) -> int | None:
+    def _oldest(self, call: Call, sources: Sequence[int]) -> int | None:
         """The sender of the oldest unread message; with the lock held."""
-        boxes = self.boxes[call.worker]
-        keys = [(source, call.seat.scope, call.seat.tag) for source in sources]
-        heads = [boxes[key][0] for key in keys if key in boxes]
+        to, boxes = (call.seat.scope, call.seat.tag), self.boxes[call.worker]
+        heads = [box[0] for key, box in boxes.items() if key[1:] == to and key[0] in sources]
         return min(heads, key=_number).call.worker if heads else None
 
     def _receive(self, message: Message, call: Call) -> None:
@@ -231,10 +240,12 @@ class Mailbox:
         if not self._sent[worker] and not self._announced[worker]:
             return
         over = max(self._board.left[worker], self._board.ended)
-        every: tuple[dict[Any, Any], ...] = self.boxes[worker], self._announced[worker], self._sent[worker]
-        for boxes in every:
+        for boxes in (self.boxes[worker], self._sent[worker]):
             for key in [key for key in boxes if key[1] <= over]:
                 del boxes[key]
+        announced = self._announced[worker]
+        for to in [to for to in announced if to[0] <= over]:
+            del announced[to]
 
 
 def _number(message: Message) -> int:

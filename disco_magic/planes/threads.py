@@ -275,12 +275,12 @@ class ThreadPlane:
         """See `Plane.iprobe`."""
         return self._mailbox.iprobe(*self._sources("iprobe", seat, sources))
 
-    def _sources(self, kind: str, seat: Seat, sources: Sequence[int] | None) -> tuple[Call, tuple[int, ...]]:
-        everybody = seat.present or range(self.num_workers)
-        peers = {
-            self._peer(kind, seat, "source", each) for each in (everybody if sources is None else sources)
-        }
-        return Call(kind, seat, spot_of(seat), HOST), tuple(sorted(peers))
+    def _sources(self, kind: str, seat: Seat, sources: Sequence[int] | None) -> tuple[Call, Sequence[int]]:
+        check_seat(kind, seat._replace(members=(seat.worker,)))
+        peers: Sequence[int] = seat.present or range(self.num_workers)
+        if sources is not None:
+            peers = sorted({self._peer(kind, seat, "source", each) for each in sources})
+        return Call(kind, seat, spot_of(seat), HOST), peers
 
     def _peer(self, kind: str, seat: Seat, name: str, worker: object) -> int:
         check_seat(kind, seat._replace(members=(seat.worker,)))

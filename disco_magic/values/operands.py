@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.callers.failed_expression import failed_at, step_of_user
+from disco_magic.callers.failed_expression import failed_at, step_of_user, was_kept
 from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import error_text, shorten
 from disco_magic.causes import behind
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("disco_magic")
 _NAMES: Final = 8
+_NOWHERE: Final = -1  # an offset before all instructions
 _PATHS: Final = 32
 # Larger arrays and containers are not looked into: the others of a failed worker's group are waiting.
 _ELEMENTS: Final = 1 << 16
@@ -81,8 +82,9 @@ def operands_of(error: BaseException) -> Operands | None:
     if not issubclass(type(error), Exception) or issubclass(type(error), DiscoError):
         return None
     with _unfailing():
-        failed = failed_at(step_of_user(behind(error)))
-        return None if failed is None else _operands(failed)
+        cause = behind(error)
+        failed = failed_at(step_of_user(cause))
+        return None if failed is None else _operands(failed, gone_on=was_kept(cause, failed.frame))
     return None
 
 
@@ -95,9 +97,10 @@ def _unfailing() -> Iterator[None]:
         _LOG.debug("what a failed expression has read could not be described", exc_info=True)
 
 
-def _operands(failed: FailedExpression) -> Operands | None:
+def _operands(failed: FailedExpression, *, gone_on: bool) -> Operands | None:
     read: dict[str, Any] = {}
-    lost = _bound_since(failed.frame.f_code, failed.offset, failed.frame.f_lasti) | bound_within(failed.node)
+    last = _NOWHERE if gone_on else failed.frame.f_lasti
+    lost = _bound_since(failed.frame.f_code, failed.offset, last) | bound_within(failed.node)
     for path in paths_in(failed.node):
         if not lost.isdisjoint(names_in(path)):
             continue
@@ -124,14 +127,21 @@ def _bound_since(code: CodeType, offset: int, last: int) -> set[str]:
     too many. If the `last` instruction that was executed is neither that one nor in a handler, the code has
     gone on, and the error, which it has kept, was raised again: all variables that it binds are lost.
     """
-    # The handlers themselves are covered, by what restores the error that was handled before.
     entries = _exception_entries(code)
     begin = _handlers(entries, offset)
-    in_handler = begin is not None and last >= begin
-    in_handler = in_handler and any(each.lasti and each.start <= last < each.end for each in entries)
-    if last != offset and not in_handler:
+    if last != offset and (begin is None or last < begin or not _is_in_handler(code, entries, last)):
         begin = 0
     return set() if begin is None else _bound_by(code, begin, _BINDING)
+
+
+def _is_in_handler(code: CodeType, entries: list[Any], offset: int) -> bool:
+    """Whether an instruction is in an ``except`` or ``finally``.
+
+    These are covered themselves, by what restores the error that was handled before. So are ``with`` blocks,
+    by the call of ``__exit__``.
+    """
+    covering = [each.target for each in entries if each.lasti and each.start <= offset < each.end]
+    return any(dis.opname[code.co_code[target + 2]] != "WITH_EXCEPT_START" for target in covering)
 
 
 def _exception_entries(code: CodeType) -> list[Any]:

@@ -6,9 +6,10 @@ import pytest
 from disco_magic.callers import sites
 from disco_magic.core.seat import Seat
 from disco_magic.planes.calls import Call
-from disco_magic.planes.checks import astray, check_out_fits, verdict
+from disco_magic.planes.checks import astray, verdict
 from disco_magic.planes.layout import Expected
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.outs import check_out_fits
 from disco_magic.planes.reductions import reduction
 
 sites.label("<cell 7>", "Cell In[7]")

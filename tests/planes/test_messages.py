@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import threading
+import weakref
+from importlib import _bootstrap
+
 import numpy as np
 import pytest
 
 from disco_magic.core.seat import Seat
-from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, UsageMistake
+from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch, UsageMistake
+from disco_magic.planes import board
+from tests.planes.conftest import finish, until_parked
 
 
 def seat(worker, scope=1, count=3, present=None):
@@ -345,3 +351,90 @@ def test_workers_of_whom_one_waits_for_any_are_told_what_each_needs(make, run):
     assert " - it needs worker 1; worker 2 has left the command\n" in said
     assert " - it needs worker 0\n" in said
     assert said.endswith("Send before you receive: send does not wait.")
+
+
+def test_announcements_are_taken_in_their_order_whether_they_name_a_source_or_not(make):
+    plane = make(3)
+    plane.announce(seat(0), None)
+    plane.announce(seat(0), 1)
+    sent = [plane.send(seat(source), source, 0) for source in (1, 2, 1)]
+    assert [each.taken is not None for each in sent] == [True, False, True]
+
+
+def test_a_message_that_is_beside_the_point_changes_no_advice(make, run):
+    def program(plane, mine):
+        if mine.worker == 2:
+            plane.send(mine._replace(tag="later"), 1, 0)
+        plane.barrier(mine)
+        if mine.worker < 2:
+            plane.recv(mine, 1 - mine.worker, None)
+
+    assert str(run(make(3), program, 1)[0]).endswith("Send before you receive: send does not wait.")
+
+
+def test_the_failure_that_ended_a_collective_is_told_also_if_another_one_has_just_finished(make):
+    plane = make(3)
+    told = []
+
+    def waits():
+        try:
+            plane.barrier(seat(0))
+        except PlaneAborted as error:
+            told.append(error)
+
+    thread = threading.Thread(target=waits, daemon=True)
+    thread.start()
+    until_parked(plane, 1)
+    plane.left[1] = 1  # as a driver does before it calls `leave`
+    plane.leave(2, 1, Failure(2, 1, "Cell 1", ValueError("boom"), ""))
+    finish(plane, [thread])
+    assert str(told[0]).startswith("worker 2 failed: ValueError: boom - without it, barrier()")
+    assert told[0].failure.worker == 2
+
+
+def looked_at(plane, answers):
+    """What a worker that imports a module, and waits in a barrier, raises if its looks are answered so."""
+    told, seen = [], iter(answers)
+    locks = vars(_bootstrap)["_module_locks"]
+
+    def held_up(worker):
+        assert worker == 0
+        answer = next(seen, None)
+        if answer is None:
+            plane.abort(1, "no more looks")
+            return ""
+        return answer
+
+    plane.observe(lambda _: "away", held_up)
+
+    def waits():
+        lock = vars(_bootstrap)["_ModuleLock"]("of_a_test")
+        locks["of_a_test"] = weakref.ref(lock)
+        lock.acquire()
+        try:
+            plane.barrier(seat(0, count=2))
+        except PlaneError as error:
+            told.append(error)
+        finally:
+            lock.release()
+            del locks["of_a_test"]
+
+    thread = threading.Thread(target=waits, daemon=True)
+    thread.start()
+    finish(plane, [thread])
+    return told[0]
+
+
+def test_a_wait_that_looks_hopeless_twice_in_the_same_way_is_given_up(make, monkeypatch):
+    monkeypatch.setattr(board, "_LIGHTLY_S", 0.001)
+    given_up = looked_at(make(2), ["", "worker 1 imports", "worker 1 imports"])
+    assert type(given_up) is PlaneMismatch
+    assert str(given_up).startswith("barrier() that worker 0 waits in at ")
+    assert str(given_up).endswith(" can never complete: worker 1 imports")
+
+
+def test_a_wait_that_looks_hopeless_for_a_moment_goes_on(make, monkeypatch):
+    monkeypatch.setattr(board, "_LIGHTLY_S", 0.001)
+    given_up = looked_at(make(2), ["a", "b", "", "b", ""])
+    assert type(given_up) is PlaneAborted
+    assert str(given_up).startswith("no more looks")

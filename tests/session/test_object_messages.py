@@ -123,6 +123,23 @@ else:
     assert str(caught.value).splitlines()[1] == "[2] ZeroDivisionError: division by zero"
 
 
+@pytest.mark.parametrize(("sources", "needs"), [([0, 3], False), ([0], True)])
+def test_who_waits_for_any_of_several_needs_none_of_them(gated, gate, sources, needs):
+    """As code asks that is about to wait for something that another worker has: a lock."""
+    s = gated(4)
+    cell = f"""
+if worker_id == 1: barrier(over=[1, 2])
+elif worker_id == 2: recv(probe({sources})), barrier(over=[1, 2])
+else: gate()
+if worker_id == 0: send(1, 2)
+"""
+    pending = s.run_nowait(cell)
+    until(lambda: all(f"waiting in {call}" in str(s.doctor()) for call in ("probe", "barrier")))
+    assert (s._launcher.workers[0].context.waits_for_me(1) is not None) == needs
+    gate.open()
+    pending.wait()
+
+
 def test_a_message_of_any_worker_can_be_received_at_once(four):
     assert sorted(four.run("[recv() for _ in range(3)] if worker_id == 0 else send(worker_id, 0)")[0]) == [
         1,

@@ -9,6 +9,7 @@ import pytest
 
 from disco_magic.errors import CellError, PlaneMismatch, SyncTimeout
 from disco_magic.phrases import ranges
+from disco_magic.planes import board
 from tests.session.conftest import until
 
 COMM = """
@@ -58,6 +59,24 @@ def body(tmp_path, monkeypatch):
     sys.modules.pop("top_level_call", None)
 
 
+@pytest.fixture
+def looks(monkeypatch):
+    """Notes the looks of workers that wait while they import something: who, and what it was told."""
+    monkeypatch.setattr(board, "_LIGHTLY_S", 0.001)
+
+    def noted(session):
+        seen, held_up = [], session._launcher.plane._board.held_up
+
+        def look(worker):
+            seen.append((worker, held_up(worker)))
+            return seen[-1][1]
+
+        session._launcher.plane._board.held_up = look
+        return seen
+
+    return noted
+
+
 def test_a_collective_in_the_body_of_a_shared_module_is_an_error(session, body):
     body()
     s = session(3)
@@ -82,11 +101,17 @@ def test_those_that_come_to_the_import_later_are_found_as_well(gated, gate, body
         cell.wait(timeout=60)
 
 
-def test_a_module_that_one_worker_imports_may_make_collectives_with_others(session, body):
-    body("import time; time.sleep(0.3)\n")  # longer than it takes to look twice
-    s = session(2)
-    s.run("if worker_id: from top_level_call import total\nelse: total = allreduce(1)", timeout=60)
+def test_a_module_that_one_worker_imports_may_make_collectives_with_others(gated, gate, body, looks):
+    body()
+    s = gated(2)
+    seen = looks(s)
+    cell = s.run_nowait("if worker_id: from top_level_call import total\nelse: gate(); total = allreduce(1)")
+    gate.arrived()
+    until(lambda: len(seen) > 5)
+    gate.open()
+    cell.wait(timeout=60)
     assert s["total"].get_all() == [2, 2]
+    assert set(seen) == {(1, "")}  # and nobody else has looked
 
 
 def test_a_worker_is_found_that_waits_for_the_import_through_another_one(gated, gate, body):

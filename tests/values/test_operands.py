@@ -152,9 +152,62 @@ def g():
     raise kept
 list(g())
 """
+IN_ANOTHER_HANDLER = """
+x = 0
+try:
+    n / x
+except ZeroDivisionError as e:
+    kept = e
+x = 7
+try:
+    {}[x]
+except KeyError:
+    raise kept
+"""
+IN_A_LATER_TURN = """
+kept = None
+for x in (0, 'a'):
+    try:
+        n / x
+    except ZeroDivisionError as e:
+        kept = e
+    except TypeError:
+        raise kept
+"""
+AT_THE_SECOND_TRY = """
+first = None
+for x in (0, 0.0):
+    try:
+        n / x
+    except ZeroDivisionError as e:
+        if first: raise first
+        first = e
+"""
+IN_A_BLOCK = """
+from contextlib import nullcontext
+x = 0
+try:
+    n / x
+except ZeroDivisionError as e:
+    kept = e
+x = 7
+with nullcontext():
+    raise kept
+"""
 
 
-@pytest.mark.parametrize("source", [IN_A_LOOP, IN_A_FUNCTION, IN_A_GENERATOR])
+@pytest.mark.parametrize(
+    "source",
+    [
+        IN_A_LOOP,
+        IN_A_FUNCTION,
+        IN_A_GENERATOR,
+        IN_ANOTHER_HANDLER,
+        IN_A_LATER_TURN,
+        AT_THE_SECOND_TRY,
+        IN_A_BLOCK,
+    ],
+)
 def test_of_an_error_that_is_raised_again_later_only_what_never_changes_is_told(source):
     assert read_by(source, n=2) == {"n": "2"}
 

@@ -244,7 +244,7 @@ class Messages:
             )
         while wanted in pending.asked[tag]:
             sources = self._awaited(pending.asked[tag], wanted)
-            source = sources[0] if wanted.source in sources[:1] else self._worker().probe(sources, tag=tag)
+            source = sources[0] if len(sources) == 1 else self._worker().probe(sources, tag=tag)
             self._take(pending.asked[tag], source, tag)
 
     def _poll(self, pending: _Pending, tag: int | str, wanted: _Asked) -> bool:

@@ -432,6 +432,23 @@ else:
     assert gives("", "t(early, late, source) if worker_id == 0 else t()")[0] == [[0, 0, 2]]
 
 
+def test_a_receive_that_names_a_member_waits_behind_one_that_names_none(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 2:
+    barrier()                           # the message of worker 1 is there
+    other, named = world.recv_anysource([a], 0), world.recv([b], 0)
+    named.wait()
+    done = other.is_completed()
+else:
+    if worker_id == 1: world.send([t(1)], 2)
+    barrier()
+    if worker_id == 0: world.send([t(5)], 2)
+"""
+    assert gives(line, "a, b")[2] == [[1], [5]]
+    assert gives("", "t(done) if worker_id == 2 else t()")[2] == [[1]]
+
+
 def test_who_has_asked_anybody_does_not_keep_a_sender_waiting_that_waits_to_be_asked(s):
     cell = """
 a = t(0)

@@ -141,6 +141,8 @@ def test_an_abandoned_thread_that_an_exception_ends_late_touches_nothing(bench):
 class Wait:
     """What the worker waits in; the members of `absent` have not come."""
 
+    scope = 1
+
     def __init__(self, *absent):
         self.absent = absent
 

@@ -122,6 +122,8 @@ class Lender:
 
 
 def test_tensors_of_other_libraries_are_filled_through_dlpack(session):
+    if not np.from_dlpack(Lender(np.zeros(3))).flags.writeable:
+        pytest.skip("this NumPy takes all memory of others as read-only")
     s = session(2)
     array = np.zeros(3)
     s.copy_from_worker_0(Lender(array), s.copy_to_worker_0(Lender(np.arange(3.0))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 
 import numpy as np
@@ -24,7 +25,7 @@ def line():
 
 def test_a_call_a_verb_and_one_with_keywords_are_told(session):
     s = session(2)
-    s.call_packed(np.add, np.ones(2), np.ones(3))
+    s.call_packed(operator.add, np.ones(2), np.ones(3))
     first = line() - 1
     assert notes(s.sync_all) == [f"call add was sent at {Site(__file__, first)}"]
     x = s.call_packed(np.ones, 2)

@@ -12,7 +12,8 @@ from tests.testing.arrays import HOST, same
 # --- arithmetic --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("other", [2, 0.5, np.float64(3), "array", "row"])
+# Not 0.5, for which NumPy 2.0 takes square roots instead of powers.
+@pytest.mark.parametrize("other", [2, 1.5, np.float64(3), "array", "row"])
 @pytest.mark.parametrize(
     "name",
     [

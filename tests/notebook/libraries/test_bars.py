@@ -91,7 +91,7 @@ def test_bars_of_the_notebook_have_its_whole_width_and_so_have_all_after_unload(
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
     monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
     undo = FITS["tqdm.std"](std)
-    assert std._screen_shape_wrapper()(sys.stderr) == before()(sys.stderr)
+    assert [*std._screen_shape_wrapper()(sys.stderr)] == [*before()(sys.stderr)]
     with using_sink(Sink(0, None, margin=10)):
         columns, lines = std._screen_shape_wrapper()(sys.stderr)
     assert (columns + 10, lines) == before()(sys.stderr)

@@ -87,14 +87,16 @@ def test_bars_leave_room_for_the_prefix(watch, terminal, monkeypatch):
 
 def test_bars_of_the_notebook_have_its_whole_width_and_so_have_all_after_unload(monkeypatch):
     std = sys.modules["tqdm.std"]
-    before = std._screen_shape_wrapper
-    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
-    monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
+
+    def before():
+        return lambda _: (80, 24)
+
+    monkeypatch.setattr(std, "_screen_shape_wrapper", before)
     undo = FITS["tqdm.std"](std)
-    assert [*std._screen_shape_wrapper()(sys.stderr)] == [*before()(sys.stderr)]
+    assert std._screen_shape_wrapper()(sys.stderr) == (80, 24)
     with using_sink(Sink(0, None, margin=10)):
         columns, lines = std._screen_shape_wrapper()(sys.stderr)
-    assert (columns + 10, lines) == before()(sys.stderr)
+    assert (columns, lines) == (70, 24)
     undo()
     assert std._screen_shape_wrapper is before
 

@@ -355,7 +355,7 @@ def test_the_wait_for_any_message_is_the_sender_s_in_the_timeline(gated, gate, c
     gate.open()
     pending.wait()
     spans = [span for span in s.timeline().lane(0) if span.kind == "waiting"]
-    assert [(span.label, span.source) for span in spans] == [("probe(sources=2)", 2)]
+    assert [(span.label, span.source) for span in spans] == [("probe(from=2)", 2)]
     assert "for worker 2 in probe" in s.timeline().summary().sentence
 
 

@@ -169,7 +169,8 @@ def _meetings(timeline: Timeline, groups: Sequence[Group]) -> list[list[Span]]:
 def _messages(timeline: Timeline) -> str:
     """The verbs of the messages in which workers waited."""
     labels = [span.label for spans in _waits(timeline).values() for span in spans if span.source is not None]
-    called = {label.partition("(")[0].rpartition(" ")[2] for label in labels}
+    verbs = (label.partition("(")[0].replace("recv's probe", "recv") for label in labels)
+    called = {verb.rpartition(" ")[2] for verb in verbs}
     return " and ".join(sorted(called, reverse=True)) or "recv"
 
 

@@ -344,19 +344,27 @@ def test_who_kept_those_that_were_stopped_in_messages_is_named(gated, gate, cloc
     assert "for worker 3 in recv, all together" in whole.summary().sentence
 
 
-def test_the_wait_for_any_message_is_the_sender_s_in_the_timeline(gated, gate, clock):
+@pytest.mark.parametrize(
+    ("call", "waits", "label", "verb"),
+    [
+        ("recv(probe())", "probe of workers [1-2]", "probe(from=2)", "probe"),
+        ("recv()", "recv from any of workers [1-2]", "recv's probe(from=2)", "recv"),
+    ],
+)
+def test_the_wait_for_any_message_is_the_sender_s_in_the_timeline(
+    gated, gate, clock, call, waits, label, verb
+):
     s = gated(3)
-    pending = s.run_nowait(
-        "recv(probe()) if worker_id == 0 else (gate(0), send(1, 0)) if worker_id == 2 else None"
-    )
-    until(lambda: "waiting in probe of workers [1-2]" in str(s.doctor()))
+    cell = f"{call} if worker_id == 0 else (gate(0), send(1, 0)) if worker_id == 2 else None"
+    pending = s.run_nowait(cell)
+    until(lambda: f"waiting in {waits}" in str(s.doctor()))
     gate.arrived()
     clock.now = 10.0
     gate.open()
     pending.wait()
     spans = [span for span in s.timeline().lane(0) if span.kind == "waiting"]
-    assert [(span.label, span.source) for span in spans] == [("probe(from=2)", 2)]
-    assert "for worker 2 in probe" in s.timeline().summary().sentence
+    assert [(span.label, span.source) for span in spans] == [(label, 2)]
+    assert f"for worker 2 in {verb}, all together" in s.timeline().summary().sentence
 
 
 # --- what the user has named -----------------------------------------------------------------------

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # Different descriptions of a name that are shown; for more, their number.
 _SHOWN: Final = 4
+_WIDEST: Final = 60  # characters of a name that are shown: the table is as wide as the longest
 _NOWHERE: Final[Mapping[int, Mapping[str, str]]] = {}  # a plain one: failures are pickled
 
 
@@ -53,7 +54,7 @@ def operand_lines(failures: Iterable[Failed]) -> list[str]:
     failed = {worker: each.values for worker, each in at if each is not None and each[:2] == origin[:2]}
     where = f", which failed on {people([*failed])}" if origin.others else ""
     rows = [
-        ("" if number else name, workers, text)
+        ("" if number else name if len(name) <= _WIDEST else f"{name[: _WIDEST - 1]}…", workers, text)
         for name in origin.values
         for number, (workers, text) in enumerate(_groups(name, {**failed, **origin.others}))
     ]

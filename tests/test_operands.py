@@ -55,3 +55,10 @@ def test_many_different_values_are_counted():
         "     [6-11] 3 others",
         "  and 3 more",
     ]
+
+
+def test_a_long_name_is_cut_and_does_not_move_the_others_apart():
+    long = f"batch['{'x' * 500}']"
+    _, first, second = lines(Operands(*WHERE, {long: "1", "b": "2"}))
+    assert first == f"  {long[:59]}…  [0] 1"
+    assert second == f"  b{' ' * 59}  [0] 2"

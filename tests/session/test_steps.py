@@ -149,7 +149,7 @@ def test_what_fails_before_the_step_is_done_is_told(busy):
 
 def test_steps_of_several_loops_and_of_loops_in_loops_are_counted_together(busy):
     s = busy(2)
-    with pytest.raises(KeyboardInterrupt, match=r"workers \[0-1\] have done \d+ steps each"):
+    with pytest.raises(KeyboardInterrupt, match=r"workers \[0-1\] have done [\d,]+ steps each"):
         s.run(
             "inner = 0\nfor _ in worker.steps(range(4)): inner += 1\n"
             "for epoch in worker.steps(range(10**6)):\n"

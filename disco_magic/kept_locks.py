@@ -15,11 +15,12 @@ from contextlib import suppress
 from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.stacks import import_locks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Locks of the modules that are being imported, and the class of these locks.
-_OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap)["_module_locks"]
+# The class of the locks of modules that are being imported.
 _OF_A_MODULE: Final[Any] = vars(_bootstrap)["_ModuleLock"]
 
 
@@ -43,8 +44,7 @@ def _locks() -> Iterator[Any]:
     for name in ("mp_lock", "th_lock"):
         yield getattr(kind, name, None)
     yield getattr(getattr(std, "tqdm", None), "_lock", None)  # a lock chosen by `set_lock`
-    for each in list(_OF_MODULES.values()):
-        yield each()
+    yield from import_locks()
 
 
 def _is_mine(lock: Any) -> bool:

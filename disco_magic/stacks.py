@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLLECTS: Final = sys.version_info < (3, 12)
 _IMPORTS: Final = "<frozen importlib._bootstrap>"
 _one_at_a_time = new_rlock()
-# Locks of the modules that are being imported, by any thread.
+# By name, weak references to the locks of the modules that are being imported.
 _OF_MODULES: Final[dict[str, Any]] = vars(_bootstrap).get("_module_locks", {})
 
 
@@ -38,10 +38,12 @@ def frames() -> dict[int, FrameType]:
 
 def imports_something() -> bool:
     """Whether the calling thread is importing a module."""
-    if not _OF_MODULES:
-        return False
-    me, locks = get_ident(), [lock() for lock in [*_OF_MODULES.values()]]
-    return any(lock is not None and lock.owner == me for lock in locks)
+    return bool(_OF_MODULES) and any(lock.owner == get_ident() for lock in import_locks())
+
+
+def import_locks() -> list[Any]:
+    """The locks of the modules that are being imported, by any thread; each has an `owner`."""
+    return [lock for each in [*_OF_MODULES.values()] if (lock := each()) is not None]
 
 
 def import_waited_for(thread_id: int) -> tuple[str, int] | None:

@@ -85,6 +85,7 @@ class PointToPoint(Calling):
         """
         self._send_packed(packed("send_object", x), to, _checked("send_object", tag))
 
+    # Not within `send_object`: so the record finds that name above this call, see `facts_of`.
     def _send_packed(self, content: Any, to: int, tag: int | str) -> None:
         self._call("send", content, to, in_group=False, tag=tag, rendezvous=self.rendezvous, library=PICKLE)
 

@@ -101,7 +101,4 @@ def _bits(array: Any) -> Any:
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 
 
-_WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
-    "torch": _tensor,
-    "jax": _jax_array,
-}
+_WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {"torch": _tensor, "jax": _jax_array}

@@ -113,7 +113,10 @@ class CellHandle(HasResult, Offers):
 
     def _end_asking(self, mark: object) -> None:
         self._waits.remove(mark)
-        self.asked = self.done() or bool(self._waits)
+        # Not `done`: it may end just after its time was up, and then nobody has been told.
+        self.asked = self.pending.outcome is not None or bool(self._waits)
+        if not self._scope.page.running:  # its end was not reported because of this wait
+            self.report_soon()
 
     def _tell_caught(self, result: CellResult) -> None:
         """Report once that a collective failed and the cell went on, so that numbers may be wrong."""
@@ -266,10 +269,13 @@ class CellHandle(HasResult, Offers):
 
 def _report(handle: ref[CellHandle]) -> None:
     alive = handle()
-    if alive is not None:
+    if alive is None:
+        return
+    # Asked once: what ends between two questions would be reported by neither answer.
+    if alive.done():
         alive.report()
-        if not alive.done():  # the last answers of the workers have not arrived
-            alive.report_soon()
+    else:  # the last answers of the workers have not arrived
+        alive.report_soon()
 
 
 def handles_of(shell: Shell) -> list[CellHandle]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import threading
 from contextlib import redirect_stdout
+from weakref import ref
 
 import pytest
 
+from disco_magic.errors import SyncTimeout
 from disco_magic.notebook import handle as handles
 from disco_magic.session.current import session
 from tests.conftest import DEADLINE_S, until
@@ -111,6 +113,39 @@ def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, m
     four.run("%%disco --nowait -o h\n5")
     assert reported.wait(DEADLINE_S)
     assert "[0-3] 5" in four.out + four.read()
+
+
+def test_one_that_ends_while_it_is_looked_at_is_reported(four, monkeypatch, reported):
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 3600.0)  # not by its own timer
+    looks = iter([False])  # the first look finds it running, the next one ended
+    ended = handles.CellHandle.done
+    handle = four.run("%%disco --nowait -o h\n5")
+    until(handle.done)
+    monkeypatch.setattr(handles.CellHandle, "done", lambda self: next(looks, ended(self)))
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.0)
+    handles._report(ref(handle))
+    assert reported.wait(DEADLINE_S)
+    assert "[0-3] 5" in four.read()
+
+
+def test_one_that_ends_just_after_the_wait_for_it_has_timed_out_is_reported(four, monkeypatch, reported):
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.0)
+    four.run(GATE)
+    handle = four.run(f"{WAITING}5")
+    wait = handle.pending.wait
+
+    def late(*args, **options):
+        try:
+            return wait(0.01)
+        finally:
+            four.ip.user_ns["builtins"].gate.set()
+            until(lambda: not handle._scope.page.running)
+
+    monkeypatch.setattr(handle.pending, "wait", late)
+    with pytest.raises(SyncTimeout):
+        handle.wait()
+    assert reported.wait(DEADLINE_S)
+    assert "[0-3] 5" in four.read()
 
 
 def test_who_has_waited_needs_no_timer(four, monkeypatch):

@@ -107,14 +107,15 @@ class Dispatch(Queues):
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nothing waits for the answers any more
-            if asked is not None:
-                # All may have replied meanwhile.
-                workers = self._locked(partial(asked[0].forget, asked[1])) or workers
+            missing = self._locked(partial(asked[0].forget, asked[1])) if asked is not None else ()
             if isinstance(error, Empty):
-                raise self._no_answer(verb, workers, limit) from None
-            if asked is not None and type(error) is KeyboardInterrupt and not error.args:
-                raise KeyboardInterrupt(self._given_up(verb, workers)) from None
-            raise
+                if missing:
+                    raise self._no_answer(verb, missing, limit) from None
+                item = take(inbox, 0)  # the last answer came when the time was over
+            elif asked is not None and type(error) is KeyboardInterrupt and not error.args:
+                raise KeyboardInterrupt(self._given_up(verb, missing)) from None
+            else:
+                raise
         return cast("Expectation", item)
 
     def _no_answer(self, verb: str, workers: tuple[int, ...], limit: Limit) -> SyncTimeout:
@@ -123,6 +124,8 @@ class Dispatch(Queues):
         )
 
     def _given_up(self, verb: str, workers: tuple[int, ...]) -> str:
+        if not workers:
+            return f"{verb} was interrupted when everything had been answered"
         return (
             f"{verb} was interrupted, and {people(workers)} {_goes(workers)} on ({self.interrupting} ends "
             f"that); {self.diagnosis()}"

@@ -2,11 +2,12 @@
 
 ::
 
-    worker thread --deliver(event)--> [lock: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
+    worker thread --deliver(event)--> [lock: ledger.feed --Expectation complete--> SimpleQueue of the waiter]
                                            |--all replies but two: SOON------------> the same queue
     signal handler ------------------------------------------------ INTERRUPT -----> the same queue
 
-The ledger decides under the lock (`refusing_lock.py`); the queue is written after it. A waiter blocks in
+The ledger decides under the lock (`refusing_lock.py`), and the queue is written under it, too: whoever finds
+under the lock that nothing is missing finds the answers in the queue. A waiter blocks in
 ``SimpleQueue.get``, which signals and other threads can end, and wakes now and then (`take` says why).
 
 A sleeping thread takes about as long to wake as two idle workers to answer. So the waiter is woken when
@@ -110,29 +111,27 @@ class Pump:
 
     def excuse(self, replies: Sequence[CellDone]) -> None:
         """Count these replies to a cell as received: the workers will send them late."""
-        for inbox, done in self._locked(partial(self._excuse, replies)):
-            inbox.put(done)
+        self._locked(partial(self._excuse, replies))
 
-    def _excuse(self, replies: Sequence[CellDone]) -> Sequence[tuple[Inbox | Mark, Expectation]]:
+    def _excuse(self, replies: Sequence[CellDone]) -> None:
         done = self._ledger.excuse(replies)
-        return () if done is None else ((self._inboxes.pop(done.seq), done),)
+        if done is not None:
+            self._inboxes.pop(done.seq).put(done)
 
     def deliver(self, event: Event) -> None:
         """Process an event from a worker."""
-        for inbox, item in self._locked(partial(self._feed, event)):
-            inbox.put(item)
+        self._locked(partial(self._feed, event))
 
-    def _feed(self, event: Event) -> Sequence[tuple[Inbox | Mark, Expectation | Lost | Signal]]:
-        """Return which inboxes get what."""
+    def _feed(self, event: Event) -> None:
         ledger = self._ledger
         done = ledger.feed(event)
         if done is not None:
-            return ((self._inboxes.pop(done.seq), done),)
-        if ledger.lost is not None:
-            return [(inbox, ledger.lost) for inbox in self._inboxes.values()]
-        if type(event) is not CellDone and ledger.is_nearly_answered(event.seq):
-            return ((self._inboxes[event.seq], SOON),)
-        return ()
+            self._inboxes.pop(done.seq).put(done)
+        elif ledger.lost is not None:
+            for inbox in self._inboxes.values():
+                inbox.put(ledger.lost)
+        elif type(event) is not CellDone and ledger.is_nearly_answered(event.seq):
+            self._inboxes[event.seq].put(SOON)
 
 
 def take(

@@ -6,12 +6,14 @@ import asyncio
 import re
 import sys
 from contextlib import suppress
+from queue import Empty
 
 import numpy as np
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout, UsageMistake
+from disco_magic.session import dispatch
 from tests.session.conftest import until
 
 MODULE = "def double(x):\n    return 2 * x\n"
@@ -58,6 +60,20 @@ def test_a_wait_ends_when_its_time_is_over_and_shows_the_doctors_table(held, gat
     assert {each.state for each in caught.value.diagnosis.positions} == {"executing"}
     gate.open()
     WAYS[way](s, ref, 60)
+
+
+def test_an_answer_that_comes_when_the_time_is_over_is_no_less_given(session, monkeypatch):
+    s = session(2)
+    s.put("x", 7)
+    ref, take = s["x"], dispatch.take
+
+    def late(inbox, *_):
+        inbox.put(take(inbox, 60))
+        monkeypatch.undo()
+        raise Empty
+
+    monkeypatch.setattr(dispatch, "take", late)
+    assert ref.get(1, timeout=0.01) == 7
 
 
 @pytest.mark.parametrize("way", [*WAYS, *WITHOUT])

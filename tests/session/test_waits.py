@@ -54,6 +54,22 @@ def test_who_waits_for_a_cell_is_woken_at_its_end_only():
     assert inbox.qsize() == 1
 
 
+@pytest.mark.parametrize("tell", ["deliver", "excuse"])
+def test_who_finds_that_all_have_answered_finds_the_answers(tell):
+    # Written after the lock, a failure was lost: its cell's handle had died, and who took it over came between.
+    locked, seen = RefusingLock(), []
+
+    class Inbox(SimpleQueue):
+        def put(self, item):
+            seen.append(locked.taken)
+
+    pump = Pump(Ledger(1), locked)
+    pump.expect(1, (0,), Inbox())
+    done = CellDone(0, 1, 0.0, ())
+    getattr(pump, tell)(done if tell == "deliver" else [done])
+    assert seen == [True]
+
+
 # --- waiting ---------------------------------------------------------------------------------------
 
 

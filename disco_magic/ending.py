@@ -50,7 +50,7 @@ class Ending:
     mutex: AbstractContextManager[object]
     plane: Plane
     deliver: Callable[[Event], None]
-    scopes: dict[int, tuple[CellScope, contextvars.Context]]
+    scopes: dict[int, tuple[CellScope, contextvars.Context | None]]
     recorder: Recorder
     context: WorkerContext
     cells: CellRunner
@@ -142,7 +142,9 @@ class Ending:
         failure = failure or self.failure(command, error)
         elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
         event = self.interpreter.fail(command, failure, elapsed_s)
-        self.scopes.pop(command.seq, None)
+        scope, unused = self.scopes.pop(command.seq, (None, None))
+        if scope is not None and unused is not None:
+            scope.skipped(self.id)
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
         self._drop_incomplete(command)  # also what the plane gave up just now because of an interrupt

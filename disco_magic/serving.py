@@ -71,7 +71,7 @@ class Serving(Ending):
         guard: shields plane calls.
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
         withdrawals: single cells that fail instead of beginning.
-        scopes: cell -> where it runs, written before the cell is sent.
+        scopes: cell -> where it runs, written before the cell is sent; without a context once it has begun.
         alive, idle: seconds since the first thread began, and without a command; started by that thread.
         recorder: what it did and when; the context's; replaced by `abandon`.
         plane, deliver: the data plane; takes events.
@@ -93,7 +93,7 @@ class Serving(Ending):
         self.lane = Lane()
         self.skip_through = 0
         self.withdrawals = Withdrawals()
-        self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
+        self.scopes: dict[int, tuple[CellScope, contextvars.Context | None]] = {}
         self.mutex = new_rlock()
         self.guard = PlaneGuard(self)
         self.alive, self.idle = Stopwatch(), Stopwatch()
@@ -282,6 +282,8 @@ class Serving(Ending):
 
     def _run_cell(self, command: Run) -> CellValue:
         scope, context = self.scopes.get(command.seq, (None, None))
+        if scope is not None:
+            self.scopes[command.seq] = scope, None
         cell = command.cell
         value = self.cells(cell, scope) if context is None else context.run(self.cells, cell, scope)
         self._check_mail(command)

@@ -1,7 +1,8 @@
 """Calls functions after a delay, all in one thread.
 
-A timer thread for each would mean one per cell that is sent and not waited for. Each thread that writes costs
-ipykernel a pipe and a socket for ten seconds, so a notebook that sent a thousand cells ran out of them.
+A timer thread for each would mean one per cell that is sent and not waited for, or per update of a widget.
+Each thread that writes costs ipykernel a pipe and a socket for ten seconds: a notebook that sent a thousand
+cells ran out of them.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import heapq
 import sys
 import threading
+from contextlib import suppress
 from contextvars import Context
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from disco_magic.locks import new_lock
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,12 +31,15 @@ class Later:
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
-        self._lock = new_lock()
+        self._lock = new_rlock()  # reentrant: a finalizer may run in the middle of `call`, and show something
         self._more = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
 
     def call(self, delay_s: float, function: Callable[[], object]) -> None:
-        """Call `function` after a delay. It should be quick, because other calls wait for it."""
+        """Call `function` after a delay. It should be quick, because other calls wait for it.
+
+        If no thread can be started, the next call tries again.
+        """
         with self._lock:
             heapq.heappush(self._due, (monotonic() + delay_s, next(self._numbers), function))
             # `is_alive`: an interrupt may have prevented the thread from starting.
@@ -42,7 +47,8 @@ class Later:
                 self._more.notify()
                 return
             self._thread = threading.Thread(target=self._work, name="disco-later", daemon=True)
-            Context().run(self._thread.start)  # the caller may be a worker, to which it must not belong
+            with suppress(RuntimeError):  # too many threads, or the interpreter is ending
+                Context().run(self._thread.start)  # the caller may be a worker, to which it must not belong
 
     def end(self) -> None:
         """Cancel all calls, and return when the thread has ended."""
@@ -50,7 +56,7 @@ class Later:
             self._due.clear()
             thread, self._thread = self._thread, None
             self._more.notify()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             thread.join()
 
     def _work(self) -> None:

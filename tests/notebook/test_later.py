@@ -68,6 +68,40 @@ def test_what_was_done_is_not_kept(due):
     until(lambda: seen() is None)
 
 
+def test_while_no_thread_can_be_started_nothing_is_lost_and_nobody_fails(due, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    over = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        due.call(0.0, over.set)
+    assert not over.is_set()
+    due.call(0.0, int)
+    assert over.wait(DEADLINE_S)
+
+
+def test_it_can_be_ended_while_no_thread_could_be_started(due, monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        due.call(0.0, int)
+    due.end()
+
+
+def test_what_comes_in_the_middle_of_a_call_is_done_too(due, monkeypatch):
+    # A finalizer may run there, and show something in its turn.
+    over, start = threading.Event(), threading.Thread.start
+
+    def in_the_middle(thread):
+        monkeypatch.undo()
+        due.call(0.0, over.set)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", in_the_middle)
+    due.call(60.0, int)
+    assert over.wait(DEADLINE_S)
+
+
 def test_what_is_not_done_by_the_end_never_is(due):
     done = []
     due.call(60.0, lambda: done.append("late"))

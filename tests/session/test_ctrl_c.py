@@ -193,6 +193,9 @@ class Interrupting:
     def ended(self, worker):
         pass
 
+    def skipped(self, worker):
+        pass
+
     def abandoned(self, worker):
         pass
 

@@ -214,6 +214,19 @@ def test_one_that_no_worker_begins(gated, gate):
     assert stand_ins() == [False, False]
 
 
+def test_one_that_a_worker_skips_is_over_without_another_one(gated, gate):
+    s = gated(2)
+    s.call_packed(gate, workers=[1])
+    gate.arrived()
+    ran = s.run_nowait("1")
+    skipped = s.run_nowait("print('never')", workers=[1])
+    skipped.cancel()
+    gate.open()
+    assert ran.wait().values == [1, 1]
+    s.sync_all()
+    assert stand_ins() == [False, False]
+
+
 @pytest.mark.leaves_threads("the thread is given up in its call")
 def test_a_thread_that_was_given_up_prints_nowhere(gated, gate, capsys):
     ended = []

@@ -33,6 +33,9 @@ class Scope:
     def ended(self, worker):
         self.stdout[worker] = "".join(WORDS.get())
 
+    def skipped(self, worker):
+        pass
+
     def abandoned(self, worker):
         self.given_up.append(worker)
 

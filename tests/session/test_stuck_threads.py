@@ -308,6 +308,9 @@ class Scope:
     def ended(self, worker):
         return None
 
+    def skipped(self, worker):
+        pass
+
     def abandoned(self, worker):
         self.given_up.append(worker)
 

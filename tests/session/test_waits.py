@@ -56,7 +56,7 @@ def test_who_waits_for_a_cell_is_woken_at_its_end_only():
 
 @pytest.mark.parametrize("tell", ["deliver", "excuse"])
 def test_who_finds_that_all_have_answered_finds_the_answers(tell):
-    # Written after the lock, a failure was lost: its cell's handle had died, and who took it over came between.
+    # Else the failure of a cell whose handle has died is lost, if who takes it over comes between.
     locked, seen = RefusingLock(), []
 
     class Inbox(SimpleQueue):

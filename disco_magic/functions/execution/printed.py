@@ -208,6 +208,10 @@ class Printed:
         if not self._running:
             self.close()
 
+    def skipped(self, worker: int) -> None:
+        """See `CellScope.skipped`."""
+        self.ended(worker)
+
     def abandoned(self, worker: int) -> None:
         """See `CellScope.abandoned`. Writes nothing, because the thread may be waiting for a stream."""
         self.texts[worker].is_closed = True

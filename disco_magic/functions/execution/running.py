@@ -73,6 +73,9 @@ class CellScope(Protocol):
     def ended(self, worker: int) -> None:
         """Called when the cell is over on `worker`; on the worker, in the cell's context."""
 
+    def skipped(self, worker: int) -> None:
+        """Called instead if `worker` does not begin the cell; on the worker, in its own context."""
+
     def abandoned(self, worker: int) -> None:
         """Called when the thread of `worker` is stuck and was replaced; later output is not the cell's."""
 

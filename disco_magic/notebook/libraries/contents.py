@@ -6,14 +6,14 @@ there is; at the end of a cell everything is sent.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from disco_magic.locks import new_rlock
+from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.arrange import display_id
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Contents:
         self._clears = False  # whether to clear before the next output
         self._shown_s: deque[float] = deque(maxlen=_AT_ONCE)
         self._pause_s = SHOW_EVERY_S
-        self._later: threading.Timer | None = None
+        self._due: object = None  # marks the call that shows what is new; None: there is none
 
     def add_text(self, channel: str, text: str) -> None:
         """Add whole lines of a stream."""
@@ -124,16 +124,16 @@ class Contents:
 
     def show(self) -> None:
         """Show the outputs soon."""
-        if self._later is not None:
+        if self._due is not None:
             return
         wait_s = self._shown_s[-1] + self._pause_s - self._clock() if self._shown_s else 0
         if wait_s <= 0:
             self.put()
             return
-        self._later = threading.Timer(wait_s, self._put_later)
-        self._later.daemon = True
+        mark = object()
         _waiting.add(self)
-        Context().run(self._later.start)  # it belongs to no worker
+        LATER.call(wait_s, partial(self._put_if_due, mark))
+        self._due = mark  # last: an interrupt may strike before
 
     def show_end(self) -> None:
         """Show the end of a block: at once, unless many blocks end in short succession."""
@@ -143,16 +143,14 @@ class Contents:
         else:
             self.put()
 
-    def _put_later(self) -> None:
+    def _put_if_due(self, mark: object) -> None:
         with self.lock:
-            if self._later is threading.current_thread():  # not if it was shown meanwhile
+            if self._due is mark:  # not if it was shown meanwhile
                 self.put()
 
     def put(self) -> None:
         """Put all outputs into the widget."""
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        self._due = None
         _waiting.discard(self)
         out = self._out()
         if out is None:
@@ -229,6 +227,6 @@ def updated(data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
 
 def show_all() -> None:
     """Show all collected output, at the end of a cell."""
-    for contents in list(_waiting):
-        with contents.lock:
+    with _lock:
+        for contents in list(_waiting):
             contents.put()

@@ -78,7 +78,9 @@ class Console:
         """
         if threading.current_thread() is not threading.main_thread():
             return
-        ended = [each for scope in self._open if not scope.running() and (each := scope.close())]
+        # Asked once: what ended between two questions would be let go without being closed.
+        running = [scope for scope in self._open if scope.running()]
+        ended = [each for scope in self._open if scope not in running and (each := scope.close())]
         for handle in ended:
             if handle.done() and handle.error is None:
                 handle.report_soon()  # not now: with "Run all" the next cell may ask for its value
@@ -89,10 +91,10 @@ class Console:
         if self._kept is not None:  # asynchronous cells may have replaced them since
             for channel, stream in zip(CHANNELS, self._kept, strict=True):
                 put_back(channel, stream)
-            if not any(scope.running() for scope in self._open):
+            if not running:
                 self._kept = None
-        self._open = [scope for scope in self._open if scope.running() or scope.haunted()]
-        if self._filters is not None and not any(scope.running() for scope in self._open):
+        self._open = [scope for scope in self._open if scope in running or scope.haunted()]
+        if self._filters is not None and not running:
             self._filters.restore()
         if self._open:
             self._install()

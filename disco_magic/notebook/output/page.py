@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from contextlib import contextmanager
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.locks import new_rlock
+from disco_magic.notebook.later import LATER
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.arrange import Item, by_order
 from disco_magic.notebook.output.beside import Beside
@@ -138,6 +138,7 @@ class Page:
                 self.area.end_wait()
                 if not self.area.is_waited_for:  # nothing would show the waiting images later
                     self._beside.look(at_once=True)
+                    self.look_later()  # what replaces a former picture may have to wait still
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
@@ -174,9 +175,8 @@ class Page:
         """Where nobody looks up now and then: look once, soon, if there is something still to be seen."""
         if self._will_look or self.is_watched() or not self._beside.has_unseen():
             return
-        timer = threading.Timer(INTERVAL_S, self._look_again)
-        timer.daemon = self._will_look = True
-        Context().run(timer.start)  # it belongs to no worker
+        LATER.call(INTERVAL_S, self._look_again)
+        self._will_look = True  # last: an interrupt may strike before
 
     def _look_again(self) -> None:
         with self.lock:

@@ -71,7 +71,8 @@ class NotebookScope:
 
         The handle decides: a worker's reply, which says whether it failed, comes after its last line.
         """
-        return self.page.running if self.handle is None else not self.handle.done()
+        handle = self.handle
+        return self.page.running if handle is None else not handle.done()
 
     def context(self, worker: int) -> Context:
         """A copy of the submitting cell's context, with this worker's sink in it.
@@ -135,11 +136,17 @@ class NotebookScope:
         try:
             self._draw(self._sinks[worker], value)
         finally:
-            forget_warnings()
-            show_all()
-            self._sinks[worker].finish()
-            if self.handle is not None and not self.page.running:
-                self.handle.report_soon()
+            try:
+                forget_warnings()
+                show_all()
+            finally:
+                self._sinks[worker].finish()
+            handle = self.handle  # the main thread may let go of it
+            if handle is not None and not self.page.running:
+                handle.report_soon()
+
+    def skipped(self, worker: int) -> None:
+        """Do nothing: it has written nothing, and the handle says when the cell has ended."""
 
     def _draw(self, sink: Sink, value: Any) -> None:
         """Hand the worker's figures to the page, except one that is shown as the cell's value.

@@ -9,8 +9,9 @@ from weakref import ref
 
 import pytest
 
-from disco_magic.errors import SyncTimeout
+from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.notebook import handle as handles
+from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.session.current import session
 from tests.conftest import DEADLINE_S, until
 from tests.notebook.handles.cells import GATE, WAITING
@@ -126,6 +127,37 @@ def test_one_that_ends_while_it_is_looked_at_is_reported(four, monkeypatch, repo
     handles._report(ref(handle))
     assert reported.wait(DEADLINE_S)
     assert "[0-3] 5" in four.read()
+
+
+def test_one_that_is_skipped_while_the_console_looks_is_closed_and_reported(four, monkeypatch):
+    four.run(GATE)
+    four.run(WAITING)
+    skipped = four.run("%%disco --nowait\n5")
+    running, struck = NotebookScope.running, []
+
+    def ends_after_the_first_look(scope):
+        was = running(scope)
+        if scope is skipped._scope and not struck:
+            struck.append(session().interrupt())
+            until(skipped.done)
+        return was
+
+    monkeypatch.setattr(NotebookScope, "running", ends_after_the_first_look)
+    four.run("pass")
+    four.run("pass")
+    assert struck
+    assert skipped.is_told
+    assert not skipped._scope.page.running
+
+
+def test_one_whose_end_fails_has_ended_all_the_same(four, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.output.scope.show_all", lambda: 1 / 0)
+    four.run(GATE)
+    handle = four.run(WAITING)
+    four.ip.user_ns["builtins"].gate.set()
+    with pytest.raises(CellError, match="division by zero"):
+        handle.wait()
+    assert handle.finished == {0, 1, 2, 3}
 
 
 def test_one_that_ends_just_after_the_wait_for_it_has_timed_out_is_reported(four, monkeypatch, reported):

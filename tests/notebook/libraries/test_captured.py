@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from weakref import WeakSet
 
 import pytest
+
+from disco_magic.notebook.libraries import contents
 
 pytest.importorskip("ipywidgets")
 OUT = (
@@ -227,12 +230,25 @@ def test_a_block_that_no_cell_has_ended_ends_with_its_cell(fresh):
 def test_what_shows_it_later_is_no_thread_of_a_worker_s(fresh):
     ran = fresh.ok(
         f"{OUT}import threading\nfrom disco_magic.functions.context import calling_worker\nseen = []\n"
-        "def look(_): seen.append((type(threading.current_thread()), calling_worker() is None))\n"
+        "def look(_): seen.append((threading.current_thread().name, calling_worker() is None))\n"
         "out.observe(look, 'outputs')\nwith out:\n"
-        "    while threading.Timer not in dict(seen): print('x')\n"
-        "[nobody for kind, nobody in seen if kind is threading.Timer][0]"
+        "    while 'disco-later' not in dict(seen): print('x')\n"
+        "[nobody for name, nobody in seen if name == 'disco-later'][0]"
     )
     assert ran.value == "[0-3] True"
+
+
+def test_the_end_of_a_cell_looks_at_all_widgets_while_nobody_adds_one(monkeypatch):
+    seen = []
+
+    class Waiting(WeakSet):
+        def __iter__(self):
+            seen.append(contents._lock._is_owned())
+            return super().__iter__()
+
+    monkeypatch.setattr(contents, "_waiting", Waiting())
+    contents.show_all()
+    assert seen == [True]
 
 
 def test_blocks_by_the_hundred_are_not_sent_by_the_hundred(fresh):

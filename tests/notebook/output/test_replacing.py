@@ -96,6 +96,19 @@ def test_an_image_stays_while_its_worker_writes_about_the_next_one_which_takes_u
     finish((first, second))
 
 
+def test_a_wait_that_ends_meanwhile_does_not_end_the_looking(notebook):
+    page, (first, _) = notebook()
+    show_image(notebook, first, "old")
+    pass_time(notebook, page)
+    with page.waited_for():
+        page.area.end_wait()  # the fixture's own
+        clear(first)
+        first.writer("stdout")("next\n")
+    notebook.clock.now += 2.0
+    until(lambda: len(notebook.seen) > 1)
+    assert notebook.seen[1:] == [["[0]", "next"]]
+
+
 def test_of_several_images_each_stays_until_its_next_one_comes(notebook):
     page, (first, _) = notebook()
     for turn in ("old", "new"):

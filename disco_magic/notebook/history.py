@@ -46,5 +46,9 @@ class PlainHistory:
     def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:
         call, self._call = self._call, ""
         if call and call in source:
-            source = source.replace(call, self._written(self._body).strip("\n"))
+            try:
+                written = self._written(self._body)
+            except Exception:  # noqa: BLE001 - as IPython does; who executes the cell says what is wrong with it
+                written = self._body
+            source = source.replace(call, written.strip("\n"))
         self._replaced[0].below(line_num, source, source_raw)

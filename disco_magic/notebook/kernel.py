@@ -96,11 +96,21 @@ class DiscoKernel(AnsweringKernel):
 
     async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Like ipykernel's, but a plain cell's wait for the workers is awaited."""
+        self._forget_errors()
         front = front_of(self.shell)
         if front is None:  # %unload_ext
             return await super().do_execute(*args, **kwargs)
         with front.plain.executing():
             return await super().do_execute(*args, **kwargs)
+
+    def _forget_errors(self) -> None:
+        """Forget the last error, and a display that it has ended: else the next cell would be told to have it.
+
+        ipykernel 7.4 does so only before cells that are not awaited.
+        """
+        shell: Any = self.shell
+        shell._last_traceback, shell._last_traceback_during_displayhook = None, False  # noqa: SLF001 - see above
+        shell.displayhook.msg = None
 
     def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]  # noqa: FBT001 - ipykernel's own
         """End the workers, even busy ones; called in the thread of the control channel."""

@@ -119,6 +119,32 @@ def test_syntax_errors_are_shown_as_pythons(fresh):
     assert "NameError" in fresh.run("a").traceback
 
 
+def test_a_cell_that_ipython_cannot_read_is_answered_too(fresh):
+    ran = fresh.run("for i in range(2):\n    print(i)\n  x")
+    assert ran.error["ename"] in {"IndentationError", "SyntaxError"}
+    assert fresh.ok("worker_id // 4").value == "[0-3] 0"
+
+
+def test_a_value_that_cannot_be_shown_is_an_error_of_its_own_cell_alone(fresh):
+    shown = fresh.run("%%local\nclass Odd:\n    def __repr__(self): return 1 / 0\nOdd()")
+    assert shown.status == "error"
+    assert [fresh.ok(cell).value for cell in ("allreduce(1)", "%%disco\n5")] == ["[0-3] 4", "[0-3] 5"]
+
+
+def test_the_stop_button_while_a_value_is_shown_ends_that_cell_alone(fresh):
+    fresh.ok("%%local\nclass Slow:\n    def __repr__(self):\n        print('shown')\n        while True: pass")
+    cell = fresh.send("%%local\nSlow()")
+    before = fresh.until_text(cell, "shown")
+    fresh.interrupt()
+    fresh.finish(cell, before)
+    assert fresh.ok("allreduce(1)").value == "[0-3] 4"
+
+
+def test_a_mistake_has_no_traceback_of_an_earlier_error(fresh):
+    assert "division by zero" in fresh.run("1 / 0").traceback
+    assert "division by zero" not in fresh.run("%%disco --timeout 0\n1").traceback
+
+
 def test_magics_above_a_cell_apply_to_the_workers_work(fresh):
     ran = fresh.ok("%%time\nx = worker_id\nx")
     assert "Wall time" in ran.text()

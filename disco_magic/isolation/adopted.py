@@ -23,6 +23,7 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import thread as pools
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
@@ -33,7 +34,7 @@ from disco_magic.callers.tracebacks import error_text, frames_of
 from disco_magic.isolation.streams import current_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from contextvars import Context
@@ -48,6 +49,7 @@ def may_write_to(writer: Writer) -> bool:
 
 # Files whose frames surround what a thread executes.
 _AROUND: Final = frozenset({__file__, threading.__file__})
+_awaited_at_exit: Final[MutableMapping[threading.Thread, Any]] = vars(pools)["_threads_queues"]
 _active: list[bool] = []
 _living: Final[set[ref[_Adopted]]] = set()
 _starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", default=False)
@@ -177,6 +179,10 @@ def _submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **k
         future = _SUBMIT.below(self, work, *args, **kwargs)
     finally:
         _starts_for_all.reset(token)
+    # Daemons, as the worker's own thread is one; but the process would wait for all that are in there.
+    for each in tuple(self._threads):
+        if each.daemon:
+            _awaited_at_exit.pop(each, None)
     return future
 
 

@@ -12,6 +12,7 @@ from weakref import ref
 
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.facade import cell_extras
 from disco_magic.notebook.last_words import log_to_terminal
 from disco_magic.notebook.option_types import mesh_named, modules_named
@@ -78,6 +79,7 @@ class SessionKeeper:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._own: Session | None = None
+        self._starting = new_rlock()
         self._used: ref[Session] | None = None  # by the last cell
         # A context variable: live views look at the session from other threads meanwhile.
         self._aimed: ContextVar[Session | None] = ContextVar("disco_magic_aimed_at", default=None)
@@ -135,7 +137,9 @@ class SessionKeeper:
         """The current session, or a new one as configured."""
         session = self.find()
         if session is None:
-            return self.start(settings)
+            with self._starting:  # two threads, or a cell and one of a subshell, may both be the first
+                session = self.find()
+                return self.start(settings) if session is None else session
         if self._aimed.get() is not None:
             return session
         former = None if self._used is None else self._used()

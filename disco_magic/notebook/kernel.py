@@ -104,9 +104,9 @@ class DiscoKernel(AnsweringKernel):
             return await super().do_execute(*args, **kwargs)
 
     def _forget_errors(self) -> None:
-        """Forget the last error, and a display that it has ended: else the next cell would be told to have it.
+        """Forget the last error, and a display that it has ended: else the next cell is told to have it.
 
-        ipykernel 7.4 does so only before cells that are not awaited.
+        By itself ipykernel 7.4 does so only before cells that are not awaited.
         """
         shell: Any = self.shell
         shell._last_traceback, shell._last_traceback_during_displayhook = None, False  # noqa: SLF001 - see above

@@ -132,9 +132,9 @@ def test_a_value_that_cannot_be_shown_is_an_error_of_its_own_cell_alone(fresh):
 
 
 def test_the_stop_button_while_a_value_is_shown_ends_that_cell_alone(fresh):
-    fresh.ok("%%local\nclass Slow:\n    def __repr__(self):\n        print('shown')\n        while True: pass")
+    fresh.ok("%%local\nclass Slow:\n    def __repr__(self):\n        print('begun')\n        while 1: pass")
     cell = fresh.send("%%local\nSlow()")
-    before = fresh.until_text(cell, "shown")
+    before = fresh.until_text(cell, "begun")
     fresh.interrupt()
     fresh.finish(cell, before)
     assert fresh.ok("allreduce(1)").value == "[0-3] 4"

@@ -11,7 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import WorkerError
-from tests.conftest import until
+from tests.conftest import DEADLINE_S, until
 from tests.session.conftest import fail_on, give, who
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -258,7 +258,7 @@ def program(tmp_path, *lines):
         "\n".join(("import disco_magic as disco", "s = disco.ThreadedSession(2, devices='cpu')", *lines))
     )
     command = [sys.executable, script]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)  # noqa: S603 - our own
     return ran.stdout, ran.stderr
 
 
@@ -271,6 +271,15 @@ def test_what_was_sent_a_moment_before_the_end_of_the_program_is_executed(tmp_pa
     printed, said = program(tmp_path, "s.call_packed(print, 'last words')")
     assert printed.count("last words") == 2
     assert said == ""
+
+
+def test_a_program_that_ends_does_not_wait_for_what_workers_have_given_to_a_pool(tmp_path):
+    lines = (
+        "s.run('from concurrent.futures import ThreadPoolExecutor as P\\nimport time')",
+        "s.run('p = P(1); p.submit(time.sleep, 300)')",
+        "s.run('def f(): P(1).submit(time.sleep, 300)\\nf()')",
+    )
+    assert program(tmp_path, *lines) == ("", "")
 
 
 def test_a_program_that_ends_in_the_middle_of_a_cell_says_what_it_stops(tmp_path):

@@ -8,7 +8,7 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import refuse_in_worker
-from disco_magic.errors import SyncTimeout, WorkerError, is_told
+from disco_magic.errors import SyncTimeout, WorkerError, WorkerInterrupt, is_told
 from disco_magic.offers import Offers
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
@@ -182,8 +182,7 @@ class PendingCell(HasResult, Offers):
         Args:
             timeout: seconds; a cell that takes longer goes on, and can be waited for again. None: the
                 session's `timeout`.
-            stop: True stops a cell that takes longer, as `cancel` does; `Session.run` and ``%%disco
-                --timeout`` do that.
+            stop: True stops a cell that takes longer, as `cancel` does.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the waiting thread. It must
                 not raise, and should be quick, because Ctrl-C is not heard meanwhile.
 
@@ -255,6 +254,9 @@ class PendingCell(HasResult, Offers):
         while not verdict.is_over:
             try:
                 item = take(verdict.inbox, limit.left(), on_look)
+            except WorkerInterrupt:  # the caller is a worker of another session, whose cell is stopped
+                self._stopping.leave()
+                raise
             except Empty:
                 then = self.session.diagnosis()
                 failed = [] if self.is_outlived else self.session.ledger.failed_in(self.seq)

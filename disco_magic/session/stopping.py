@@ -97,6 +97,13 @@ class Stopping:
         cell, struck = self._cell, self._to_strike(self._begun())
         self._stop.unbegun.update(cell.session.withdraw(cell.seq, struck, cell.label, cell.life))
 
+    def leave(self) -> None:
+        """Stop the cell alone and return at once: nobody waits for its end, and no later wait raises it."""
+        self.withdraw()
+        cell = self._cell
+        cell.session.unraised.pop(cell.seq, None)
+        cell.unheard.pop(cell.seq, None)
+
     def _begun(self) -> list[int]:
         """The workers that have begun the cell, as far as is known."""
         return [worker for worker in self._cell.workers if worker not in self._stop.unbegun]

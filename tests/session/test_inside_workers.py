@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.errors import CellError, UsageMistake
+from tests.conftest import until
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,19 @@ def test_an_asynchronous_call_from_a_worker_is_executed_after_the_cell(session):
     s.sync_all()
     assert s.run("(before, done)").values == [([], [7])]
     s._launcher.workers[0].registers.names.clear()
+
+
+@pytest.mark.parametrize("ask", ["inner.run(LOOP)", "inner.run_nowait(LOOP).wait()"])
+def test_who_stops_a_cell_stops_the_cell_of_another_session_that_it_waits_for(session, gated, gate, ask):
+    outer, inner = session(1), gated(2)
+    outer.put("LOOP", "gate()\nwhile True: pass")
+    outer._launcher.workers[0].registers.names.update(inner=inner)
+    waiting = outer.run_nowait(ask)
+    gate.arrived(2)
+    gate.open()
+    waiting.cancel()
+    with pytest.raises(CellError):
+        waiting.wait()
+    until(lambda: {each.state for each in inner.doctor().positions} == {"idle"})
+    assert inner.run("allreduce(1)").values == [2, 2]
+    outer._launcher.workers[0].registers.names.clear()

@@ -29,8 +29,8 @@ class Switching:
         with self._lock:
             if not self._held:
                 self._before = sys.getswitchinterval()
-            if self._held.setdefault(owner, seconds) <= min(self._held.values()):
-                sys.setswitchinterval(seconds)
+            self._held.setdefault(owner, seconds)
+            sys.setswitchinterval(min(self._held.values()))
 
     def release(self, owner: object) -> None:
         """End an owner's hold. Idempotent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
@@ -50,7 +51,6 @@ class CellHandle(HasResult, Offers):
     Attributes:
         pending: the session's own handle.
         sent_s: when it was sent, on the performance counter.
-        asked: whether the outcome has been asked for, is being waited for, or is about to be.
     """
 
     _not_offered = frozenset(
@@ -60,9 +60,10 @@ class CellHandle(HasResult, Offers):
     def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope, *, asked: bool) -> None:
         self.pending = pending
         self.sent_s = time.perf_counter()
-        self.asked = asked
-        self._waits: list[object] = []  # a mark for each wait in progress
-        self._told = self._has_told_caught = False
+        # Marks of the waits in progress, or that a wait is about to begin.
+        self._waits: list[object] = [None] if asked else []
+        self._was_asked = self._has_told_caught = False
+        self._untold = [True]  # taken by the one thread that reports the outcome
         self._sent_in = shell.execution_count
         self._shell = shell
         self._scope = scope
@@ -108,13 +109,14 @@ class CellHandle(HasResult, Offers):
 
     def _begin_asking(self) -> object:
         self._waits.append(mark := object())
-        self.asked = True
+        with suppress(ValueError):
+            self._waits.remove(None)
         return mark
 
     def _end_asking(self, mark: object) -> None:
-        self._waits.remove(mark)
         # Not `done`: it may end just after its time was up, and then nobody has been told.
-        self.asked = self.pending.outcome is not None or bool(self._waits)
+        self._was_asked |= self.pending.outcome is not None
+        self._waits.remove(mark)
         if not self._scope.page.running:  # its end was not reported because of this wait
             self.report_soon()
 
@@ -169,7 +171,7 @@ class CellHandle(HasResult, Offers):
         Workers that have not begun the cell skip it, and what was sent before goes on. `wait` then raises a
         CellError that says that the cell was cancelled.
         """
-        self.asked = True
+        self._was_asked = True
         self.pending.cancel()
 
     @property
@@ -218,7 +220,7 @@ class CellHandle(HasResult, Offers):
         if self.asked or self.pending.session is not session:
             return []
         failures = self.pending.failures() or []
-        self.asked = bool(failures)
+        self._was_asked |= bool(failures)
         return failures
 
     def report_soon(self) -> None:
@@ -228,15 +230,23 @@ class CellHandle(HasResult, Offers):
         LATER.call(_ASKED_WITHIN_S, partial(_report, ref(self)))
 
     @property
+    def asked(self) -> bool:
+        """Whether the outcome has been asked for, is being waited for, or is about to be."""
+        return self._was_asked or bool(self._waits)
+
+    @property
     def is_told(self) -> bool:
         """Whether the outcome is known: it was asked for or reported."""
-        return self.asked or self._told
+        return self.asked or not self._untold
 
     def report(self) -> None:
         """Show the cell's value or failure in its own output, unless the outcome was asked for."""
         if self.is_told or not self.done() or self._scope.page.is_gone:
             return
-        self._told = True
+        try:
+            self._untold.pop()
+        except IndexError:  # another thread has come first
+            return
         self.pending.heard()
         error, workers, note = self.error, self.pending.workers, self._scope.page.note
         if error is None:

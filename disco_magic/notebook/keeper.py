@@ -195,10 +195,14 @@ class SessionKeeper:
             session.shutdown(timeout=0.0)
 
     def end_with_kernel(self) -> None:
-        """Likewise, as the kernel ends; the terminal shows what was still running."""
+        """Likewise, and all other sessions, as the kernel ends; the terminal shows what was still running."""
         if (session := self._let_go()) is not None:
             log_to_terminal()
             session.end_with_program(0.0)
+        if "disco_magic.session.current" in sys.modules:
+            from disco_magic.session.current import end_all
+
+            end_all()
 
     def _let_go(self) -> Session | None:
         session, self._own = self._own, None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import prefer
 from disco_magic.errors import UsageMistake
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +26,10 @@ _AT_EXIT_S: Final = 0.1
 """Seconds that commands may still take after the program's end, in all sessions; enough for small calls."""
 
 _numbers = itertools.count(1)
+# Guards both, which threads of the user's may change at once.
+_lock: Final = new_rlock()
 _alive: weakref.WeakSet[Session] = weakref.WeakSet()
-# Sessions that were made current, the latest last. Replaced as a whole, so that it needs no lock.
+# Sessions that were made current, the latest last. Replaced as a whole: readers need no lock.
 _chosen: list[weakref.ref[Session]] = []
 _preparing: dict[Callable[[], None], None] = {}
 
@@ -34,7 +37,8 @@ _preparing: dict[Callable[[], None], None] = {}
 def enroll(session: Session) -> int:
     """Register a new session; return its number."""
     _end_before_threads_are_joined()
-    _alive.add(session)
+    with _lock:
+        _alive.add(session)
     return next(_numbers)
 
 
@@ -48,8 +52,9 @@ def make_current(session: Session | None) -> None:
     if session is None:
         _chosen = []
     elif calling_worker() is None:
-        others = [each for each in _chosen if each() not in (None, session)]
-        _chosen = [*others, weakref.ref(session)]
+        with _lock:
+            others = [each for each in _chosen if each() not in (None, session)]
+            _chosen = [*others, weakref.ref(session)]
         prefer(session.id)
 
 
@@ -71,8 +76,13 @@ def open_sessions() -> list[Session]:
     return [each for each in sessions if each is not None and not each.closed]
 
 
+def _living() -> list[Session]:
+    with _lock:
+        return list(_alive)
+
+
 def _forked() -> None:
-    for session_of_parent in list(_alive):
+    for session_of_parent in _living():
         session_of_parent.forsake("its worker threads did not survive the fork")
 
 
@@ -81,12 +91,13 @@ if hasattr(os, "register_at_fork"):
 
 
 @atexit.register
-def _shut_down_all() -> None:
-    _end(list(_alive))
+def end_all() -> None:
+    """End all sessions, because the program ends."""
+    _end(_living())
 
 
 def _release_threads() -> None:
-    _end([each for each in list(_alive) if not each.closed and each.ledger.expecting])
+    _end([each for each in _living() if not each.closed and each.ledger.expecting])
 
 
 def at_end(prepare: Callable[[], None]) -> None:

@@ -106,10 +106,11 @@ class CellResult:
             raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {asked!r}")
         if worker in self.errors:
             raise CellError({worker: self.errors[worker]})
-        if self._values is None:
+        values = self._values
+        if values is None:
             raise UsageMistake(f"the values of {self.label} were released; what was shown is still here")
         try:
-            return self._values.get(worker)
+            return values.get(worker)
         except SessionClosed as closed:
             raise SessionClosed(f"the values of {self.label} went with their session: {closed}") from None
 
@@ -159,7 +160,8 @@ class CellResult:
 
     def tell_apart(self) -> None:
         """Find out, for `apart`, why values differ that look the same; called after a wait for the cell."""
-        if self._apart is not None or self._values is None:
+        values = self._values
+        if self._apart is not None or values is None:
             return
         self._apart = {}  # set first: it is not tried again after a Ctrl-C
         if len(set(self._digests.values())) < 2:
@@ -170,7 +172,7 @@ class CellResult:
             for text, (first, *others) in alike.items()
             if text
             for worker in others[:_TOLD]
-            if (why := self._why_apart(self._values, first, worker))
+            if (why := self._why_apart(values, first, worker))
         }
 
     def _why_apart(self, values: DRef, first: int, other: int) -> str:

@@ -139,6 +139,15 @@ def test_profilers_run_statements_of_the_worker_s(session, main, tool, capsys):
     assert not hasattr(main, "done")
 
 
+def test_a_program_has_its_own_docstring_or_none(session, tmp_path):
+    s = session(1)
+    for text, told in (("'What it does.'\n", "What it does."), ("", None)):
+        program = tmp_path / "program.py"
+        program.write_text(f"{text}from __future__ import annotations\ndoc = __doc__")
+        s.run_file(program)
+        assert s.run("doc").values == [told]
+
+
 def test_a_program_is_what_main_is_for_all_of_its_code(session, main, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

@@ -32,6 +32,15 @@ def test_the_shortest_one_counts_and_what_was_there_before_comes_back_at_the_end
     assert sys.getswitchinterval() == before
 
 
+def test_who_holds_one_already_keeps_it(before):
+    switching = Switching()
+    switching.hold("pursuit", 0.001)
+    switching.hold("pursuit", 0.003)
+    assert sys.getswitchinterval() == pytest.approx(0.001)
+    switching.release("pursuit")
+    assert sys.getswitchinterval() == before
+
+
 def test_who_begins_while_another_one_holds_it_does_not_take_that_for_what_was_before(before):
     switching = Switching()
     switching.hold("pursuit", 1e-6)

@@ -88,7 +88,8 @@ class _Text(ABC):
     def finish(self) -> None:
         """End unfinished lines when the cell has ended."""
         for channel, base in list(self._bases.items()):
-            end = "" if self.is_closed else self._end(channel)
+            with self._lock:  # a thread that the cell has started may be writing
+                end = "" if self.is_closed else self._end(channel)
             if end:
                 base.write(end)
 

@@ -136,10 +136,13 @@ def _said(files: list[str]) -> str:
 
 
 def _tell_place(tree: ast.Module, program: Program) -> None:
-    """Bind ``__file__`` and ``__package__`` in the first possible statements, without adding a line."""
+    """Bind what a module has in the first possible statements, without adding a line."""
     package = program.package or None
     place = sum(_has_to_be_first(number, each) for number, each in enumerate(tree.body))
-    tree.body[place:place] = ast.parse(f"__file__ = {program.path!r}; __package__ = {package!r}").body
+    names = {"__file__": program.path, "__package__": package}
+    if ast.get_docstring(tree, clean=False) is None:
+        names["__doc__"] = None
+    tree.body[place:place] = ast.parse("; ".join(f"{name} = {value!r}" for name, value in names.items())).body
 
 
 def _has_to_be_first(number: int, statement: ast.stmt) -> bool:

@@ -208,7 +208,8 @@ class Page:
         """Publish a display of the controller about `workers`, below their label unless it is `labelled`."""
         # A copy: the caller may be in this context already, or in a worker's, where displays come back here.
         context, publish = self._context.copy(), self._publisher.publish
-        context.run(self._publish, workers, publish, data, kwargs, labelled=labelled)
+        with self.lock:
+            context.run(self._publish, workers, publish, data, kwargs, labelled=labelled)
 
     def _publish(
         self,

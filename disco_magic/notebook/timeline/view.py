@@ -63,14 +63,8 @@ class TimelineView:
             icon="search-plus", tooltip="let the slider cover what is shown", layout=small
         )
         self.wider = widgets.Button(icon="search-minus", tooltip="let the slider cover more", layout=small)
-        names = [(f"worker {number}", number) for number in range(self.timeline.num_workers)]
-        self.workers = widgets.SelectMultiple(
-            options=names,
-            value=self.timeline.workers,
-            description="Show",
-            rows=min(4, len(names)),
-            layout=widgets.Layout(width="14em"),
-        )
+        self.workers = widgets.SelectMultiple(description="Show", layout=widgets.Layout(width="14em"))
+        self._offer_workers()
         self.refresh = widgets.Button(description="Refresh", icon="refresh", tooltip="look again")
         self.path = widgets.Text(
             value="trace.json",
@@ -96,6 +90,13 @@ class TimelineView:
         self.refresh.on_click(self._on_refresh)
         self.save.on_click(self._on_save)
         answer_while_busy(everything_in(self.box))
+
+    def _offer_workers(self) -> None:
+        """Offer all workers of the session, and choose all; unless it still is one of as many."""
+        numbers = range(self.timeline.num_workers)
+        if len(numbers) != len(self.workers.options):
+            self.workers.options = [(f"worker {number}", number) for number in numbers]
+            self.workers.value, self.workers.rows = self.timeline.workers, min(4, len(numbers))
 
     def _fill(self, chosen: Timeline) -> None:
         """Set the slider's window to `chosen`, and its range to the whole timeline, or to what is around."""
@@ -151,6 +152,11 @@ class TimelineView:
             except DiscoError as error:  # the session was stopped
                 self.said.value = str(error)
                 return
+            self._filling = True  # no picture of new workers in the old window
+            try:
+                self._offer_workers()
+            finally:
+                self._filling = False
             self._fill(self._again(start, end))
 
     def _again(self, start_s: float, end_s: float) -> Timeline:

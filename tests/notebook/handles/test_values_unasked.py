@@ -160,6 +160,34 @@ def test_one_whose_end_fails_has_ended_all_the_same(four, monkeypatch):
     assert handle.finished == {0, 1, 2, 3}
 
 
+def test_of_two_threads_that_would_report_it_one_does(four, monkeypatch):
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 3600.0)
+    handle = four.run("%%disco --nowait\n5")
+    until(handle.done)
+    four.read()
+    heard = handle.pending.heard
+
+    def while_another_does():
+        handle.report()
+        heard()
+
+    monkeypatch.setattr(handle.pending, "heard", while_another_does)
+    handle.report()
+    assert four.read() == "[0-3] 5\n"
+
+
+def test_a_wait_that_times_out_takes_nothing_from_one_that_goes_on(four):
+    four.run(GATE)
+    handle = four.run(WAITING)
+    mark = handle._begin_asking()
+    with pytest.raises(SyncTimeout):
+        handle.wait(0.01)
+    assert handle.asked
+    handle._end_asking(mark)
+    assert not handle.asked
+    four.ip.user_ns["builtins"].gate.set()
+
+
 def test_one_that_ends_just_after_the_wait_for_it_has_timed_out_is_reported(four, monkeypatch, reported):
     monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.0)
     four.run(GATE)

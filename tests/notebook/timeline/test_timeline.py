@@ -359,6 +359,16 @@ def test_refresh_looks_again_and_goes_on_to_show_all(view):
     assert (shown.timeline, shown.window.value) == (later, (0.0, 30.0))
 
 
+@pytest.mark.parametrize("now", [1, 8])
+def test_refresh_shows_the_workers_of_the_session_that_is_there_now(view, now):
+    other = timeline(end_s=30.0, workers=now)
+    shown = view(MANY, other)
+    shown.refresh.click()
+    assert shown.said.value == ""
+    assert [number for _, number in shown.workers.options] == list(range(now))
+    assert shown.shown.workers == tuple(range(now))
+
+
 def test_refresh_goes_on_to_show_as_many_last_seconds(view):
     shown = view(MANY, timeline(end_s=30.0))
     shown.window.value = (6.0, 10.0)

@@ -8,9 +8,10 @@ A mark belongs to a name, so that it survives the training step that binds the n
     what a function has returned, a plan has loaded or ``session["w"] = ...`` has named.
 
 A value that no register holds at the end of the cell in which it was marked may be a part of what one holds.
-Then the mark belongs to its path, ``model.norm.weight``, and likewise survives. The variable of a loop over
-parts does not count as their name: it moves on. Nor does a name that happens to hold the value where the
-call names a part, ``worker.replicated(model.norm.weight)``. If they are no part either, a warning says so.
+Then the mark belongs to its path, ``model.norm.weight``, and likewise survives. If the cell has replaced the
+part by then, it belongs to the path where the part was. The variable of a loop over parts does not count as
+their name: it moves on. Nor does a name that happens to hold the value where the call names a part,
+``worker.replicated(model.norm.weight)``. If they are no part either, a warning says so.
 
 Numbers and text cannot be recognised by identity: Python keeps one object for all small equal ones.
 """
@@ -30,12 +31,12 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import ATOMS
 from disco_magic.functions.execution.bindings import MODULE, deleted_names, hold, loop_names, names_of_result
 from disco_magic.functions.execution.written import names_of_arguments
-from disco_magic.values.finding import all_paths, paths_of
+from disco_magic.values.finding import PresentPlaces, all_paths, paths_of
 from disco_magic.values.kinds import type_name
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     # Axes of the mesh along which values are equal; empty: on all workers.
     Axes = tuple[str, ...]
@@ -60,6 +61,8 @@ class _Pending(NamedTuple):
         where: file and line of the mark.
         names: the registers that held it when it was marked.
         is_part: whether the call names it as a part of a register.
+        kind: what it is, in words.
+        then: its path in a register at that moment; None: it had none, or was not looked up.
     """
 
     reference: Callable[[], Any]
@@ -67,6 +70,8 @@ class _Pending(NamedTuple):
     where: tuple[str, int]
     names: tuple[str, ...]
     is_part: bool
+    kind: str
+    then: str | None
 
 
 class Marks:
@@ -87,9 +92,10 @@ class Marks:
         self._assigned: set[str] = set()  # those of them that the call itself has assigned
         self._seen: dict[str, Axes] = {}  # paths of values marked in this cell, at the time of a check
         self._pending: dict[int, _Pending] = {}  # by identity, values marked in this cell
+        self._present = PresentPlaces()
 
     def __bool__(self) -> bool:
-        return bool(self.names or self._alive or self._kept or self._seen)
+        return bool(self.names or self._alive or self._kept or self._seen or self._pending)
 
     def add(self, value: Any, axes: Axes = ()) -> None:
         """Mark any register that comes to hold `value`, an array or another object of its own."""
@@ -155,11 +161,17 @@ class Marks:
             if not is_anonymous(value):
                 mine = [name for name in self._names_of(value) if is_public(name)]
                 is_part = bool(mine) and _is_part_by_call(frame, number, len(values))
-                self._pending[id(value)] = _Pending(hold(value), axes, where, tuple(mine), is_part)
                 if is_part or not mine:
                     self.add(value, axes)
                 else:
                     names += mine
+                moves_on = is_part or loop_names(frame.f_code).issuperset(mine)
+                then = self._present.path_of(value, self.namespace) if moves_on else None
+                former = self._pending.get(id(value))
+                if former is not None and former.reference() is None:  # of another one, which is gone
+                    self._pending[id(former)] = former
+                marked = hold(value), axes, where, tuple(mine), is_part, type_name(type(value)), then
+                self._pending[id(value)] = _Pending(*marked)
         return names
 
     def cell_begins(self) -> None:
@@ -168,6 +180,7 @@ class Marks:
         self._fresh.clear()
         self._assigned.clear()
         self._pending.clear()
+        self._present = PresentPlaces()
 
     def settle(self) -> None:
         """Mark names that have come to hold a marked value; forget those that are no longer bound."""
@@ -187,11 +200,7 @@ class Marks:
         present = RegisterFile(held).public_names()
         found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
         at_home = {id(held[name]) for name in present}
-        wanted = {
-            key: each
-            for key, each in self._pending.items()
-            if (each.is_part or key not in at_home) and each.reference() is not None
-        }
+        wanted = {key: each for key, each in self._pending.items() if each.is_part or key not in at_home}
         places = _places(wanted, present, held)
         for key, paths in places.items():
             self._seen.update(dict.fromkeys(paths, wanted[key].axes))  # whatever the cell puts there next
@@ -236,8 +245,7 @@ class Marks:
         wanted = {
             key: each
             for key, each in self._pending.items()
-            if (each.is_part or (key not in at_home and passing.issuperset(each.names)))
-            and each.reference() is not None
+            if each.is_part or (key not in at_home and passing.issuperset(each.names))
         }
         found = _places(wanted, names, held)
         for key, paths in found.items():
@@ -251,22 +259,29 @@ class Marks:
     def _warn_of_lost(self, passing: frozenset[str]) -> None:
         """Warn of marked values that are held by nothing that is compared."""
         held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
-        lost: dict[tuple[str, int], list[Any]] = {}
+        lost: dict[tuple[str, int], list[str]] = {}
         for key, each in self._pending.items():
-            value = each.reference()
-            if value is not None and key not in held and passing.issuperset(each.names):
-                lost.setdefault(each.where, []).append(value)
+            is_lost = key not in held
+            if each.reference() is None:  # what never had a name or a place needs none
+                is_lost = each.then is None and bool(each.names)
+            if is_lost and passing.issuperset(each.names):
+                lost.setdefault(each.where, []).append(each.kind)
         self._pending.clear()
-        for where, values in lost.items():
-            more = f" ({len(values) - 1:,} more in this line)" if len(values) > 1 else ""
-            said = _LOST.format(type_name(type(values[0])))
-            warnings.warn_explicit(f"{said}{more}", UserWarning, *where)
+        for where, (kind, *others) in lost.items():
+            more = f" ({len(others):,} more in this line)" if others else ""
+            warnings.warn_explicit(f"{_LOST.format(kind)}{more}", UserWarning, *where)
 
 
 def _places(
-    wanted: Mapping[int, _Pending], names: Iterable[str], held: Mapping[str, Any]
+    wanted: Mapping[int, _Pending], names: Collection[str], held: Mapping[str, Any]
 ) -> dict[int, tuple[str, ...]]:
-    return all_paths({key: each.reference for key, each in wanted.items()}, names, held) if wanted else {}
+    """Where the values are; where they were when they were marked, if they are nowhere now."""
+    alive = {key: each.reference for key, each in wanted.items() if each.reference() is not None}
+    found = all_paths(alive, names, held) if alive else {}
+    for key, each in wanted.items():
+        if key not in found and each.then is not None and register_of(each.then) in names:
+            found[key] = (each.then,)
+    return found
 
 
 def is_anonymous(value: Any) -> bool:

@@ -18,6 +18,7 @@ from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.functions.execution.running import CellRunner
 from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 from disco_magic.functions.surveys import Sample, Survey
+from disco_magic.values import finding
 
 # --- what a cell binds -----------------------------------------------------------------------------
 
@@ -218,9 +219,17 @@ def test_of_a_loop_over_parts_and_others_the_others_are_told(stage):
         ("part = worker.replicated(held[0])", {"part"}),
         ("for part in (alone, held[2]): worker.replicated(part)", {"alone", "held[2]"}),
         ("for part in (alone, held[2]): part = worker.replicated(part)", {"part"}),
-        ("worker.replicated(held[0])\ndel held[0]", set()),
+        ("worker.replicated(held[0])\ndel held[0]", {"held[0]"}),
         ("worker.replicated(held[0])\ndel held", set()),
-        ("worker.replicated(held[0])\nheld[0] = np.ones(2)", set()),
+        ("worker.replicated(held[0])\nheld[0] = np.ones(2)", {"held[0]"}),
+        (
+            "for i in range(3): worker.replicated(held[i])\nfor i in range(3): held[i] = held[i] + 1",
+            {"held[0]", "held[1]", "held[2]"},
+        ),
+        (
+            "for _ in range(2):\n    for key in net.w: net.w[key] = worker.replicated(net.w[key]) + 1",
+            {"net.w['a']", "net.w['b']"},
+        ),
     ],
 )
 def test_a_part_of_a_register_is_marked_where_it_is(stage, source, names):
@@ -230,6 +239,29 @@ def test_a_part_of_a_register_is_marked_where_it_is(stage, source, names):
     )
     stage.run(source)
     assert stage.marked == names
+
+
+COMING = (
+    "held = {}\nfor i in range(3):\n    held[i] = np.zeros(2)\n    worker.replicated(held[i])\n"
+    "for i in range(3): held[i] = held[i] + 1"
+)
+
+
+def test_parts_that_are_marked_as_they_come_and_replaced_are_marked(stage):
+    stage.run(COMING)
+    assert stage.marked == {"held[0]", "held[1]", "held[2]"}
+
+
+def test_registers_are_not_walked_without_end_for_them(stage, monkeypatch):
+    monkeypatch.setattr(finding, "_WALKED", 2)
+    stage.run(COMING)
+    assert stage.marked < {"held[0]", "held[1]", "held[2]"}
+
+
+def test_parts_that_a_loop_has_named_and_replaced_are_marked(stage):
+    stage.run("held = {'w': np.zeros(2)}")
+    stage.run("for part in held.values(): worker.replicated(part)\npart = held['w'] = held['w'] + 1")
+    assert stage.marked == {"held['w']"}
 
 
 def test_the_mark_of_a_part_stays_with_its_place_and_goes_with_its_register(stage):

@@ -6,6 +6,7 @@ import dis
 import opcode
 import types
 import weakref
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +68,7 @@ def deleted_names(code: types.CodeType) -> set[str]:
     return _named(code, _DELETES) if _DELETE_CODES.intersection(code.co_code[::2]) else set()
 
 
+@lru_cache(64)  # a loop that marks many parts asks each time
 def loop_names(code: types.CodeType) -> frozenset[str]:
     """Loop variables of a cell's `code`: ``name, p`` of ``for name, p in x``."""
     found, expected = set[str](), 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
 _DEEPEST: Final = 100
+_OF_TORCH: Final = frozenset({"torch", "typing_extensions"})
 _RUNTIME = (OURS, threading.__file__)
 # Attributes: its frame, and what it waits for.
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
@@ -150,9 +151,9 @@ def innermost_site(frame: FrameType | None) -> Site:
 
 
 def is_of_torch(frame: FrameType) -> bool:
-    """Whether a frame executes code of PyTorch."""
+    """Whether a frame executes code of PyTorch, or of what wraps its deprecated functions."""
     name = frame.f_globals.get("__name__")
-    return type(name) is str and name.partition(".")[0] == "torch"
+    return type(name) is str and name.partition(".")[0] in _OF_TORCH
 
 
 def _site_at(frame: FrameType) -> Site:

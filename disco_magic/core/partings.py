@@ -119,7 +119,8 @@ def _told(members: Workers, calls: Calls) -> str:
     if differ:
         said.append(_by_text({worker: f"made {count:,}" for worker, count in made.items()}))
     if apart is not None:
-        said.append(f"call {apart:,} met at different lines: {_by_text(_sites(calls[apart]))}")
+        where = _met(calls[apart])
+        said.append(f"call {apart:,} met{' at different lines' if where.startswith(':') else ''}{where}")
     return f"collective calls: {'; '.join(said)}"
 
 
@@ -128,8 +129,8 @@ def _is_parting(calls: Calls, number: int) -> bool:
 
     A root that calls from a line of its own meets the others again at the next call.
     """
-    sites = {worker: span.site for worker, span in calls[number].items()}
-    first = {site: worker for worker, site in reversed(sites.items())}
+    ways = {worker: (span.site, *span.callers) for worker, span in calls[number].items()}
+    first = {way: worker for worker, way in reversed(ways.items())}
     one, *others = first.values()
     return any(_follows(calls, one, other, number) or _follows(calls, other, one, number) for other in others)
 
@@ -138,7 +139,7 @@ def _follows(calls: Calls, one: int, other: int, number: int) -> bool:
     """Whether the calls of `one` after that number equal those of `other` from it on, as far as both go."""
     n = number
     while (mine := calls.get(n + 1, {}).get(one)) and (theirs := calls.get(n, {}).get(other)):
-        if mine.site != theirs.site:
+        if (mine.site, mine.callers) != (theirs.site, theirs.callers):
             return False
         n += 1
     return n > number

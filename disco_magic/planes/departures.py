@@ -60,6 +60,15 @@ def without(failure: Failure, text: str) -> Verdict:
     return Verdict(PlaneAborted, f"{_told(first or failure)} - without it, {text}", first)
 
 
+def unreceived(receiver: int, what: str, failure: Failure | None) -> Verdict:
+    """The verdict on a message that comes when its receiver has left; `failure`: why, if it failed."""
+    first, _ = _origin(failure)
+    if first is None:
+        return Verdict(PlaneAborted, f"worker {receiver} has finished without receiving {what}")
+    text = f"worker {receiver} has failed without receiving {what} - {_told(first)}"
+    return Verdict(PlaneAborted, text, first)
+
+
 def _told(failure: Failure) -> str:
     return f"worker {failure.worker} failed: {failure.summary}"
 

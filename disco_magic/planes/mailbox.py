@@ -10,7 +10,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
-from disco_magic.errors import PlaneAborted
+from disco_magic.planes import departures
 from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent
 
 if TYPE_CHECKING:
@@ -60,12 +60,8 @@ class Mailbox:
         with board.lock:
             board.admit(call.called, call.seat)
             if board.left[to] >= call.seat.scope:
-                failure = board.failure_of(to, call.seat.scope)
-                ended = "finished" if failure is None else "failed"
-                raise PlaneAborted(
-                    f"worker {to} has {ended} without receiving the {sent.what}"
-                    f" that worker {call.worker} sends it at {call.site}"
-                )
+                what = f"the {sent.what} that worker {call.worker} sends it at {call.site}"
+                raise departures.unreceived(to, what, board.failure_of(to, call.seat.scope)).error()
             board.sent[call.worker] = sent
             sent.number = next(self._number)
             if call.seat.scope > self._tidied[to]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from disco_magic.core.partings import lines_of, parting
@@ -54,6 +56,16 @@ def calls(lines, members=ALL, seq=7, verb="allreduce"):
 )
 def test_numbers_of_calls_and_the_first_that_met_at_different_lines_are_told(lines, said):
     assert parting(calls(lines), 7) == f"collective calls: {said}"
+
+
+def test_calls_at_one_line_part_where_what_led_there_does():
+    # A helper function, which worker 0 has called once too often.
+    lines = {0: [4, 6, 6], 1: [6, 6], 2: [6, 6]}
+    spans = [replace(each, site="line 1", callers=(each.site,)) for each in calls(lines)]
+    where = "at line 1, called by worker 0 from line 4, workers [1-2] from line 6"
+    assert parting(spans, 7) == (
+        f"collective calls: worker 0 made 3, workers [1-2] made 2; call 1 met {where}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -161,9 +161,12 @@ def test_sending_to_a_worker_that_has_finished_names_both(make):
 
 def test_sending_to_a_worker_that_has_failed_says_so(make):
     plane = make(2)
-    plane.leave(1, 1, Failure(1, 1, "Cell 1", ValueError("boom"), ""))
-    with pytest.raises(PlaneAborted, match="worker 1 has failed without receiving"):
+    failed = Failure(1, 1, "Cell 1", ValueError("boom"), "ValueError: boom")
+    plane.leave(1, 1, failed)
+    text = "worker 1 has failed without receiving .* - worker 1 failed: ValueError: boom"
+    with pytest.raises(PlaneAborted, match=text) as caught:
         plane.send(seat(0), np.arange(3), 1)
+    assert caught.value.failure is failed  # who has sent it follows from that one
 
 
 def test_a_received_array_is_the_receivers_own(make):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 
@@ -343,6 +344,15 @@ def test_what_fails_on_one_worker_releases_the_others_and_the_group_goes_on(s):
     assert "site-packages" not in told
     s.run("t = torch.ones(2)\ndist.all_reduce(t)")
     assert s.run("t.tolist()").values == [[4, 4]] * 4
+
+
+@pytest.mark.parametrize("call", ["reduce_scatter_tensor(x[:1], x)", "all_gather_into_tensor(x, x[:1])"])
+def test_calls_that_pytorch_wraps_are_told_by_the_user_s_line(s, call):
+    cell = f"x = torch.ones(3)\nif worker_id == 2: dist.barrier()\nelse:\n    dist.{call}"
+    with pytest.raises(CellError, match=r"worker 2 called barrier at Cell \d+, line 2") as caught:
+        s.run(cell)
+    assert re.search(r"workers \[0-1,3\] called \w+ at Cell \d+, line 4", str(caught.value))
+    assert "typing_extensions" not in str(caught.value)
 
 
 def test_an_interrupt_ends_a_wait(s):

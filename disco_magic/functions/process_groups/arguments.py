@@ -57,6 +57,19 @@ def see_equal(gives: int, takes: int, what: str) -> None:
         )
 
 
+def see_can_be_averaged(array: Any) -> None:
+    """Check that the average of such an array fits into its own tensor.
+
+    Raises:
+        UsageMistake: it does not.
+    """
+    if array.dtype.kind in "biu":
+        raise UsageMistake(
+            f"ReduceOp.AVG of {array.dtype}: an average is no whole number - "
+            "reduce a floating-point tensor, or use ReduceOp.SUM"
+        )
+
+
 def listed(tensors: Any) -> list[Any]:
     """Tensors as a list, also if only one was passed."""
     return tensors if isinstance(tensors, list) else [tensors]

@@ -21,6 +21,7 @@ from disco_magic.functions.process_groups.arguments import (
     operation_of,
     pairs_of,
     root_of,
+    see_can_be_averaged,
     see_equal,
     split,
 )
@@ -138,6 +139,8 @@ class Verbs(Messages):
     def _call(self, verb: str, *given: Any) -> Any:
         """Call a collective of the worker, with all arguments of the plane's verb."""
         me = self._worker()
+        if given[1:2] == ("avg",):
+            see_can_be_averaged(given[0])
         over = None if len(self._members) == me.num_workers else list(self._members)
         # Not the verb: by the tag, groups of the same members do not meet each other.
         return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001

@@ -53,6 +53,17 @@ def gives(s):
     return run
 
 
+def test_whole_numbers_have_no_average(s):
+    calls = (
+        "world.allreduce([x], opts('AVG'))",
+        "world.reduce([x], opts('AVG'))",
+        "world.reduce_scatter_single(t(0, dtype='i4'), x, opts('AVG'))",
+    )
+    for call in calls:
+        with pytest.raises(CellError, match=r"ReduceOp.AVG of int32: .* use ReduceOp.SUM"):
+            s.run(f"x = t(1, 2, 3, dtype='i4')\n{call}")
+
+
 def test_what_is_reduced_is_written_where_it_was(gives):
     assert gives("x = t(me, 1)\nworld.allreduce([x], opts()).wait()", "x") == [[[3, 3]]] * 3
     assert gives("x = t(me, 1)\nworld.allreduce([x], opts('MAX'))", "x") == [[[2, 1]]] * 3

@@ -206,16 +206,18 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
     """
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
-    if is_frame(type(host)):
+    is_column = is_series(type(host)) and home_of(type(host)) == "pandas"
+    if is_column or is_frame(type(host)):
+        lost = "index and its name" if is_column else "columns' names and its index"
         raise UsageMistake(
-            f"{verb}: a DataFrame would lose its columns' names and its index; pass .to_numpy() of it, or use"
+            f"{verb}: a {type(host).__name__} would lose its {lost}; pass .to_numpy() of it, or use"
             " session.put(name, value), and in a notebook %disco scatter"
         )
     try:
         array = copy_of(host).get() if is_gpu_array(type(host)) else _as_array(host)
     except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or an error of `lent`
         raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
-    if array.dtype.hasobject:
+    if array.dtype.hasobject or isinstance(host, Mapping):  # of a `ChainMap` NumPy would take the keys
         raise UsageMistake(
             f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "
             "numbers, or use session.put(name, value) for other objects"

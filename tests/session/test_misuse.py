@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 import os
+from collections import ChainMap
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, UnknownName, UsageMistake
@@ -21,6 +23,9 @@ from disco_magic.errors import CellError, SessionClosed, UnknownName, UsageMista
         (lambda s: s.sync_all(timeout=float("nan")), "timeout is nan"),
         (lambda s: s.copy_from_worker_0(np.zeros(2), None), "expected a DRef"),
         (lambda s: s.copy_to_worker_0(np.ma.array([1, 2], mask=[1, 0])), "lose its mask"),
+        (lambda s: s.broadcast(pd.Series([1, 2])), "a Series would lose its index and its name"),
+        (lambda s: s.scatter(pd.DataFrame({"a": [1, 2]})), "a DataFrame would lose its columns' names"),
+        (lambda s: s.broadcast(ChainMap({"a": 1})), "got ChainMap, which NumPy can only hold as objects"),
         (lambda s: s.copy_to_worker_0([[1], [1, 2]]), "makes no array"),
         (lambda s: s.get_global_func(None), "name is text"),
     ],

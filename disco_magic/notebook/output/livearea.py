@@ -11,6 +11,7 @@ There is no thread for it. A change within the interval is shown by the next tou
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from disco_magic.notebook.output.sink import Sink
 
+_LOG: Final = logging.getLogger("disco_magic")
 INTERVAL_S: Final = 0.2
 """The area is drawn at most this often."""
 
@@ -65,7 +67,6 @@ class LiveArea:
 
     Attributes:
         quiet_since: when the workers last wrote anything, or when the cell was sent.
-        failure: the error that ended the area early; a failing display must not fail the cell.
     """
 
     def __init__(
@@ -76,7 +77,6 @@ class LiveArea:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.quiet_since = clock()
-        self.failure: Exception | None = None
         self._screen = screen
         self._channels = channels
         self._context = context
@@ -150,8 +150,8 @@ class LiveArea:
         self._drawing = True
         try:
             self._context.run(self._show, now)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the cell goes on without its area
-            self.failure = failure
+        except Exception:  # noqa: BLE001 - a failing display must not fail the cell, which goes on without it
+            _LOG.debug("the live area of a cell has failed and is closed", exc_info=True)
             self._closed = True
         finally:
             self._drawing = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.output.page import Page
     from disco_magic.session.pending import PendingCell
 
+_LOG: Final = logging.getLogger("disco_magic")
 PERIOD_S: Final = 0.5
 """Interval of looks at the workers."""
 
@@ -34,9 +36,6 @@ class Progress:
         ending: when the cell will end, if it was asked to; shown at once, below the other lines.
         seq: the cell's sequence number, or None. A line tells which earlier commands delay the cell.
         spares: the cells before it that the stop button leaves alone, see `PendingCell.spares`.
-
-    Attributes:
-        failure: the error that ended the looks; the cell goes on.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class Progress:
         spares: Callable[[Diagnosis], Sequence[str]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.failure: Exception | None = None
         self._page = page
         self._area = area
         self._workers = frozenset(workers)
@@ -81,8 +79,8 @@ class Progress:
     def _rows(self) -> list[Row]:
         try:
             diagnosis = self._diagnose()
-        except Exception as failure:  # noqa: BLE001 - e.g. SessionClosed in another thread; not the cell's failure
-            self.failure = failure
+        except Exception:  # noqa: BLE001 - e.g. SessionClosed in another thread; not the cell's failure
+            _LOG.debug("progress of a cell cannot be told any more", exc_info=True)
             self._due = float("inf")
             return []
         finished = self.finished(diagnosis)

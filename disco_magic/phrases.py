@@ -63,6 +63,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
 
 
+def no_register(name: str, known: Iterable[str]) -> str:
+    """Say that no worker has a register of that name, and what is there instead."""
+    return f"register {name!r} is not defined on any worker; {nearest(name, known)}"
+
+
 def who_has(pairs: Iterable[tuple[int, T]]) -> dict[T, list[int]]:
     """What each worker has, says or shows -> the workers that do so, ordered by the first of each."""
     groups: dict[T, list[int]] = {}

@@ -102,18 +102,11 @@ class Worker(Serving):
                     self._inject(lane)  # the loop was closed in this moment: the await is over
             return True
 
-    def withdraw(self, seq: int) -> bool:
-        """End cell `seq` if it is executing; if it has not begun, let it fail in its turn.
-
-        What was sent before it goes on. Returns whether it had not begun.
-        """
-        unbegun, claimed = self.claim_cell(seq)
-        if claimed:
-            self.strike()
-        return unbegun
-
     def claim_cell(self, seq: int) -> tuple[bool, bool]:
-        """The first half of `withdraw`, like `claim`: whether it had not begun, and whether to strike it."""
+        """Like `claim`, of one cell; what was sent before it goes on, and if it has not begun it never will.
+
+        Returns whether it had not begun, and whether to strike it.
+        """
         unbegun = self.withdrawals.add(seq)
         claimed = not unbegun or self._claims(seq)  # all earlier commands have ended
         if claimed:

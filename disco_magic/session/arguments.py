@@ -12,7 +12,7 @@ from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
 from disco_magic.functions.returned import stacked
 from disco_magic.mistakes import about
-from disco_magic.phrases import nearest, ranges, words
+from disco_magic.phrases import nearest, no_register, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 from disco_magic.values.parts import arrays_in, has_part, together
 
@@ -226,7 +226,7 @@ def check_there(launcher: Launcher, label: str, written: str) -> None:
     held = launcher.look(numbered=label.startswith("#"), sample=0)
     known = list(dict.fromkeys(name for each in held for name, _ in each))
     if label not in known:
-        raise UnknownName(f"register {label!r} is not defined on any worker; {nearest(label, known)}")
+        raise UnknownName(no_register(label, known))
     everybody = [(worker,) for worker in range(len(held))]
     if not written or any(launcher.examine(label, has_part, (written,), everybody)):
         return

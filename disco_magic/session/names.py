@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
 from disco_magic.errors import UnknownName, UsageMistake, is_told
-from disco_magic.phrases import nearest
+from disco_magic.phrases import no_register
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef, are_references
 
@@ -94,8 +94,7 @@ class NamedRegisters(Calls):
             self.sync_all()
         known = self.ledger.names.known()
         if name not in known:
-            hint = nearest(str(name), known)
-            raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
+            raise UnknownName(no_register(str(name), known))
         dref = self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
         dref.bound_as = name
         return dref
@@ -159,8 +158,8 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.ledger.names.known() and name not in self.names_now():
-            raise UnknownName(f"register {name!r} is not defined on any worker")
+        if name not in self.ledger.names.known() and name not in (present := self.names_now()):
+            raise UnknownName(no_register(str(name), present))
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
             self.ledger.names.drop(seq, name, self._everybody)

@@ -9,11 +9,11 @@ from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.targets import list_workers
-from disco_magic.phrases import nearest
+from disco_magic.phrases import no_register
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import Row, SessionSnapshot
@@ -46,7 +46,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     known = [row.name for row in snapshot.rows]
     name, written = split(options.name or "")
     if name and name not in known:
-        raise UnknownName(unknown(name, known))
+        raise UnknownName(no_register(name, known))
     if written and widget:
         session.look_at(options.name)  # raises if there is no such register, and names similar ones
     if not widget and options.face != FACE_OPTIONS[0]:
@@ -80,12 +80,6 @@ def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:
         what = "compares two workers, as in -w 2,0" if compares else "draws one worker, as in -w 2, or all"
         raise UsageMistake(f"--as {options.face} {what}; -w {options.workers} names {len(workers)}")
     return workers
-
-
-def unknown(name: str, known: Sequence[str]) -> str:
-    """The message for a register that does not exist."""
-    hint = nearest(name, known)
-    return f"register {name!r} is not defined on any worker; {hint}"
 
 
 def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | None:

@@ -9,8 +9,8 @@ from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMis
 from disco_magic.mistakes import about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
-from disco_magic.notebook.commands.looking import unknown
 from disco_magic.notebook.targets import list_workers, parse_workers
+from disco_magic.phrases import no_register
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -171,7 +171,7 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     if of.OUT.fullmatch(name):
         return UnknownName(f"{name} holds no result of a %%disco cell; nothing was removed")
     front.sessions.require()
-    return UnknownName(f"{unknown(name, known)}; nothing was removed")
+    return UnknownName(f"{no_register(name, known)}; nothing was removed")
 
 
 def _moving_parser(

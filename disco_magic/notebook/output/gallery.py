@@ -106,8 +106,9 @@ def _image(picture: Item) -> str:
     style = "max-width:100%;height:auto" + (f";background:{background}" if background else "")
     width = _told(picture).get(form, {}).get("width")
     size = f' width="{width}"' if width else ""
-    content = _base64(_standing_alone(picture.data[form]) if form == "image/svg+xml" else picture.data[form])
-    return f'<img src="data:{form};base64,{content}" alt="{text}"{size} style="{style}"/>'
+    content = picture.data[form]
+    shown = base64_of(_standing_alone(content) if form == "image/svg+xml" else content)
+    return f'<img src="data:{form};base64,{shown}" alt="{text}"{size} style="{style}"/>'
 
 
 def _standing_alone(svg: bytes | str) -> bytes:
@@ -133,7 +134,7 @@ def _width(picture: Item) -> int:
     form = _form(picture) or ""
     told = _told(picture).get(form, {}).get("width")
     if told is None and form == "image/png":
-        told = _png_width(_base64(picture.data[form]))
+        told = _png_width(base64_of(picture.data[form]))
     return int(told or _COLUMN_PX)
 
 
@@ -145,7 +146,7 @@ def _png_width(content: str) -> int | None:
     return int.from_bytes(head[16:20], "big") if head.startswith(_PNG) else None
 
 
-def _base64(content: bytes | str) -> str:
+def base64_of(content: bytes | str) -> str:
     """Base64 of what IPython's formatters return: bytes, encoded text, or the text of an SVG."""
     if isinstance(content, str) and content.lstrip().startswith("<"):
         content = content.encode()

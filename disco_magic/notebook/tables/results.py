@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from disco_magic.notebook.output.arrange import Item
-from disco_magic.notebook.output.gallery import HELD, gallery, is_picture
+from disco_magic.notebook.output.gallery import HELD, base64_of, gallery, is_picture
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _body(data: Mapping[str, Any]) -> str:
             return str(data[mime])
     for mime in ("image/png", "image/jpeg"):
         if mime in data:
-            return f'<img src="data:{mime};base64,{_base64(data[mime])}" alt="{escape(_text(data))}">'
+            return f'<img src="data:{mime};base64,{base64_of(data[mime])}" alt="{escape(_text(data))}">'
     if "text/latex" in data:
         return f"<div>{escape(str(data['text/latex']))}</div>"
     return f"<pre>{escape(str(data.get(_MARKDOWN) or _text(data)))}</pre>"
@@ -106,8 +105,3 @@ def _body(data: Mapping[str, Any]) -> str:
 
 def _text(data: Mapping[str, Any]) -> str:
     return str(data.get("text/plain", ""))
-
-
-def _base64(image: bytes | str) -> str:
-    """Base64 of an image, which IPython's formatters return as bytes or as encoded text."""
-    return base64.b64encode(image).decode() if isinstance(image, bytes) else image.strip()

@@ -23,7 +23,6 @@ import sys
 import threading
 import weakref
 from concurrent.futures import _base, thread
-from contextvars import Context
 from importlib import _bootstrap, _bootstrap_external
 from math import inf
 from time import perf_counter
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import injection
 from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
+from disco_magic.own_threads import start_thread
 from disco_magic.patience import pause
 from disco_magic.stacks import frame_of
 from disco_magic.switching import SWITCHING
@@ -186,8 +186,7 @@ class Pursuit:
     def __init__(self, thread_id: int, attempt: Callable[[], bool]) -> None:
         self._target = next((each for each in threading.enumerate() if each.ident == thread_id), None)
         self._attempt = attempt
-        pursuer = threading.Thread(target=self._run, name="disco-pursuit", daemon=True)
-        Context().run(pursuer.start)  # not in the context of a worker that stops others
+        start_thread("disco-pursuit", self._run)
 
     def _run(self) -> None:
         looks = 0

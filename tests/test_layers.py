@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "disco_magic"
 # Who may see whom: a layer sees those below it. Two in one line never see each other.
 LAYERS = [
-    ["libraries", "locks", "offers", "phrases", "pickling"],
+    ["libraries", "locks", "offers", "own_threads", "phrases", "pickling"],
     ["causes", "operands"],
     ["summaries"],
     ["errors"],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from contextvars import Context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ import numpy as np
 from disco_magic.devices.events import has_passed
 from disco_magic.functions.affinity import cores
 from disco_magic.locks import new_lock
+from disco_magic.own_threads import start_thread
 from disco_magic.patience import pause, wait_until
 
 if TYPE_CHECKING:
@@ -232,10 +232,8 @@ def wanted_help() -> SimpleQueue[Copy | None]:
     if _started < THREADS - 1:
         with _starting:
             while _started < THREADS - 1:
-                name = f"pinned-copy-{_started + 1}"
-                helper = threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True)
                 try:
-                    Context().run(helper.start)  # not in the context of the first worker that needs it
+                    start_thread(f"pinned-copy-{_started + 1}", help_with, _wanted)
                 except RuntimeError:  # too many threads, or the interpreter is ending
                     break
                 _started += 1

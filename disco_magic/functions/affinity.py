@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from contextvars import Context
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
+from disco_magic.own_threads import start_thread
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -60,8 +59,6 @@ def check_cores(wanted: Iterable[int]) -> None:
             except UsageMistake as mistake:
                 mistakes.append(mistake)
 
-    trial = threading.Thread(target=attempt, name="disco-cores", daemon=True)
-    Context().run(trial.start)  # not in the worker's context
-    trial.join()
+    start_thread("disco-cores", attempt).join()
     if mistakes:
         raise mistakes[0]

@@ -11,8 +11,7 @@ before what it queues next. A thread that such a thread starts belongs to the sa
 refused there: only the worker's own thread makes them.
 
 While any session runs, `threading.Thread.start` and `ThreadPoolExecutor.submit` are replaced. Threads that we
-start ourselves on a worker start in an empty context, ``Context().run(thread.start)``: they serve all
-workers.
+start ourselves on a worker start in an empty context (`own_threads.py`): they serve all workers.
 
 Such a context refers to its worker weakly: threads of libraries never end, and would keep the registers of a
 session that has ended.

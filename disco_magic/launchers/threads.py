@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from disco_magic.functions.places import HOST_PLACE
 from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.isolation.logs import leave_records, mark_records
 from disco_magic.launchers.onlooker import Onlooker
+from disco_magic.own_threads import start_thread
 from disco_magic.phrases import class_name, words
 from disco_magic.values.sights import sights_of
 from disco_magic.worker import Worker
@@ -119,14 +119,8 @@ class ThreadLauncher(Onlooker):
         return self._channels
 
     def _spawn(self, worker: Worker, lane: Lane) -> threading.Thread:
-        thread = threading.Thread(
-            target=self._main,
-            args=(worker, lane),
-            name=f"disco-{self._session_id}-worker-{worker.id}",
-            daemon=True,
-        )
-        Context().run(thread.start)  # a session may be made on a worker of another one
-        return thread
+        # A session may be made on a worker of another one, to which its workers do not belong.
+        return start_thread(f"disco-{self._session_id}-worker-{worker.id}", self._main, worker, lane)
 
     def _main(self, worker: Worker, lane: Lane) -> None:
         bridges.serve(lane, worker.mutex)

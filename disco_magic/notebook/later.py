@@ -11,12 +11,12 @@ import heapq
 import sys
 import threading
 from contextlib import suppress
-from contextvars import Context
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from disco_magic.locks import new_rlock
+from disco_magic.own_threads import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +42,11 @@ class Later:
         """
         with self._lock:
             heapq.heappush(self._due, (monotonic() + delay_s, next(self._numbers), function))
-            # `is_alive`: an interrupt may have prevented the thread from starting.
             if self._thread is not None and self._thread.is_alive():
                 self._more.notify()
                 return
-            self._thread = threading.Thread(target=self._work, name="disco-later", daemon=True)
             with suppress(RuntimeError):  # too many threads, or the interpreter is ending
-                Context().run(self._thread.start)  # the caller may be a worker, to which it must not belong
+                self._thread = start_thread("disco-later", self._work)
 
     def end(self) -> None:
         """Cancel all calls, and return when the thread has ended."""
@@ -56,7 +54,7 @@ class Later:
             self._due.clear()
             thread, self._thread = self._thread, None
             self._more.notify()
-        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def _work(self) -> None:

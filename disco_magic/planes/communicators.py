@@ -8,17 +8,17 @@ their next call together gets a new one.
 from __future__ import annotations
 
 import itertools
-import threading
 import time
-from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.locks import new_lock
+from disco_magic.own_threads import start_thread
 from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
 
     Members = tuple[int, ...]
@@ -231,11 +231,10 @@ class Communicators:
         Returns False if no thread can be started: there are too many, or the interpreter is ending. Then what
         was to be aborted ends with the process.
         """
-        thread = threading.Thread(target=work, name="nccl-abort", daemon=True)
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
             try:
-                Context().run(thread.start)  # in no worker's context
+                thread = start_thread("nccl-abort", work)
             except RuntimeError:
                 return False
             self._ending.append(thread)

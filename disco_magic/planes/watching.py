@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import weakref
 from contextlib import suppress
-from contextvars import Context
 from typing import TYPE_CHECKING, Final
+
+from disco_magic.own_threads import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +28,8 @@ class Watching:
 
     def __init__(self, flights: Flights) -> None:
         self._over = threading.Event()
-        work = (weakref.ref(flights), self._over)
         with suppress(RuntimeError):  # too many threads: waits through our own functions still look
-            watch = threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True)
-            Context().run(watch.start)  # a session may be made on a worker of another one
+            start_thread("nccl-watch", _watch, weakref.ref(flights), self._over)
 
     def end(self) -> None:
         """End the thread. Idempotent."""

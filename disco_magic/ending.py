@@ -158,10 +158,10 @@ class Ending:
         registers = self.registers
         for array, is_new, why in self.context.place.incomplete():
             poison = Poison(self.failure(command, why), reported=True)
-            for register in [key for key, value in list(registers.values.items()) if value is array]:
+            for register in [key for key, value in registers.values.copy().items() if value is array]:
                 registers.poison(register, poison)
             # Names cannot be poisoned. One that the caller passed as `out` stays, whatever it contains.
-            for name in [key for key, value in list(registers.names.items()) if value is array and is_new]:
+            for name in [key for key, value in dict(registers.names).items() if value is array and is_new]:
                 registers.drop(name)
 
     def failure(self, command: Command, error: BaseException) -> Failure:

@@ -205,7 +205,7 @@ def _last_of_caller() -> dict[str, Any]:
 
 def of_process() -> dict[str, Any]:
     """Name -> the process's function, for those that have a proxy."""
-    return {name: asking.process for name, asking in list(_asking.items())}
+    return {name: asking.process for name, asking in _asking.copy().items()}
 
 
 def _is_function(name: str) -> bool:
@@ -271,7 +271,7 @@ def restore(worker: CallingWorker, then: Mapping[str, Any]) -> None:
 def leave(worker: CallingWorker) -> None:
     """Drop the functions of a worker that has ended."""
     with _LOCK:
-        for name, asking in list(_asking.items()):
+        for name, asking in _asking.copy().items():
             asking.owners.discard(worker)
             _take_away(name, asking)
 

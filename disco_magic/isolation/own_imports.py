@@ -134,7 +134,7 @@ def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
 
 def _stand_for(importer: Importer) -> None:
     """Make the imported modules that `importer` is to import for itself the process's."""
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         spec = None if is_standing(module) else spec_of(module)
         if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
             continue
@@ -157,7 +157,7 @@ def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
     with LOCK:
         # Not the imported ones: objects and classes that cells have belong to these.
         mine.own_rest(
-            name.partition(".")[0] for name, module in list(sys.modules.items()) if not is_standing(module)
+            name.partition(".")[0] for name, module in sys.modules.copy().items() if not is_standing(module)
         )
 
 

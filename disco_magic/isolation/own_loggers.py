@@ -192,7 +192,7 @@ def end(worker: CallingWorker) -> None:
 
 def _close(mine: Settings) -> None:
     """Close the handlers in these settings that are not the process's."""
-    for (logger, name), handlers in list(mine.items()):
+    for (logger, name), handlers in mine.copy().items():
         if name == "handlers":
             for handler in handlers:
                 if handler not in vars(logger)["handlers"]:

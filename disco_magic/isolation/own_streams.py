@@ -92,7 +92,7 @@ class OwnStreams:
     @property
     def now(self) -> dict[str, Any]:
         """Channel -> the stream that the worker has assigned."""
-        return {channel: each.stream for channel, each in list(self.instead.items())}
+        return {channel: each.stream for channel, each in self.instead.copy().items()}
 
     def restore(self, instead: Mapping[str, Any]) -> list[_Instead]:
         """Restore an earlier state, which `now` gave.
@@ -101,7 +101,7 @@ class OwnStreams:
         write that blocks would hold up the rest.
         """
         ended = []
-        for channel, each in list(self.instead.items()):
+        for channel, each in self.instead.copy().items():
             if channel not in instead or instead[channel] is not each.stream:
                 self.put(channel, instead.get(channel, _NOTHING))
                 ended.append(each)

@@ -82,7 +82,7 @@ def _is_of_another(worker: CallingWorker, value: Any) -> bool:
     names = _globals_of(value)
     if names is None or names is worker.namespace:
         return False
-    importers = [each for whose, each in list(IMPORTS.items()) if whose is not worker]
+    importers = [each for whose, each in IMPORTS.copy().items() if whose is not worker]
     return any(names is each for each in namespaces.of_everybody()) or any(
         isinstance(each, Importer) and each.has_module_of(names) for each in importers
     )

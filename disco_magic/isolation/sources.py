@@ -113,7 +113,7 @@ def forget(folder: str) -> None:
 def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
     """Yield name and file of each imported module, and the modules of that name: its own, or the workers'."""
     inside = os.path.join(folder, "")
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
         if name in _PROGRAMS or not issubclass(type(module), types.ModuleType):
             continue

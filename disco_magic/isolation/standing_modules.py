@@ -269,7 +269,7 @@ def leave_all() -> None:
     with LOCK:
         process = _of_process[0].modules
         left = set()
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():
             if is_standing(module):
                 left.add(name)
                 if name in process:

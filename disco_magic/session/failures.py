@@ -89,7 +89,7 @@ class Failures(Resting):
         Their handles still raise them.
         """
         failures: list[Failure] = []
-        for seq, handle in list(self.unraised.items()):
+        for seq, handle in self.unraised.copy().items():
             cell = handle()
             failed = None if cell is None else cell.failures()
             if failed is not None:

@@ -72,7 +72,7 @@ class Stopping:
         at_an_end = {each.seq for each in diagnosis.positions if each.state in ("stopping", "cleaning")}
         before = {
             seq: cell.label
-            for seq, handle in list(mine.unheard.items())
+            for seq, handle in mine.unheard.copy().items()
             if seq < mine.seq and ledger.is_awaited(seq, mine.workers) and (cell := handle())
         }
         return list(dict.fromkeys(label for seq, label in before.items() if seq not in at_an_end))

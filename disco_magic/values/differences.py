@@ -268,7 +268,7 @@ def _still(value: Any, depth: int = 0, taken: list[int] | None = None) -> Any:
             raise _OpaqueError
         return kind(copied)
     if kind is dict:
-        return {_plain(key): _still(item, depth + 1, taken) for key, item in list(value.items())}
+        return {_plain(key): _still(item, depth + 1, taken) for key, item in value.copy().items()}
     return kind([_still(item, depth + 1, taken) for item in list(value)])
 
 

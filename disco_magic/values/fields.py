@@ -201,7 +201,7 @@ def _of_optimizer(value: Any) -> Content | None:
     if not all(type(group) is dict and type(group.get("params")) is list for group in groups):
         return None
     parameters = [parameter for group in groups for parameter in list(group["params"])]
-    held = list(state.items())
+    held = list(dict(state).items())
     of_parameter = {id(parameter): each for parameter, each in held}
     numbered: dict[Any, Any] = {
         n: of_parameter[id(p)] for n, p in enumerate(parameters) if id(p) in of_parameter

@@ -85,7 +85,7 @@ def _of_tensor(value: Any) -> bytes:
 def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
     kind = type(value)
     # A copy: another thread may be changing it.
-    items = tuple(chain.from_iterable(tuple(value.items())) if kind is dict else value)
+    items = tuple(chain.from_iterable(value.copy().items()) if kind is dict else value)
     flat = _of_flat(kind, items)
     if flat is not None:
         return digest(flat, f"{kind.__name__} flat".encode())

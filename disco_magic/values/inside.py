@@ -80,7 +80,7 @@ def _copied(value: Any, room: list[int]) -> Any:
     if id(kind) not in _COUNTED:
         raise ValueError
     if kind is dict:
-        return {_copied(key, room): _copied(item, room) for key, item in list(value.items())}
+        return {_copied(key, room): _copied(item, room) for key, item in value.copy().items()}
     return kind([_copied(item, room) for item in list(value)])
 
 

@@ -224,7 +224,7 @@ def test_the_interpreter_shuts_sessions_down_that_are_left_open():
 
 def test_at_exit_all_open_sessions_are_shut_down(session):
     first, second = session(1), session(2)
-    current._shut_down_all()
+    current.end_all()
     assert first.closed
     assert second.closed
 
@@ -239,7 +239,7 @@ def test_ctrl_c_at_the_end_of_one_session_leaves_none_of_the_others_open(session
             raise KeyboardInterrupt
 
         monkeypatch.setattr(each, "end_with_program", struck)
-    current._shut_down_all()
+    current.end_all()
     assert [each.closed for each in s] == [True] * 3
 
 

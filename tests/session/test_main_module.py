@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import doctest
+import gc
 import io
 import linecache
 import pdb  # noqa: T100 - what is changed in it is looked at
@@ -26,6 +27,7 @@ class Test(unittest.TestCase):
 """
 EXAMPLE = '''
 import doctest
+import gc
 def double(x):
     """
     >>> double(2)
@@ -139,6 +141,35 @@ def test_profilers_run_statements_of_the_worker_s(session, main, tool, capsys):
     assert not hasattr(main, "done")
 
 
+def test_a_program_may_begin_while_finalizers_import(session, tmp_path):
+    # Before 3.12, a list of a dictionary's items may collect garbage half-way.
+    made = []
+
+    class Imports:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            if len(made) < 1000:
+                made.append(f"made_by_finalizer_{len(made)}")
+                sys.modules[made[-1]] = types.ModuleType(made[-1])
+                Imports()
+
+    program = tmp_path / "program.py"
+    program.write_text("x = worker_id")
+    s, thresholds = session(2), gc.get_threshold()
+    Imports()
+    gc.set_threshold(1)
+    try:
+        s.run_file(program)
+    finally:
+        gc.set_threshold(*thresholds)
+        made += [""] * 1000
+        for name in made:
+            sys.modules.pop(name, None)
+    assert s.run("x").values == [0, 1]
+
+
 def test_a_program_has_its_own_docstring_or_none(session, tmp_path):
     s = session(1)
     for text, told in (("'What it does.'\n", "What it does."), ("", None)):
@@ -174,6 +205,7 @@ def test_its_class_is_what_it_was_when_no_session_runs(session, monkeypatch, kin
 
 BESIDE = '''
 import doctest
+import gc
 def double(x):
     """
     >>> barrier()

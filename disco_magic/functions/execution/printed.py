@@ -87,7 +87,7 @@ class _Text(ABC):
 
     def finish(self) -> None:
         """End unfinished lines when the cell has ended."""
-        for channel, base in list(self._bases.items()):
+        for channel, base in self._bases.copy().items():
             with self._lock:  # a thread that the cell has started may be writing
                 end = "" if self.is_closed else self._end(channel)
             if end:

@@ -35,7 +35,7 @@ def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
         if reference.session is session and reference.life is session.life:
             found.setdefault(f"#{reference.register}", []).append(who)
     said = {label: _named(list(dict.fromkeys(who))) for label, who in found.items()}
-    for register, drop in list(session.drops.items()):
+    for register, drop in session.drops.copy().items():
         kept = drop()
         if kept is not None and kept.life is session.life:
             said.setdefault(f"#{register}", _unnamed(kept))

@@ -112,6 +112,8 @@ class Dispatch(Queues):
                 if missing:
                     raise self._no_answer(verb, missing, limit) from None
                 item = take(inbox, 0)  # the last answer came when the time was over
+                if isinstance(item, Lost):
+                    raise WorkerLost(item.worker, item.reason) from None
             elif asked is not None and type(error) is KeyboardInterrupt and not error.args:
                 raise KeyboardInterrupt(self._given_up(verb, missing)) from None
             else:

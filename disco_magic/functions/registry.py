@@ -107,7 +107,7 @@ def find_func(name: str) -> Callable[..., Any]:
             foreign = tvm_modules.global_function(name)
             others = tvm_modules.global_names() if foreign is None else []
         except Exception as reason:  # broken, or made for another machine: its loading may raise anything
-            raise _unknown(name, _functions) from reason
+            raise _unknown(name, list(_functions)) from reason
         if foreign is not None:
             return foreign
     raise _unknown(name, [*_functions, *others])
@@ -120,7 +120,7 @@ def _unknown(name: str, known: Iterable[str]) -> UnknownName:
 
 def list_funcs(prefix: str = "") -> list[str]:
     """Names of all functions registered here (not of TVM's) that start with `prefix`, sorted."""
-    return sorted(name for name in _functions if name.startswith(prefix))
+    return sorted(name for name in list(_functions) if name.startswith(prefix))
 
 
 def remove_func(name: str) -> None:
@@ -130,4 +130,4 @@ def remove_func(name: str) -> None:
         UnknownName: there is no function of that name.
     """
     if _functions.pop(name, None) is None:
-        raise _unknown(name, _functions)
+        raise _unknown(name, list(_functions))

@@ -210,7 +210,8 @@ def of_process() -> dict[str, Any]:
 
 def _is_function(name: str) -> bool:
     is_special = name.startswith("__") or name == "isinstance"  # called by statements, or by a proxy
-    return not is_special and isinstance(vars(builtins).get(name), _FUNCTIONS)
+    # Or a proxy, if another worker has got one of its own since the caller has looked.
+    return not is_special and isinstance(vars(builtins).get(name), (*_FUNCTIONS, _Asking))
 
 
 def _own_of(worker: CallingWorker | None, name: str) -> _Own | None:

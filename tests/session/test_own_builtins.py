@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import pickle
 import sys
+import threading
 import types
 from unittest import mock
 
@@ -12,6 +13,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.functions.execution.scripts import compile_file
+from disco_magic.isolation import own_builtins
 from tests.conftest import DEADLINE_S
 
 # As many programs have it in a module of helpers.
@@ -76,6 +78,29 @@ BACK = {
     "what the module finds": "builtins.print = vars(builtins)['print']",
     "what the cell had": "builtins.print = mine",
 }
+
+
+def test_workers_may_replace_one_at_the_same_moment(session, monkeypatch):
+    # The second one comes between the first one's two questions.
+    asks, first, second = own_builtins._is_function, threading.Event(), threading.Event()
+
+    def late(name):
+        if not first.is_set():
+            first.set()
+            assert second.wait(DEADLINE_S)
+        return asks(name)
+
+    monkeypatch.setattr(own_builtins, "_is_function", late)
+    before = builtins.oct
+    s = session(2, extras=lambda _: {"first": first, "second": second})
+    s.run(
+        "import builtins\ndef oct(x): return worker_id\n"
+        "if worker_id: first.wait()\nbuiltins.oct = oct\nif worker_id: second.set()"
+    )
+    assert s.run("builtins.oct(8)").values == [0, 1]
+    assert builtins.oct(8) == "0o10"
+    s.shutdown()
+    assert builtins.oct is before
 
 
 @pytest.mark.parametrize("back", BACK)

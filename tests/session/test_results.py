@@ -8,8 +8,9 @@ import pickle
 
 import pytest
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, WorkerError, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.isolation.lasting import LastingVariables
 
 WORDS = contextvars.ContextVar("words")
 
@@ -31,6 +32,7 @@ class Scope:
         return {"text/plain": f"<{value}>", "text/html": f"<b>{value}</b>"}
 
     def ended(self, worker):
+        self.log.append(worker)
         self.stdout[worker] = "".join(WORDS.get())
 
     def skipped(self, worker):
@@ -42,6 +44,20 @@ class Scope:
 
 def say(text):
     WORDS.get().append(text)
+
+
+@pytest.mark.parametrize("where", ["end", "begin"])
+def test_a_front_end_hears_of_the_end_also_where_an_interrupt_strikes_at_either_end(
+    session, monkeypatch, where
+):
+    def struck(_):
+        raise WorkerInterrupt
+
+    s, scope = session(1), Scope()
+    monkeypatch.setattr(LastingVariables, where, struck)
+    with pytest.raises(WorkerError, match="interrupted"):
+        s.run("1", scope=scope)
+    assert scope.log == [0]
 
 
 # --- results ---------------------------------------------------------------------------------------

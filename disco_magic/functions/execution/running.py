@@ -142,14 +142,14 @@ class CellRunner:
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell, in the scope's context; raise whatever it raises."""
-        enter_worker(self.context)
-        recorder = self.context.recorder
-        recorder.broken, recorder.callers_of = "", callers_of if cell.watched else None
-        own_streams.set(self._streams)
-        self._streams_before = self._streams.now
-        self.started = start = time.perf_counter()
-        self._found = AsFound(self.context)
+        recorder, start = self.context.recorder, time.perf_counter()
         try:
+            enter_worker(self.context)
+            recorder.broken, recorder.callers_of = "", callers_of if cell.watched else None
+            own_streams.set(self._streams)
+            self._streams_before = self._streams.now
+            self.started = start
+            self._found = AsFound(self.context)
             self.namespace.update(self._fixed)
             self.context.rendezvous = cell.rendezvous
             if scope is not None:
@@ -179,8 +179,10 @@ class CellRunner:
                 self.context.rendezvous = False
             try:
                 if scope is not None:
-                    self._variables.end()
-                    scope.ended(self.context.id)
+                    try:
+                        self._variables.end()
+                    finally:
+                        scope.ended(self.context.id)
                 else:
                     self._variables.leave()
             finally:

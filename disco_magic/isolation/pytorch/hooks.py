@@ -53,15 +53,23 @@ class _Hook:
 
 
 class _Hooks(OrderedDict[int, Any]):
-    """A table of hooks; only insertion takes longer than in another one."""
+    """A table of hooks. PyTorch calls them in a loop over it, while other workers may add some."""
 
     def __setitem__(self, number: int, hook: Any) -> None:
         me = calling_worker()
         super().__setitem__(number, hook if me is None else _Hook(me, hook))
 
+    def values(self) -> Any:
+        """A list of the hooks."""
+        return list(super().values())
+
+    def items(self) -> Any:
+        """A list of the hooks with their numbers."""
+        return list(super().items())
+
     def leave(self, worker: CallingWorker | None) -> None:
         """Remove the hooks of a worker; None: of all workers."""
-        for number, hook in list(self.items()):
+        for number, hook in self.items():
             if type(hook) is _Hook and (worker is None or hook.is_of(worker)):
                 del self[number]
 

@@ -37,6 +37,17 @@ def test_a_worker_s_hook_sees_what_that_worker_calls(session, modules):
     assert modules.call() == []
 
 
+@pytest.mark.parametrize("name", sorted(_TABLES))
+@pytest.mark.parametrize("way", ["values", "items"])
+def test_hooks_may_come_while_pytorch_calls_those_that_are_there(session, modules, name, way):
+    s = session(1, extras=lambda _: {"modules": modules})
+    s.run(
+        f"hooks = modules.{name}\nhooks[0] = hooks[1] = len\n"
+        f"for number, _ in enumerate(hooks.{way}(), start=2): hooks[number] = len"
+    )
+    assert s.run("len(hooks)").values == [4]
+
+
 def test_threads_of_a_worker_are_the_worker(session, modules):
     s = session(1, extras=lambda _: {"modules": modules})
     s.run(f"modules.{TABLE}[0] = lambda *given, **named: 'seen'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from functools import partial
 
 import pytest
 
@@ -27,13 +28,15 @@ def due():
 def test_all_of_it_is_done_in_its_time_by_one_thread(due):
     done, before = [], len(threads())
     over = threading.Event()
-    due.call(0.2, over.set)
-    for number in range(200):
-        due.call(0.1 - number / 4000, lambda number=number: done.append(number))
-    due.call(0.0, lambda: done.append("first"))
+    with due._lock:  # nothing is done before all of it is known, however long that takes
+        for number in range(200):
+            due.call(0.1 - number / 4000, partial(done.append, number))
+        due.call(0.0, partial(done.append, "first"))
+        expected = [call.args[0] for _, _, call in sorted(due._due)]
+        due.call(0.2, over.set)
     assert len(threads()) <= before + 1
     assert over.wait(DEADLINE_S)
-    assert done == ["first", *reversed(range(200))]
+    assert done == expected
 
 
 def test_the_thread_ends_when_there_is_nothing_to_do_and_another_one_begins(due, monkeypatch):

@@ -61,10 +61,15 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
 
 
 def _are_apart(made: Mapping[int, Span]) -> bool:
-    ways = ((worker, (span.site, *span.callers)) for worker, span in made.items())
+    ways = ((worker, _way(span)) for worker, span in made.items())
     groups = sorted(who_has(ways).values(), key=len)
     verb = next(iter(made.values())).label.partition("(")[0].rpartition(" ")[2]
     return len(groups) > 1 and not (verb in _ROOTED and len(groups) == 2 and len(groups[0]) == 1)
+
+
+def _way(span: Span) -> tuple[str, ...]:
+    """The line of a call, and the lines that led there as far as they were kept."""
+    return span.site, *span.callers
 
 
 def _sites(made: Mapping[int, Span]) -> dict[int, str]:
@@ -119,8 +124,9 @@ def _told(members: Workers, calls: Calls) -> str:
     if differ:
         said.append(_by_text({worker: f"made {count:,}" for worker, count in made.items()}))
     if apart is not None:
-        where = _met(calls[apart])
-        said.append(f"call {apart:,} met{' at different lines' if where.startswith(':') else ''}{where}")
+        sites = set(_sites(calls[apart]).values())
+        where = " at different lines" if len(sites) > 1 else ""
+        said.append(f"call {apart:,} met{where}{_met(calls[apart])}")
     return f"collective calls: {'; '.join(said)}"
 
 
@@ -129,7 +135,7 @@ def _is_parting(calls: Calls, number: int) -> bool:
 
     A root that calls from a line of its own meets the others again at the next call.
     """
-    ways = {worker: (span.site, *span.callers) for worker, span in calls[number].items()}
+    ways = {worker: _way(span) for worker, span in calls[number].items()}
     first = {way: worker for worker, way in reversed(ways.items())}
     one, *others = first.values()
     return any(_follows(calls, one, other, number) or _follows(calls, other, one, number) for other in others)
@@ -139,7 +145,7 @@ def _follows(calls: Calls, one: int, other: int, number: int) -> bool:
     """Whether the calls of `one` after that number equal those of `other` from it on, as far as both go."""
     n = number
     while (mine := calls.get(n + 1, {}).get(one)) and (theirs := calls.get(n, {}).get(other)):
-        if (mine.site, mine.callers) != (theirs.site, theirs.callers):
+        if _way(mine) != _way(theirs):
             return False
         n += 1
     return n > number

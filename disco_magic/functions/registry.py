@@ -107,14 +107,14 @@ def find_func(name: str) -> Callable[..., Any]:
             foreign = tvm_modules.global_function(name)
             others = tvm_modules.global_names() if foreign is None else []
         except Exception as reason:  # broken, or made for another machine: its loading may raise anything
-            raise _unknown(name, list(_functions)) from reason
+            raise _unknown(name, _functions) from reason
         if foreign is not None:
             return foreign
     raise _unknown(name, [*_functions, *others])
 
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
-    hint = near_misses(str(name), known) or "see disco_magic.list_funcs()"
+    hint = near_misses(str(name), list(known)) or "see disco_magic.list_funcs()"
     return UnknownName(f"no function is registered as '{name}'; {hint}")
 
 
@@ -130,4 +130,4 @@ def remove_func(name: str) -> None:
         UnknownName: there is no function of that name.
     """
     if _functions.pop(name, None) is None:
-        raise _unknown(name, list(_functions))
+        raise _unknown(name, _functions)

@@ -62,10 +62,12 @@ class Charges:
     def of_collectives(self, meetings: Iterable[Sequence[Span]]) -> dict[int, float]:
         """By worker, how long others waited because of it in these collectives; in seconds."""
         charged: defaultdict[int, float] = defaultdict(float)
+        window = self._timeline
         for members in meetings:
             last = last_of(members)
             for span in members:
-                self._charge(charged, last.worker, span.start_s, last.start_s, len(self._waits))
+                start_s, end_s = max(span.start_s, window.start_s), min(last.start_s, window.end_s)
+                self._charge(charged, last.worker, start_s, end_s, len(self._waits))
         return charged
 
     def of_messages(self) -> dict[int, float]:

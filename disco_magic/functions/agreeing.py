@@ -49,7 +49,7 @@ _NOTHING: Final = (
 )
 _ALIKE: Final = (
     "check: the values differ, but the parts that differ cannot be named: several are written alike, as "
-    "those of NaN keys are; compare such parts one by one"
+    "those of ints of more than 100 digits are; compare such parts one by one"
 )
 _OF_NOTEBOOKS: Final = "Cell In["
 _ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)

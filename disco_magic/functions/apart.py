@@ -70,7 +70,7 @@ def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array
     Empty on all if a member has none, or if their sizes differ.
     """
     raw = np.empty(0, np.uint8)
-    if elements is not None:
+    if elements is not None and not elements.dtype.hasobject:  # of those there are only addresses
         raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
     sizes = me.allgather(np.array([raw.size]), over=circle).tolist()
     if 0 in sizes or len(set(sizes)) > 1:

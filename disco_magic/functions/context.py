@@ -101,6 +101,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         self.device = str(place.device)
         self.xp = place.xp
         self.session_id = session_id
+        self._be_asked()
         self.cpu_core: int | None = None
         self._bound_thread = 0
         self.thread = 0

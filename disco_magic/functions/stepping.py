@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from operator import length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
@@ -68,8 +69,17 @@ class _Count:
             self.loops += loops
 
 
-_MOST: Final = 4096
-_COUNTS: Final[dict[tuple[int, int], _Count]] = {}  # by session and worker
+class _Counted:
+    """What a worker counts: the steps of the last command that had any."""
+
+    __slots__ = ("__weakref__", "count")
+
+    def __init__(self) -> None:
+        self.count: _Count | None = None
+
+
+# By session and worker: after a restart the new worker's, whose commands have the same numbers again.
+_PRESENT: Final[WeakValueDictionary[tuple[int, int], _Counted]] = WeakValueDictionary()
 
 
 class Steps(Generic[Item]):
@@ -117,7 +127,11 @@ class Stepping(Calling):
     """Loops in steps; mixed into `WorkerContext`."""
 
     session_id: int
-    _steps: _Count | None = None
+    _steps: _Counted
+
+    def _be_asked(self) -> None:
+        """Let `ask` find this worker by its session and number, instead of one from before a restart."""
+        self._steps = _PRESENT[self.session_id, self.id] = _Counted()
 
     def steps(self, items: Iterable[Item]) -> Steps[Item]:
         """Iterate over `items` in a loop that the stop button ends between two steps.
@@ -157,22 +171,16 @@ class Stepping(Calling):
                 f"worker.steps was called in a thread that worker {self.id} has started: steps are counted in"
                 " the worker's own thread only"
             ) from None
-        if self._steps is None or self._steps.command != command:
-            self._steps = _COUNTS[self.session_id, self.id] = _Count(command)
-            _tidy()
-        return self._steps
-
-
-def _tidy() -> None:
-    """Drop counts of loops that are over, if there are many: workers do not report their end."""
-    with _LOCK:
-        for key in [key for key, each in _COUNTS.items() if not each.loops] if len(_COUNTS) > _MOST else ():
-            del _COUNTS[key]
+        count = self._steps.count
+        if count is None or count.command != command:
+            count = self._steps.count = _Count(command)
+        return count
 
 
 def _counts(session_id: int, workers: Sequence[int], command: int) -> dict[int, _Count]:
     """The counts of these workers, as far as they are known to execute this command."""
-    counts = {worker: _COUNTS.get((session_id, worker)) for worker in workers}
+    there = {worker: _PRESENT.get((session_id, worker)) for worker in workers}
+    counts = {worker: each.count for worker, each in there.items() if each is not None}
     return {worker: each for worker, each in counts.items() if each is not None and each.command == command}
 
 

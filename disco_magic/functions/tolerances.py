@@ -16,12 +16,12 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.apart import attempt, gathered, part_of
-from disco_magic.values.columns import facts_of
+from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.content import tells_all
 from disco_magic.values.distances import distance, equal
 from disco_magic.values.elements import elements_of
 from disco_magic.values.fingerprint import fingerprint
-from disco_magic.values.frames import COLUMN, Column
+from disco_magic.values.frames import COLUMN, Column, is_table
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import type_name
 from disco_magic.values.samples import is_number
@@ -172,7 +172,10 @@ def _numbers_of(value: Any) -> _Numbers | None:
         if _is_inexact(item):
             inexact.setdefault(type_name(type(item)), []).append(item)
     rest = [(label, type_name(type(item)) if _is_inexact(item) else item) for label, item in items]
-    exact = fingerprint([type_name(type(value)), rest, places])
+    labels = facts_of_labels(value) if is_table(type(value)) else []
+    if labels is None:
+        return None
+    exact = fingerprint([type_name(type(value)), rest, places, labels])
     return _Numbers(exact, {kind: np.array(numbers) for kind, numbers in inexact.items()})
 
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.fingerprint import digest, fingerprint
-from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of
+from disco_magic.values.frames import Column, is_table
+from disco_magic.values.inside import content_of
+from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,10 +33,20 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
         value: the last value of a cell.
         shown: MIME type -> how it is shown.
     """
-    equal = fingerprint(value)
     kind = type(value)
+    equal = _of_table(value) if is_table(kind) else fingerprint(value)
     if not shown or issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
         return equal
     told = shown if module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}
     texts = [f"{name} {_PLACES.sub('', str(data))}" for name, data in told.items()]
     return digest("\n".join(texts).encode("utf-8", "surrogatepass"), equal)
+
+
+def _of_table(table: Any) -> bytes:
+    """The fingerprint of a table. Pickle would write arbitrary numbers where values are missing."""
+    content, labels = content_of(table), facts_of_labels(table)
+    items = [] if content is None else content.items
+    facts = [[each.dtype, facts_of(each)] if type(each) is Column else [each] for each in items]
+    if content is None or labels is None or any(each[-1] is None for each in facts):
+        return fingerprint(table)
+    return fingerprint([name_of(type(table)), facts, labels])

@@ -159,7 +159,15 @@ def _told_of_facts(facts: Facts | None, what: object, *, is_part: bool) -> Compa
     lists = [fact for fact in facts if type(fact) is list]
     is_cut = any(_is_long(item) for fact in lists for item in fact)
     seen = [list(map(_cut, fact)) if type(fact) is list else fact for fact in facts] if is_cut else facts
-    return Compared(fingerprint([what, *seen]), is_part or is_cut, nans=0, infs=0)
+    nans, infs = np.sum([_bad_in(fact) for fact in facts], axis=0).tolist() if facts else (0, 0)
+    return Compared(fingerprint([what, *seen]), is_part or is_cut, nans, infs)
+
+
+def _bad_in(fact: object) -> tuple[int, int]:
+    """As `_bad`, for one of the facts of a column."""
+    if type(fact) is list:
+        fact = np.array([item for item in fact if type(item) is float or issubclass(type(item), np.floating)])
+    return _bad(fact) if type(fact) is np.ndarray else (0, 0)
 
 
 def _is_long(item: object) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _LONG: Final = 100
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 PLAIN_IDS: Final = frozenset(map(id, PLAIN))
+# Types with values that are not equal to themselves: a dict can have several of them as keys.
+_WITH_NAN: Final = (float, complex, np.inexact, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,15 @@ def subscript(place: object) -> str:
     if type(place) is int and len(written) > _LONG:  # enough digits to distinguish it, most likely
         written = f"{written[:20]}…{written[-20:]}"
     return f"[{written}]"
+
+
+def are_places(keys: list[Any]) -> bool:
+    """Whether all that there is to these keys can be written, and no two are written alike, as NaNs are."""
+    kinds = kinds_of(keys)
+    if not all(map(tells_all, kinds)):
+        return False
+    unlike = not any(issubclass(kind, _WITH_NAN) for kind in kinds)
+    return unlike or len(set(map(subscript, keys))) == len(keys)
 
 
 def attribute(place: object) -> str:

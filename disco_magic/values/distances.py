@@ -10,10 +10,21 @@ Array = np.ndarray[Any, Any]
 
 
 def equal(one: Array, other: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Whether elements are equal; what is not equal to itself (NaN, NaT) counts as equal to its like."""
+    """Whether elements are equal; what is not equal to itself (NaN, NaT) counts as equal to its like.
+
+    Of records of one dtype: whether all of their fields are.
+    """
+    if one.dtype.names and one.dtype == other.dtype:
+        return np.asarray(np.all([_equal_fields(one, other, name) for name in one.dtype.names], axis=0))
     with np.errstate(invalid="ignore"):
         nowhere = (one != one) & (other != other)  # noqa: PLR0124 - NaN, of every dtype that has one
         return np.asarray((one == other) | nowhere, bool)
+
+
+def _equal_fields(one: Array, other: Array, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether this field is equal, per record; it may be an array itself."""
+    found = equal(one[name], other[name])
+    return np.asarray(found.all(axis=tuple(range(one.ndim, found.ndim))))
 
 
 def distance(one: Array, other: Array) -> Array:

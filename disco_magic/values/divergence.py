@@ -21,7 +21,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
 from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
-from disco_magic.values.content import Above, is_plain, kinds_of
+from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
 from disco_magic.values.describe import describe, elements_text
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
@@ -266,7 +266,8 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
     if all_plain and (kind is list or kind is tuple):
         return fingerprint(value), ""
     if content.places is None:
-        return b"", "its keys are objects"
+        written = issubclass(kind, dict) and all(map(tells_all, kinds_of(dict(value))))
+        return b"", "several of its keys are written alike" if written else "its keys are objects"
     if all_plain and not content.in_order and kinds_of(content.places) in _SORTED:
         # All at once: one after the other, a million of them would take seconds.
         order = sorted(range(len(content.items)), key=content.places.__getitem__)

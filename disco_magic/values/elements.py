@@ -85,11 +85,11 @@ class HostElements:
         self._array = array
 
     def __getitem__(self, index: Index) -> Array:
-        return np.asarray(self._array[index])
+        return np.asarray(self._array[*index, ...])  # an array, also of a single Python object
 
     def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
         """See `Elements`."""
-        part = self._array[index]
+        part = self._array[*index, ...]
         if len(chosen) == 2 and chosen[0] is not None and chosen[1] is not None:
             return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole lines, however long
         return np.asarray(lines_of(part, chosen))

@@ -112,8 +112,9 @@ def _of_dataclass(value: Any) -> Content | None:
     own = {**(_attributes(value) or {})}
     if not all(type(name) is str for name in own):
         return None
-    held = {name: own[name] if name in own else _inherited(value, name) for name in fields}
-    # Its fields, and what `__post_init__` or others have added.
+    names = dict.fromkeys([*fields, *_slots_of(kind)])
+    held = {name: own[name] if name in own else _inherited(value, name) for name in names}
+    # Its fields, slots of other bases, and what `__post_init__` or others have added.
     found = {name: item for name, item in {**held, **own}.items() if item is not _NONE}
     return Content(list(found.values()), list(found), attribute, None, in_order=False)
 
@@ -132,16 +133,17 @@ def _home_is_the_users(module: str) -> bool:
     return type(file) is str and not is_of_library(file)
 
 
-def _has_slots(kind: type) -> bool:
-    owned = (_DICT.__get__(base).values() for base in _MRO.__get__(kind) if base is not object)
-    return any(type(each) is types.MemberDescriptorType for own in owned for each in own)
+def _slots_of(kind: type) -> list[str]:
+    """The names of all slots that classes written in Python have given to the objects of a class."""
+    owned = (_DICT.__get__(base) for base in _MRO.__get__(kind) if module_of(base) != "builtins")
+    return [name for own in owned for name, each in own.items() if type(each) is types.MemberDescriptorType]
 
 
 def _of_fields(value: Any) -> Content | None:
     kind = type(value)
     held = _attributes(value)
     asked = _static(kind, "__getattribute__") is not object.__getattribute__
-    if asked or _has_slots(kind) or held is None:
+    if asked or _slots_of(kind) or held is None:
         return None
     found = _of_attributes(held)
     names = [] if found is None else list(found.places or ())

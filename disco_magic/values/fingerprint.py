@@ -184,7 +184,7 @@ def _content(cell: types.CellType) -> Any:
 def _of_object(value: Any) -> bytes:
     try:
         stream = io.BytesIO()
-        _Pickler(stream, protocol=2).dump(value)
+        _Pickler(stream, protocol=4).dump(value)  # with older ones, times lack their `fold`
         return digest(stream.getvalue())
     except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises; the repr still distinguishes values
         return digest(repr(value).encode("utf-8", "surrogatepass"))

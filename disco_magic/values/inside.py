@@ -19,6 +19,7 @@ from disco_magic.callers.callers_worker import CallersWorker
 from disco_magic.values.content import (
     PLAIN_IDS,
     Content,
+    are_places,
     attribute,
     kinds_of,
     subscript,
@@ -166,14 +167,14 @@ def _of_dict(value: Any) -> Content:
         return _of_ordered_dict(value)
     held = dict(value)  # one step, as above
     keys, items = list(held), list(held.values())
-    places = keys if all(map(tells_all, kinds_of(keys))) else None
+    places = keys if are_places(keys) else None
     return Content(items, places, subscript, (len(items),), in_order=False)
 
 
 def _of_ordered_dict(value: Any) -> Content:
     # Its own methods, which copying would call, hash its keys.
     pairs = list(dict.items(value))
-    written = all(map(tells_all, kinds_of(key for key, _ in pairs)))
+    written = are_places([key for key, _ in pairs])
     if written:
         order = {key: place for place, key in enumerate(value)}
         pairs.sort(key=lambda pair: order.get(pair[0], 0))
@@ -191,7 +192,7 @@ def _of_table(table: Any) -> Content:
 def _of_frame(frame: Any) -> Content:
     columns = columns_of(frame)
     names = [label for label, _ in columns]
-    plain = all(tells_all(type(name)) for name in names) and len(set(names)) == len(names)
+    plain = are_places(names) and len(set(names)) == len(names)
     places = names if plain else range(len(names))
     return Content([each for _, each in columns], places, subscript, tuple(frame.shape))
 

@@ -30,8 +30,8 @@ _GRADIENT: Final = ".grad"
 MOST: Final = 200
 """How many arrays of a value are listed at most."""
 
-# In double quotes, where Python itself mostly writes single ones.
-_QUOTED: Final = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')
+# A text in double quotes, where Python itself mostly writes single ones; or any other, to be passed over.
+_QUOTED: Final = re.compile(r"""\[("(?:[^"\\]|\\.)*")\]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 
 
@@ -55,7 +55,7 @@ def split(label: str) -> tuple[str, str]:
 
 def as_listed(written: str) -> str:
     """Return a path, or a name with one, with quotes as in tables: ``['w']`` for ``["w"]``."""
-    return _QUOTED.sub(lambda found: f"[{ast.literal_eval(found[1])!r}]", written)
+    return _QUOTED.sub(lambda it: f"[{ast.literal_eval(it[1])!r}]" if it[1] else it[0], written)
 
 
 def part_at(value: Any, written: str) -> Any:

@@ -47,6 +47,12 @@ def test_a_wait_of_one_group_goes_through_another_one_to_who_was_slow():
     )
 
 
+def test_of_a_window_only_what_is_in_it_is_charged():
+    timeline = session(3, *met({0: 1.0, 1: 2.0, 2: 5.0}))
+    assert charged(timeline.between(4.0, 6.0)) == [0.0, 0.0, 2.0]
+    assert charged(timeline.between(1.5, 6.0)) == [0.0, 0.0, 6.5]
+
+
 def test_what_the_last_one_did_itself_stays_with_it():
     # 1 waits for 2 until 4 and works until 6: 0 has waited for both.
     assert charged(session(3, *met({1: 1.0, 2: 4.0}), *met({0: 2.0, 1: 6.0}))) == [0.0, 2.0, 5.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.errors import Divergence, UsageMistake
+from disco_magic.errors import CellError, Divergence, UsageMistake
 from disco_magic.functions import tolerances
 
 
@@ -50,6 +50,19 @@ def test_marks_parts_and_containers_are_compared_nearly_too(session):
     told = s.check("q", values=True, rtol=1e-6).summary
     assert told == "[0-2] near, within rtol=1e-06, atol=0: q['a'][1]; otherwise equal: q"
     assert [row.name for row in s.check("q", values=True, rtol=1e-12).differing] == ["q['a'][1]"]
+
+
+@pytest.mark.parametrize(
+    "made", ["pd.Series([1.0, 2.0], index=[worker_id, 5])", "pd.DataFrame({'a': [1.0]}, index=[worker_id])"]
+)
+def test_labels_of_tables_are_compared_exactly(session, made):
+    pytest.importorskip("pandas")
+    s = session(2)
+    s.run(f"import pandas as pd\nx = worker.replicated({made})")
+    assert [row.name for row in s.check(values=True, rtol=1e-6).differing] == ["x"]
+    with pytest.raises(CellError, match="'x' differs"):
+        s.run("worker.check(x, rtol=1e-6)")
+    assert s.check("x", workers=[0], values=True, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

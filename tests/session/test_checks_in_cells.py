@@ -71,6 +71,14 @@ def test_the_step_after_which_a_replica_differs_is_found(session):
     s.run("worker.check(done)")
 
 
+@pytest.mark.parametrize("dtype", ["object", "np.dtypes.StringDType()"])
+def test_arrays_of_objects_that_differ_are_told(session, dtype):
+    if dtype != "object" and not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("NumPy 2 has it")
+    found = report(session(2), f"x = np.array(['a', 'b' * (1 + worker_id)], {dtype}); worker.check(x)")
+    assert [row.name for row in found.rows] == ["x"]
+
+
 def test_of_containers_it_says_which_number(session):
     found = report(
         session(3),
@@ -353,6 +361,8 @@ def few_parts(monkeypatch):
         ("worker.check(1, over='pp')", UnknownName, "pp"),
         ("worker.check(1, over=3)", UsageMistake, "over is 3"),
         ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
+         "cannot be compared: several of its keys are written alike"),
+        ("n = 10**200\nworker.check({n + 10**100: np.full(1, worker_id), n: np.ones(1)})", UsageMistake,
          "the parts that differ cannot be named: several are written alike"),
         ("x = [np.ones(1)] * 51\nworker.check(x)", UsageMistake, "x cannot be compared: it has more than 50"),
         ("worker.check(1, 2) if worker_id else worker.check(1)", PlaneMismatch,

@@ -103,6 +103,13 @@ def test_html_that_reads_each_worker_s_registers_is_shown_apart(session):
     ]
 
 
+# What is where a value is missing differs, and is no part of the Series.
+MISSING = (
+    "import pandas as pd\n"
+    "pd.Series(pd.arrays.IntegerArray(np.array([worker_id, 1]), np.array([True, False])))"
+)
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -113,6 +120,7 @@ def test_html_that_reads_each_worker_s_registers_is_shown_apart(session):
         ("x = 1", "<Cell on workers [0-3]: no value>"),
         ("None if worker_id else 5", "[0]   5\n[1-3] None"),
         ("np.eye(2)", "[0-3] array([[1., 0.],\n             [0., 1.]])"),
+        (MISSING, "[0-3] 0    <NA>\n      1       1\n      dtype: Int64"),
     ],
 )
 def test_a_result_shows_equal_values_together(session, source, text):

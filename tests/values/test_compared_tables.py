@@ -160,6 +160,26 @@ def test_no_code_of_arrays_of_the_users_runs():
     assert describe(pl.DataFrame({"a": [Decimal(1)]})).fingerprint == b""
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda items: pl.DataFrame({"a": items}, strict=False),
+        lambda items: pl.Series(items, strict=False),
+        lambda items: pd.Series(items, dtype=object),
+        lambda items: {"a": np.array(items, object)},
+        lambda items: pd.DataFrame(
+            {"a": pd.arrays.FloatingArray(np.array(items[:2]), np.array([False] * 2))}
+        ),
+    ],
+    ids=["polars", "Series of polars", "objects", "objects in a dict", "Float64"],
+)
+def test_missing_numbers_are_counted_beside_missing_values(make):
+    counted = describe(make([float("nan"), float("inf"), None]))
+    assert (counted.nans, counted.infs) == (1, 1)
+    counted = describe(make([1.0, 2.0, None]))
+    assert (counted.nans, counted.infs) == (0, 0)
+
+
 def test_of_long_ones_a_sample_is_compared():
     texts = [str(number) for number in range(100_000)]
     for make in pd.DataFrame, pl.DataFrame:

@@ -125,9 +125,10 @@ def test_short_values_are_shown_beside_their_digest():
         (np.ma.zeros(2), "values of type numpy.ma.MaskedArray cannot be compared"),
         (np.array([object()]), "its elements are Python objects"),
         ({frozenset(): 1}, "its keys are objects"),
+        ({float("nan"): 1, float("nan"): 2}, "several of its keys are written alike"),
         ({(1, 2)}, "it is a set of objects"),
     ],
-    ids=["foreign", "masked", "objects", "keys", "set"],
+    ids=["foreign", "masked", "objects", "keys", "NaN", "set"],
 )
 def test_what_cannot_be_compared_says_why(value, why):
     found = held(value)

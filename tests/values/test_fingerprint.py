@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import types
 
@@ -226,6 +227,11 @@ def test_fingerprints_are_equal_for_equal_values_and_differ_for_others(make):
         ([[1], [2]], [[1, 2]]),
         (0.1 + 0.2, 0.3),
         ("\ud800", "\ud801"),
+        (dt.time(2), dt.time(2, fold=1)),
+        (
+            types.SimpleNamespace(at=dt.datetime(2026, 1, 1)),  # noqa: DTZ001
+            types.SimpleNamespace(at=dt.datetime(2026, 1, 1, fold=1)),  # noqa: DTZ001
+        ),
     ],
     ids=repr,
 )

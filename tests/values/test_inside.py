@@ -52,6 +52,24 @@ class Slim:
     late: Any = field(init=False)
 
 
+class Counted:
+    __slots__ = ("_never", "step")
+
+    def __init__(self, step):
+        self.step = step
+
+
+@dataclass
+class State(Counted):
+    rate: float = 0.5
+
+
+def state(step):
+    made = State()
+    made.step = step
+    return made
+
+
 class Base(abc.ABC):  # noqa: B024 - a metaclass of Python's own
     pass
 
@@ -100,6 +118,7 @@ def test_parts_of_what_python_brings_along_are_looked_at(value, expected):
         (Point(1, 2), Point(2, 1)),
         (Config(0.5), Config(0.25)),
         (Slim(0.5, 1), Slim(0.5, 2)),
+        (state(1), state(2)),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -271,7 +290,7 @@ def test_data_frames_that_cannot_be_read_are_not_compared(frame):
     assert found["v['a']"].opaque == "not all values of dtype int64 can be compared"
 
 
-@pytest.mark.parametrize("names", [["a", "a"], [("x", 1), "b"]])
+@pytest.mark.parametrize("names", [["a", "a"], [("x", 1), "b"], [float("nan"), float("nan")]])
 def test_columns_without_names_of_their_own_are_told_by_their_places(frame, names):
     value = frame(a=np.dtype("int8"), b=np.dtype("int8"))
     value.columns = names

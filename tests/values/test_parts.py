@@ -29,7 +29,13 @@ class Pair(NamedTuple):
 
 
 ARRAY = np.arange(3)
-TREE = {"w": ARRAY, 3: [ARRAY, (4, "text", Pair(ARRAY, {"deep": 5}))], "none": None}
+TREE = {
+    "w": ARRAY,
+    3: [ARRAY, (4, "text", Pair(ARRAY, {"deep": 5}))],
+    "none": None,
+    '["w"]': 6,
+    'it\'s["w"]': 7,
+}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +64,9 @@ def test_a_label_is_a_register_and_what_is_written_behind(label, parts):
         ("[3][1][1]", "text"),
         ("[3][1][2].left", ARRAY),
         ("[3][1][2].right['deep']", 5),
+        ("""['["w"]']""", 6),
+        (r"""["[\"w\"]"]""", 6),
+        (r"""['it\'s["w"]']""", 7),
     ],
 )
 def test_what_is_written_leads_to_the_part(written, expected):

@@ -265,6 +265,7 @@ def test_a_block_begins_at_the_corner_of_the_window(make):
         (np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")]), "(1, 2.5)"),
         (holding(Touchy(), "O"), "Touchy"),
         (np.array([None]), "NoneType"),
+        (holding(Touchy(), "O").reshape(()), "Touchy"),
         (holding((Touchy(), 1), [("a", "O"), ("b", "i4")]), "objects"),
         (np.array(7), "7"),
     ],

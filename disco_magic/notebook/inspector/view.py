@@ -22,7 +22,7 @@ KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
     "variables": lambda row: row.differs or any(info.type not in DEFINITIONS for info in _present(row)),
     "everything": lambda _: True,
     "differs between workers": lambda row: row.differs,
-    "has NaN or Inf": lambda row: any(info.nans or info.infs for info in _present(row)),
+    "has NaN or Inf": lambda row: row.is_bad,
     "arrays": lambda row: any(info.shape is not None for info in _present(row)),
     "failed": lambda row: any(info.type == "failed" for info in _present(row)),
 }

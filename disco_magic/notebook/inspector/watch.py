@@ -45,7 +45,8 @@ class Watch:
         """If `name` or a part of it is watched, watch it under the new name and keep its points."""
         for watched in [each for each in self.names if split(each)[0] == name]:
             called = new + watched.removeprefix(name)
-            self.names ^= {watched, called}
+            self.names.discard(watched)
+            self.names.add(called)
             self.points[called] = self.points.pop(watched)
 
     def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:

@@ -83,6 +83,14 @@ def test_a_picture_that_is_told_twice_for_one_cell_is_one_point():
     assert list(watch.points["x"]) == [("[1]", (small,)), ("[1]", (large,)), ("[2]", (large,))]
 
 
+def test_a_name_that_goes_to_another_watched_register_is_watched():
+    watch = Watch()
+    watch.add("x")
+    watch.add("y")
+    watch.rename("x", "y")
+    assert watch.names == set(watch.points) == {"y"}
+
+
 def test_a_watched_register_has_a_point_per_cell_and_worker(inspector, session, front):
     look_at(inspector, "x")
     press(inspector, "Watch")

@@ -18,6 +18,7 @@ ROWS = (
     Row("loss", (RegisterInfo("float", text="0.5", fingerprint=b"c"),) * 2),
     Row("bad", (array(nans=3), array(nans=3))),
     Row("inf", (array(infs=1), array(infs=1))),
+    Row("nan", (RegisterInfo("float", text="nan"),) * 2),
     Row("half", (None, RegisterInfo("failed"))),
     Row("big", (array("int8", (1 << 27,), 1 << 27), None)),
 )
@@ -55,7 +56,7 @@ def test_every_word_of_a_search_must_be_found(search, expected):
     [
         ("variables", [row.name for row in ROWS]),
         ("differs between workers", ["W_out", "half", "big"]),
-        ("has NaN or Inf", ["bad", "inf"]),
+        ("has NaN or Inf", ["bad", "inf", "nan"]),
         ("arrays", ["w_in", "W_out", "bad", "inf", "big"]),
         ("failed", ["half"]),
     ],

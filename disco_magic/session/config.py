@@ -15,9 +15,8 @@ from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.isolation.own_imports import begin, let_programs_begin
-from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
-from disco_magic.planes.threads import ThreadPlane
+from disco_magic.session.combinations import COMBINATIONS
 from disco_magic.session.equipment import choose
 from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.session import Session
@@ -26,50 +25,13 @@ MOST_WORKERS: Final = 1024
 """What a thousand threads record of each other takes 130 MB; of ten thousand, all of a machine's memory."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from disco_magic.core.interfaces import Launcher, Plane
+    from disco_magic.core.interfaces import Launcher
     from disco_magic.core.place import Place
     from disco_magic.functions.context import WorkerContext
     from disco_magic.serving import Extras
     from disco_magic.session.equipment import Devices
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """A row of the table: how to make the plane and launcher of one kind of session.
-
-    Attributes:
-        plane: makes the data plane for workers at given places, in given groups.
-        launcher: makes the launcher on that plane.
-    """
-
-    plane: Callable[[Sequence[Any], Topology], Plane]
-    launcher: Callable[..., Launcher]
-
-
-def _threads(places: Sequence[Any], _: Topology) -> Plane:
-    return ThreadPlane(len(places))
-
-
-def _device(places: Sequence[Any], _: Topology) -> Plane:
-    from disco_magic.planes.device import DevicePlane
-
-    return DevicePlane(places)
-
-
-def _nccl(places: Sequence[Any], topology: Topology) -> Plane:
-    from disco_magic.planes.nccl import NcclPlane
-
-    return NcclPlane(places, topology.parts())
-
-
-# (kind of session, data plane) -> how to make them.
-COMBINATIONS: dict[tuple[str, str], Combination] = {
-    ("threads", "threads"): Combination(_threads, ThreadLauncher),
-    ("threads", "device"): Combination(_device, ThreadLauncher),
-    ("threads", "nccl"): Combination(_nccl, ThreadLauncher),
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from disco_magic.functions import worker_builtins
 from disco_magic.functions.affinity import check_cores
 from disco_magic.phrases import near_misses
 from disco_magic.session.calls import Calls
+from disco_magic.session.combinations import COMBINATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +65,6 @@ class Placement(Calls):
             raise UsageMistake(f"init_ccl: there is no data plane {ccl!r}; {hint}")
         if ccl in ("auto", self.plane_name):
             return
-        from disco_magic.session.config import COMBINATIONS  # here: it imports the session
-
         if (self.kind, ccl) in COMBINATIONS:
             remedy = f"start another session of kind {self.kind} with ccl={ccl!r}"
         else:

@@ -81,9 +81,14 @@ def people(workers: Sequence[int]) -> str:
     return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
 
 
+def people_who(workers: Sequence[int], one: str, several: str) -> str:
+    """``worker 2 has`` or ``workers [0-1] have``, for the verbs ``has`` and ``have``."""
+    return f"{people(workers)} {one if len(workers) == 1 else several}"
+
+
 def only(workers: Sequence[int], what: str) -> str:
     """``only worker 2 has x`` or ``only workers [0-1] have x``."""
-    return f"only {people(workers)} {'has' if len(workers) == 1 else 'have'} {what}"
+    return f"only {people_who(workers, 'has', 'have')} {what}"
 
 
 def padded(workers: Sequence[int], among: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
-from disco_magic.phrases import people, ranges
+from disco_magic.phrases import people, people_who, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -107,7 +107,7 @@ def held_by_imports(positions: Sequence[Position], worker: int) -> str:
     if worker not in reached or not imports:
         return ""
     held = ", ".join(
-        f"{people(_ids(group))} {_is(group)} {group[0].doing} at {group[0].site}"
+        f"{people_who(_ids(group), 'is', 'are')} {group[0].doing} at {group[0].site}"
         for group in _alike(imports, site=True)
     )
     return f"{held}: a shared module is executed by one worker, while the others wait for it - {_REMEDY}"
@@ -150,7 +150,7 @@ class Diagnosis:
         busy = [each for each in self.positions if each.state != "idle"]
         if not busy:
             return "all workers are idle"
-        said = [f"{people(_ids(group))} {_is(group)} {group[0].doing}" for group in _alike(busy)]
+        said = [f"{people_who(_ids(group), 'is', 'are')} {group[0].doing}" for group in _alike(busy)]
         if len(busy) < len(self.positions):
             said.append("the others are idle")
         return ", ".join(said)
@@ -162,8 +162,8 @@ class Diagnosis:
             return f"{people(_ids(waiting))} wait for each other{_IN_BODY if imports else ''}"
         said = []
         for group in _alike([self.positions[worker] for worker in blocking], site=True):
-            which, keeps = people(_ids(group)), "keeps" if len(group) == 1 else "keep"
-            said.append(f"{which} {keeps} {people(self._held_by(_ids(group)))} waiting: {_why(group)}")
+            which = people_who(_ids(group), "keeps", "keep")
+            said.append(f"{which} {people(self._held_by(_ids(group)))} waiting: {_why(group)}")
         return "; ".join(said)
 
     def _held_by(self, blocking: Iterable[int]) -> tuple[int, ...]:
@@ -228,10 +228,6 @@ class Diagnosis:
 
 def _ids(group: Iterable[Position]) -> tuple[int, ...]:
     return tuple(each.worker for each in group)
-
-
-def _is(group: Sequence[Position]) -> str:
-    return "is" if len(group) == 1 else "are"
 
 
 def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Position]]:

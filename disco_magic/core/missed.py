@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.core.words import human_seconds, plural
-from disco_magic.phrases import people
+from disco_magic.phrases import people, people_who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,11 +34,12 @@ class Missed:
     is_over: bool
 
     def __str__(self) -> str:
-        have = "has" if len(self.workers) == 1 else "have"
-        never = "never came" if self.is_over else f"{have} not come yet"
+        came = f"{people_who(self.workers, 'has', 'have')} not come yet"
+        if self.is_over:
+            came = f"{people(self.workers)} never came"
         return (
-            f"{people(self.workers)} {never} to {plural(self.count, 'collective')}, in which the others "
-            f"waited {human_seconds(self.waited_s)}, all together"
+            f"{came} to {plural(self.count, 'collective')}, in which the others waited "
+            f"{human_seconds(self.waited_s)}, all together"
         )
 
 

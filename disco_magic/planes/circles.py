@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.waits import hopes
-from disco_magic.phrases import people
+from disco_magic.phrases import people, people_who
 from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, unread_by
 from disco_magic.planes.meeting import Meeting
 
@@ -105,7 +105,7 @@ def _needs(wait: Wait, following: int, workers: Sequence[int]) -> str:
         before = wait.before if isinstance(wait, LoneWait) else 0
         return people(needed) + (f", of which it has received {before:,}" if before else "")
     left = [peer for peer in wait.peers if peer not in workers]
-    away = f"; {people(left)} {'has' if len(left) == 1 else 'have'} left the command" if left else ""
+    away = f"; {people_who(left, 'has', 'have')} left the command" if left else ""
     rest = [peer for peer in wait.peers if peer in workers]
     return ("" if len(rest) == 1 else "one of ") + people(rest) + away
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
-from disco_magic.phrases import people
+from disco_magic.phrases import people, people_who
 from disco_magic.planes.calls import Call, grouped
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Meeting:
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum) that workers [0-1] wait in at Cell In[3], line 4``."""
         return " and ".join(
-            f"{text} that {people(workers)} {'waits' if len(workers) == 1 else 'wait'} in at {site}"
+            f"{text} that {people_who(workers, 'waits', 'wait')} in at {site}"
             for (text, site), workers in grouped(self.calls.values()).items()
         )
 

@@ -10,7 +10,7 @@ from disco_magic.callers.current import on_worker_of, refuse_in_worker
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.messages import Lost, Sync
 from disco_magic.errors import SyncTimeout, WorkerLost
-from disco_magic.phrases import people
+from disco_magic.phrases import people, people_who
 from disco_magic.session.dref import GIVEN_UP, DRef
 from disco_magic.session.pump import Mark, take
 from disco_magic.session.queues import Queues
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
     Make = Callable[[int, tuple[int, ...]], Command]
     MakeInto = Callable[[int, int, tuple[int, ...]], Command]
-
-
-def _goes(workers: Sequence[int]) -> str:
-    return "goes" if len(workers) == 1 else "go"
 
 
 class Dispatch(Queues):
@@ -121,15 +117,14 @@ class Dispatch(Queues):
         return cast("Expectation", item)
 
     def _no_answer(self, verb: str, workers: tuple[int, ...], limit: Limit) -> SyncTimeout:
-        return self.too_late(
-            f"{verb}: {people(workers)} did not answer within {limit} and {_goes(workers)} on"
-        )
+        goes = "goes" if len(workers) == 1 else "go"
+        return self.too_late(f"{verb}: {people(workers)} did not answer within {limit} and {goes} on")
 
     def _given_up(self, verb: str, workers: tuple[int, ...]) -> str:
         if not workers:
             return f"{verb} was interrupted when everything had been answered"
         return (
-            f"{verb} was interrupted, and {people(workers)} {_goes(workers)} on ({self.interrupting} ends "
+            f"{verb} was interrupted, and {people_who(workers, 'goes', 'go')} on ({self.interrupting} ends "
             f"that); {self.diagnosis()}"
         )
 
@@ -198,7 +193,7 @@ class Dispatch(Queues):
                 late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
                 if item is None and late:
                     raise self.too_late(
-                        f"{verb} was not sent: {people(late)} {'was' if len(late) == 1 else 'were'}"
+                        f"{verb} was not sent: {people_who(late, 'was', 'were')}"
                         f" {self.max_outstanding} commands behind (max_outstanding) and did not catch up"
                         f" within {limit}"
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.core.words import plural, until_the_end
-from disco_magic.phrases import people, ranges, who_has
+from disco_magic.phrases import people, people_who, ranges, who_has
 from disco_magic.session.halfway import older, refused
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ def told(stop: Stopped, halfway: str) -> str:
 def between_steps(stop: Stopped, done: Mapping[int, int]) -> str:
     """The message about a cell that was asked to end after a step; `done`: steps of each worker."""
     steps = who_has((each, plural(count, "step")) for each, count in done.items())
-    told = [
-        f"{people(workers)} {'has' if len(workers) == 1 else 'have'} done {count}"
-        for count, workers in steps.items()
-    ]
+    told = [f"{people_who(workers, 'has', 'have')} done {count}" for count, workers in steps.items()]
     each = " each" if len(told) == 1 < len(stop.workers) else ""
     stopped = f"{stop.label} was stopped between two steps: {', '.join(told)}{each}"
     return ". ".join(filter(None, (stopped, older(stop.failures))))

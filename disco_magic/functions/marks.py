@@ -11,18 +11,18 @@ A value that no register holds at the end of the cell in which it was marked may
 Then the mark belongs to its path, ``model.norm.weight``, and likewise survives. If the cell has replaced the
 part by then, it belongs to the path where the part was. The variable of a loop over parts does not count as
 their name: it moves on. Nor does a name that happens to hold the value where the call names a part,
-``worker.replicated(model.norm.weight)``. If they are no part either, a warning says so.
+``worker.replicated(model.norm.weight)``. A view of all that a register or a part has, as ``w.T`` or
+``parameter.data``, stands for it. For what is nothing of all this a warning says that it is not marked.
 
 Numbers and text cannot be recognised by identity: Python keeps one object for all small equal ones.
 """
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -31,12 +31,13 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import ATOMS
 from disco_magic.functions.execution.bindings import MODULE, deleted_names, hold, loop_names, names_of_result
 from disco_magic.functions.execution.written import names_of_arguments
-from disco_magic.values.finding import PresentPlaces, all_paths, paths_of
+from disco_magic.functions.marked_values import Pending, places_of, warn_of_lost
+from disco_magic.values.finding import PresentPlaces, paths_of
 from disco_magic.values.kinds import type_name
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Iterable
 
     # Axes of the mesh along which values are equal; empty: on all workers.
     Axes = tuple[str, ...]
@@ -46,32 +47,6 @@ _HIDDEN: Final = (
     "give what is meant to be equal on all workers a name that does not"
 )
 _VERB: Final = "replicated"
-_LOST: Final = (
-    "worker.replicated has marked no register: no name holds this {}, nor has any register a part that is "
-    "it and that would be compared; give it a name, `w = worker.replicated(w)`"
-)
-
-
-class _Pending(NamedTuple):
-    """A marked value whose place is looked up at the end of the cell.
-
-    Attributes:
-        reference: returns the value, or None if it is gone.
-        axes: the axes along which it is equal.
-        where: file and line of the mark.
-        names: the registers that held it when it was marked.
-        is_part: whether the call names it as a part of a register.
-        kind: what it is, in words.
-        then: its path in a register at that moment; None: it had none, or was not looked up.
-    """
-
-    reference: Callable[[], Any]
-    axes: Axes
-    where: tuple[str, int]
-    names: tuple[str, ...]
-    is_part: bool
-    kind: str
-    then: str | None
 
 
 class Marks:
@@ -91,7 +66,8 @@ class Marks:
         self._fresh: set[str] = set()  # marked since the cell began
         self._assigned: set[str] = set()  # those of them that the call itself has assigned
         self._seen: dict[str, Axes] = {}  # paths of values marked in this cell, at the time of a check
-        self._pending: dict[int, _Pending] = {}  # by identity, values marked in this cell
+        self._pending: dict[int, Pending] = {}  # by identity, values marked in this cell
+        self._placed: set[tuple[str, int]] = set()  # lines with marks of values that are parts
         self._present = PresentPlaces()
 
     def __bool__(self) -> bool:
@@ -171,7 +147,7 @@ class Marks:
                 if former is not None and former.reference() is None:  # of another one, which is gone
                     self._pending[id(former)] = former
                 marked = hold(value), axes, where, tuple(mine), is_part, type_name(type(value)), then
-                self._pending[id(value)] = _Pending(*marked)
+                self._pending[id(value)] = Pending(*marked)
         return names
 
     def cell_begins(self) -> None:
@@ -201,12 +177,12 @@ class Marks:
         found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
         at_home = {id(held[name]) for name in present}
         wanted = {key: each for key, each in self._pending.items() if each.is_part or key not in at_home}
-        places = _places(wanted, present, held)
-        for key, paths in places.items():
+        found_at = places_of(wanted, present, held)
+        for key, paths in found_at.items():
             self._seen.update(dict.fromkeys(paths, wanted[key].axes))  # whatever the cell puts there next
         for name in present:
             axes = self._mark_of(held[name])
-            if axes is not None and id(held[name]) not in places:
+            if axes is not None and id(held[name]) not in found_at:
                 found[name] = axes
         return found | {path: axes for path, axes in self._seen.items() if register_of(path) in present}
 
@@ -229,7 +205,10 @@ class Marks:
         if self._pending:
             loops = frozenset().union(*map(loop_names, codes))
             passing = self._settle_parts(dict(self.namespace), loops)
-            self._warn_of_lost(passing)
+            at_home = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
+            warn_of_lost(self._pending, at_home, self._placed, passing)
+            self._pending.clear()
+            self._placed.clear()
             for path in (path for path in self._seen if register_of(path) not in passing):
                 self.names.setdefault(path, self._seen[path])
         self._seen.clear()
@@ -247,41 +226,16 @@ class Marks:
             for key, each in self._pending.items()
             if each.is_part or (key not in at_home and passing.issuperset(each.names))
         }
-        found = _places(wanted, names, held)
+        found = places_of(wanted, names, held)
         for key, paths in found.items():
-            self.names.update(dict.fromkeys(paths, self._pending.pop(key).axes))
+            each = self._pending.pop(key)
+            self.names.update(dict.fromkeys(paths, each.axes))
+            self._placed.add(each.where)
             self._alive.pop(key, None)  # else the next name that holds it for a while would get the mark
             self._kept.pop(key, None)
         if found or not wanted:
             self._drop(passing.intersection(often) - self._assigned)
         return passing
-
-    def _warn_of_lost(self, passing: frozenset[str]) -> None:
-        """Warn of marked values that are held by nothing that is compared."""
-        held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
-        lost: dict[tuple[str, int], list[str]] = {}
-        for key, each in self._pending.items():
-            is_lost = key not in held
-            if each.reference() is None:  # what never had a name or a place needs none
-                is_lost = each.then is None and bool(each.names)
-            if is_lost and passing.issuperset(each.names):
-                lost.setdefault(each.where, []).append(each.kind)
-        self._pending.clear()
-        for where, (kind, *others) in lost.items():
-            more = f" ({len(others):,} more in this line)" if others else ""
-            warnings.warn_explicit(f"{_LOST.format(kind)}{more}", UserWarning, *where)
-
-
-def _places(
-    wanted: Mapping[int, _Pending], names: Collection[str], held: Mapping[str, Any]
-) -> dict[int, tuple[str, ...]]:
-    """Where the values are; where they were when they were marked, if they are nowhere now."""
-    alive = {key: each.reference for key, each in wanted.items() if each.reference() is not None}
-    found = all_paths(alive, names, held) if alive else {}
-    for key, each in wanted.items():
-        if key not in found and each.then is not None and register_of(each.then) in names:
-            found[key] = (each.then,)
-    return found
 
 
 def is_anonymous(value: Any) -> bool:

@@ -266,7 +266,7 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
     if all_plain and (kind is list or kind is tuple):
         return fingerprint(value), ""
     if content.places is None:
-        written = issubclass(kind, dict) and all(map(tells_all, kinds_of(dict(value))))
+        written = issubclass(kind, dict) and all(map(tells_all, kinds_of(list(dict.keys(value)))))
         return b"", "several of its keys are written alike" if written else "its keys are objects"
     if all_plain and not content.in_order and kinds_of(content.places) in _SORTED:
         # All at once: one after the other, a million of them would take seconds.

@@ -10,9 +10,10 @@ from disco_magic.core.registers import RegisterFile
 from disco_magic.values.divergence import PARTS_BY_VALUE, parts_of
 from disco_magic.values.fields import is_module
 from disco_magic.values.inside import content_of
+from disco_magic.values.spans import ground_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
 
 _WALKED: Final = 1 << 14
@@ -36,22 +37,44 @@ class PresentPlaces:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
+        # The same by what the arrays have in memory, and those of registers; made when it is needed.
+        self._grounds: dict[Hashable, tuple[weakref.ref[Any], str]] = {}
         self._walked = 0
 
     def path_of(self, value: Any, namespace: Mapping[str, Any]) -> str | None:
-        """The path of a part of a register, if it is known; None for what has no weak references."""
+        """The path of a part of a register, if it is known; None for what has no weak references.
+
+        Of a view that has all elements of an array, as ``w.T``, and of ``parameter.data``: the array's.
+        """
         path = self._look_up(value)
         if path is None and self._walked < _WALKED:
             self._walk(dict(namespace))
             path = self._look_up(value)
-        return path
+        return path or self._path_of_ground(value, namespace)
 
     def _look_up(self, value: Any) -> str | None:
         reference, path = self._known.get(id(value), (None, ""))
         return path if reference is not None and reference() is value else None
 
+    def _path_of_ground(self, value: Any, namespace: Mapping[str, Any]) -> str | None:
+        ground = ground_of(value)
+        if ground is None:
+            return None
+        if not self._grounds:
+            held = dict(namespace)
+            # Parts first: the name of one may be the variable of a loop over them.
+            known = [(reference(), path) for reference, path in self._known.values()]
+            known += [(held[name], name) for name in RegisterFile(held).public_names()]
+            for part, path in known:
+                if (where := ground_of(part)) is not None:
+                    self._grounds.setdefault(where, (weakref.ref(part), path))
+        reference, path = self._grounds.get(ground, (None, ""))
+        # Memory of an array that is gone may belong to another one now.
+        return path if reference is not None and ground_of(reference()) == ground else None
+
     def _walk(self, held: dict[str, Any]) -> None:
         self._known.clear()
+        self._grounds.clear()
         for name in RegisterFile(held).public_names():
             for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
                 self._walked += 1

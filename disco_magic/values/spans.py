@@ -1,10 +1,13 @@
-"""Where arrays of NumPy and cupy lie in memory, and which of them may overlap."""
+"""Where arrays lie in memory, and which of them may overlap."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from disco_magic.values.kinds import is_gpu_array, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -25,6 +28,29 @@ def span_of(array: Any) -> Span:
 def elements_of(array: Any) -> Hashable:
     """A key that is equal for arrays with the very same elements, each in the same place of both."""
     return _address(array), array.shape, array.strides, array.dtype
+
+
+def ground_of(array: Any) -> Hashable | None:
+    """A key that is equal for arrays with the same elements in memory, whatever their shapes and order.
+
+    Those of PyTorch, too. None for other values, and for arrays without elements or memory.
+    """
+    try:
+        if is_tensor(type(array)):
+            start, steps = array.data_ptr(), array.stride()
+        elif isinstance(array, np.ndarray) or is_gpu_array(type(array)):
+            start, steps = _address(array), array.strides
+        else:
+            return None
+    except Exception:  # noqa: BLE001 - PyTorch's sparse tensors and those without data refuse in many ways
+        return None
+    axes: list[tuple[int, int]] = []
+    for step, length in sorted(zip(steps, array.shape, strict=True)):
+        if axes and axes[-1][0] * axes[-1][1] == step:  # it goes on where the one before ends
+            axes[-1] = axes[-1][0], axes[-1][1] * length
+        elif length != 1:
+            axes.append((step, length))
+    return (start, str(array.dtype), *axes) if start and math.prod(array.shape) else None
 
 
 def _address(array: Any) -> int:

@@ -19,6 +19,7 @@ from disco_magic.functions.execution.running import CellRunner
 from disco_magic.functions.execution.worker_namespace import drop_namespace, new_namespace
 from disco_magic.functions.surveys import Sample, Survey
 from disco_magic.values import finding
+from disco_magic.values.finding import PresentPlaces
 
 # --- what a cell binds -----------------------------------------------------------------------------
 
@@ -151,7 +152,6 @@ def stage():
         ("def f():\n    w = worker.replicated(np.zeros(2))\n    return w\nx = f()", {"x"}),
         ("def f():\n    n = worker.replicated(3)\n    return n\nx = f()", set()),
         ("class A:\n    w = worker.replicated(np.zeros(2))\nx = A.w", {"x"}),
-        ("w = worker.replicated(np.zeros(2)) + 1", set()),
         ("w = np.zeros(2); _ = worker.replicated(w)", {"w"}),
         ("w = _w = worker.replicated(np.zeros(2))", {"w"}),
         ("def f(): return worker.replicated(_kept)\n_kept = np.zeros(2); x = f()", {"x"}),
@@ -297,9 +297,57 @@ def test_a_part_that_has_a_name_is_marked_where_the_call_names_it(stage):
     assert stage.marked == {"part", "held[0]", "whole"}
 
 
-def test_what_is_gone_at_the_end_of_the_cell_needs_no_name(stage):
-    stage.run("for _ in range(3): worker.replicated(np.zeros(2))")
+def test_steps_before_the_last_one_are_no_loss(stage):
+    stage.run("def step(w): return worker.replicated(w + 1)\nw = np.zeros(2)\nfor _ in range(3): w = step(w)")
+    assert stage.marked == {"w"}
+    stage.run("held = [w]\nfor _ in range(3): held[0] = step(held[0])")
+    assert stage.marked == {"w", "held[0]"}
+
+
+@pytest.mark.parametrize(
+    "source", ["w = worker.replicated(np.zeros(2)) + 1", "for _ in range(3): worker.replicated(np.zeros(2))"]
+)
+def test_what_is_gone_at_the_end_of_the_cell_is_not_marked_and_that_is_said(stage, source):
+    with pytest.warns(UserWarning, match=MARKS_NOTHING):
+        stage.run(source)
     assert stage.marked == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("worker.replicated(w[:])", {"w"}),
+        ("worker.replicated(w.T); 1", {"w"}),
+        ("worker.replicated(w.reshape(3, 2))", {"w"}),
+        ("for part in held: worker.replicated(part[:])", {"held[0]", "held[1]"}),
+        ("for part in held: worker.replicated(part[:])\nheld[0] = held[0] + 1", {"held[0]", "held[1]"}),
+        ("worker.replicated(odd[:])", {"odd"}),
+    ],
+)
+def test_a_view_of_a_whole_array_stands_for_it(stage, source, names):
+    stage.run("w = np.zeros((2, 3)); held = [np.zeros(2), np.zeros(3)]; odd = np.zeros((4, 6))[::2, 1::3]")
+    stage.run(source)
+    assert stage.marked == names
+
+
+@pytest.mark.parametrize("view", ["w[:1]", "w[::-1]", "w.view('i8')", "w[:, :0]", "w[:, ::2]", "w + 0"])
+def test_a_view_of_something_else_does_not(stage, view):
+    stage.run("w = np.zeros((2, 3))")
+    with pytest.warns(UserWarning, match=MARKS_NOTHING):
+        stage.run(f"worker.replicated({view})")
+    assert stage.marked == set()
+
+
+def test_memory_that_has_become_another_array_s_is_not_taken_for_the_first_one(stage):
+    stage.run("held = [np.zeros(2)]\nworker.replicated(held[0][:])")
+    assert stage.marked == {"held[0]"}
+    place = PresentPlaces()
+    first, names = np.zeros(2), {}
+    names["w"] = first
+    assert place.path_of(first[:], names) == "w"
+    view = first[:]
+    names["w"] = first = None
+    assert place.path_of(view, names) is None
 
 
 def test_a_small_number_marks_no_other_name_that_happens_to_be_equal(stage):

@@ -477,6 +477,18 @@ def test_the_step_after_which_a_model_or_its_optimizer_differs_is_found(with_tor
         assert ({row.name for row in report.differing}, s["step"].get_all()) == (names, [2] * 3)
 
 
+@pytest.mark.parametrize("view", ["p.data", "p.detach()", "p.view(-1)"])
+def test_what_is_all_of_a_parameter_marks_it(with_torch, view):
+    s = with_torch
+    s.run(
+        "net = torch.nn.Linear(3, 2)\nfor p in net.parameters(): p.data.fill_(1)\n"
+        f"for p in net.parameters(): worker.replicated({view})"
+    )
+    assert s.check(values=True)
+    s.run("with torch.no_grad(): net.weight[0, 0] += worker_id == 2")
+    assert [row.name for row in s.check(values=True).differing] == ["net.weight"]
+
+
 def test_random_keys_of_jax_are_compared(with_jax):
     s = with_jax
     s.run("keys = {'a': jax.random.key(0), 'b': jax.random.split(jax.random.key(1), 2)}; worker.check(keys)")

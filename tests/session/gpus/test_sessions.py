@@ -70,6 +70,12 @@ def test_tokens_go_to_the_workers_with_their_experts_and_back(shared):
     assert shared.run(f"bool((y == {expected}).all())").values == [True] * 4
 
 
+def test_a_view_of_all_of_an_array_marks_it(shared):
+    shared.run("w = xp.zeros((2, 3))\nworker.replicated(w.T)")
+    shared.run("w[0] += worker_id == 2")
+    assert [row.name for row in shared.check(values=True).differing] == ["w"]
+
+
 def test_what_is_on_the_host_is_carried_there(shared):
     shared.run("a, b = allreduce(np.arange(3) + worker_id), allreduce(0.5)\nk = type(a).__module__")
     assert shared["k"].get_all() == ["numpy"] * 4

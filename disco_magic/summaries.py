@@ -63,7 +63,7 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
     """Summary line -> the workers that failed with it, in the order of `failures`.
 
     The line has the command if it is not the origin's. Failures that differ only in that each
-    names its own worker, or an object by its address, are combined: ``the worker``.
+    names its own worker, or an object by its address, are combined: ``worker {worker_id}``, as an f-string.
     """
     origin = next(iter(failures.values()))
     texts = {
@@ -83,7 +83,8 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
 
 def form_of(text: str, worker: int) -> str:
     """The text of an error without what differs between workers: the worker's own number, and addresses."""
-    return re.sub(rf"\bworker {worker}\b", "the worker", _ADDRESS.sub("0x…", text))
+    # As a program would write it: the text may be the user's, with a path that has such a name.
+    return re.sub(rf"\bworker {worker}\b", "worker {worker_id}", _ADDRESS.sub("0x…", text))
 
 
 def other_lines(others: Iterable[Failed]) -> list[str]:

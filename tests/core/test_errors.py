@@ -114,7 +114,7 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
     [
         (
             ["worker 0 gave None", "worker 1 gave None", "worker 2 gave None"],
-            ["[0-2] ValueError: the worker gave None"],
+            ["[0-2] ValueError: worker {worker_id} gave None"],
         ),
         (
             ["<f at 0x7f01beef>", "<f at 0x7f02beef>", "no"],
@@ -123,7 +123,7 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
         (["worker 1 failed", "worker 1 failed", "worker 1 failed"], ["[0-2] ValueError: worker 1 failed"]),
         (
             ["worker 0", "worker 10", "worker 2"],
-            ["[0,2] ValueError: the worker", "[1] ValueError: worker 10"],
+            ["[0,2] ValueError: worker {worker_id}", "[1] ValueError: worker 10"],
         ),
         (
             ["0xdead00 is bad", "0xdead01 is bad"],

@@ -166,7 +166,7 @@ def test_a_call_on_a_register_that_some_workers_have_not_got_names_them_once(ses
     partly = s.call_packed(who, workers=[0])
     bad = s.call_packed(give, s.call_packed(give, partly))
     with pytest.raises(
-        WorkerError, match=f"register '#{partly.register}' is not defined on the worker"
+        WorkerError, match=f"register '#{partly.register}' is not defined on worker {{worker_id}}"
     ) as caught:
         s.sync_all()
     assert sorted(caught.value.failures) == [1, 2]

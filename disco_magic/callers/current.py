@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import ref
 
 from disco_magic.errors import UsageMistake
@@ -50,8 +50,18 @@ _current: ContextVar[CallingWorker | ref[CallingWorker] | None] = ContextVar(
 )
 
 
+class _Thread(threading.local):
+    """The worker whose own thread the calling one is, or was until it was given up."""
+
+    of: ref[CallingWorker] | None = None
+
+
+_thread: Final = _Thread()
+
+
 def become(worker: CallingWorker) -> None:
     """Let the calling code run on that worker from now on, in this thread, which may be a new one."""
+    _thread.of = ref(worker)
     _current.set(worker)
     worker.thread = threading.get_ident()
 
@@ -63,7 +73,13 @@ def follow_worker(worker: CallingWorker) -> None:
 
 def is_beside() -> bool:
     """Whether a worker's code is calling in a thread that it started, not in the worker's own thread."""
-    return isinstance(_current.get(), ref)
+    me = _current.get()
+    return me is not None and (isinstance(me, ref) or not _is_of(me))
+
+
+def _is_of(worker: CallingWorker) -> bool:
+    """Whether this is or was its own thread; others can carry its context, as `asyncio.to_thread` does."""
+    return _thread.of is not None and _thread.of() is worker
 
 
 def calling_worker() -> CallingWorker | None:
@@ -75,7 +91,9 @@ def calling_worker() -> CallingWorker | None:
 def is_given_up() -> bool:
     """Whether the calling thread was a worker's own and has been replaced."""
     me = _current.get()
-    return me is not None and not isinstance(me, ref) and me.thread != threading.get_ident()
+    if me is None or isinstance(me, ref) or me.thread == threading.get_ident():
+        return False
+    return _is_of(me)
 
 
 def on_worker_of(session_id: int) -> CallingWorker | None:

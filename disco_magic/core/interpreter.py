@@ -148,7 +148,7 @@ class Interpreter:
     def finish(self, command: Command, value: Any) -> Event | None:
         """Take the `value` that executing returned; return the event to send, if any."""
         # Operands must not outlive their registers until the next command comes.
-        self.arguments = ()
+        self.function, self.arguments = self._copy, ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, value)
         if isinstance(command, Sync):
@@ -169,7 +169,7 @@ class Interpreter:
 
     def fail(self, command: Command, failure: Failure, elapsed_s: float = 0.0) -> Event:
         """Executing failed: poison the result; return the event to send."""
-        self.arguments = ()
+        self.function, self.arguments = self._copy, ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
         if isinstance(command, Sync):  # its wait failed, or a finalizer that ran in it: reached all the same

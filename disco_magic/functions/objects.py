@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.functions.calling import several_times
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.packing import packed, unpacked
 
@@ -34,6 +35,7 @@ class Objects(Collectives):
             >>> session.run("broadcast_object({'lr': 0.1} if worker_id == 0 else None)")
             [0-3] {'lr': 0.1}
         """
+        over = several_times(over)
         members, _ = self._over("broadcast_object", over, in_group=in_group)
         sent = packed("broadcast_object", x) if members.index(self.id) == root else None
         got = self.broadcast(sent, root, in_group=in_group, over=over)
@@ -51,6 +53,7 @@ class Objects(Collectives):
             >>> session.run("allgather_objects(('step', worker_id))[2]")
             [0-3] ('step', 2)
         """
+        over = several_times(over)
         members, _ = self._over("allgather_objects", over, in_group=in_group)
         sent = packed("allgather_objects", x)
         lengths = self.allgather(np.array([sent.size]), in_group=in_group, over=over).tolist()

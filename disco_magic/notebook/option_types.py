@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,8 @@ OUT: Final = re.compile(r"Out\[(\d+)\]")
 
 
 def name(text: str) -> str:
-    """The name of a variable."""
+    """The name of a variable, as Python reads it: it takes the micro sign for the Greek letter."""
+    text = unicodedata.normalize("NFKC", text)
     if not text.isidentifier() or keyword.iskeyword(text):
         whole = re.match(r"[^\W\d]\w*(?=[.[])", text)
         way = f"; take {whole[0]}, and the part of it afterwards" if whole else ""
@@ -36,9 +38,17 @@ def name(text: str) -> str:
     return text
 
 
+def part(text: str) -> str:
+    """A register, or a part of one: ``model.0.weight``."""
+    return re.sub(
+        r"[^\W\d]\w*", lambda found: unicodedata.normalize("NFKC", found[0]), unquoted(text), count=1
+    )
+
+
 def register(text: str) -> str:
     """The name of a variable that can also be a register."""
-    if name(text).startswith("_"):
+    text = name(text)
+    if text.startswith("_"):
         raise argparse.ArgumentTypeError(
             f"{text!r} begins with an underscore: such names are private to a worker and are not registers"
         )

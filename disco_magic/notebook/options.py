@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _GIVEN: Final = "_given"
+_FROM_THE_END: Final = re.compile(r"-\d[\d,:-]*$")
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
@@ -84,6 +85,8 @@ class OptionParser(MagicArgumentParser):
         form = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, formatter_class=form, **kwargs)  # type: ignore[no-untyped-call]  # IPython's
         self.allow_abbrev = False
+        # Values, not options: workers counted from the end, as -1, -2: and -1,0.
+        self._negative_number_matcher = _FROM_THE_END
         for action in (None, "store"):
             self.register("action", action, _Once)
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text")

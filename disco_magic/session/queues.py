@@ -89,8 +89,8 @@ class Queues(Arguments):
         self.orphan: Callable[[Unheard], None] = self._orphans.put
         self.unheard: dict[int, Unheard] = {}  # by sequence number
         self.unraised: dict[int, ref[PendingCell]] = {}  # by sequence number; dropped with the handle
-        self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
+        self._launcher = launcher  # not before it has all workers: other threads look at them meanwhile
         self._sends = tuple(channel.send for channel in self._channels)
         self._partial = 0  # commands that were not sent to every worker
         self._partial_to = [0] * self.num_workers  # worker -> how many of those were sent to it

@@ -84,6 +84,25 @@ def test_a_part_of_the_workers_can_run_a_cell(four):
     assert four.lines[-1] == "[0-3] 4"
 
 
+@pytest.mark.parametrize(
+    ("workers", "chosen"), [("-1", [3]), ("-2:", [2, 3]), ("-1,0", [0, 3]), ("-3:-1", [1, 2])]
+)
+def test_workers_can_be_counted_from_the_end(four, workers, chosen):
+    four.run(f"%%disco -w {workers} --out result\nworker_id")
+    assert four.ip.user_ns["result"].values[-len(chosen) :] == chosen
+    assert list(four.ip.user_ns["result"].workers) == chosen
+
+
+def test_names_are_those_that_python_makes_of_what_is_typed(four):
+    four.run("%%disco --out \u00b5\n\u00b5 = 3; 5")
+    assert four.ip.user_ns["\u03bc"].values == [5] * 4
+    four.run("%disco get \u00b5")
+    assert four.ip.user_ns["\u03bc"] == 3
+    for command in ("%disco check \u00b5", "%disco registers \u00b5 --table", "%disco rm \u00b5"):
+        four.run(command)
+    assert "\u03bc" not in names(four)
+
+
 def test_push_and_pull_carry_variables_in_and_out(crew):
     crew.ip.user_ns.update(a=np.ones(2), b=3)
     crew.run("%%disco --push a,b --pull y\ny = a * b + worker_id")

@@ -33,6 +33,21 @@ def python_s_own_hook(monkeypatch):
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
 
 
+def test_what_they_set_while_they_carry_the_worker_s_context_is_the_worker_s(session):
+    # A thread that is no worker's own was taken for one whose worker has another thread by now.
+    s = session(2)
+    s.run("import asyncio, logging, warnings\nlog = logging.getLogger('app')")
+    s.run(
+        "def setup(): log.setLevel(5), log.addHandler(logging.NullHandler())\nawait asyncio.to_thread(setup)"
+    )
+    assert s.run("log.level, len(log.handlers)").values == [(5, 1)] * 2
+    s.run(
+        "def caught():\n    with warnings.catch_warnings(record=True) as found:\n"
+        "        warnings.simplefilter('always'); warnings.warn('lost'); return len(found)"
+    )
+    assert s.run("await asyncio.to_thread(caught)").values == [1] * 2
+
+
 # --- whose they are --------------------------------------------------------------------------------
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -159,6 +161,29 @@ def test_an_unknown_function_names_near_misses_and_leaks_no_register(session, sc
     with pytest.raises(UnknownName, match=r"'test_calls.scal'; did you mean 'test_calls.scale'"):
         getattr(s, verb)("test_calls.scal")
     assert (s.ledger.seq, s.ledger.live_registers) == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_function_that_some_workers_were_sent_is_not_kept(session, fails):
+    class Model:
+        def __call__(self):
+            return 1 / (not fails)
+
+    s = session(2)
+    models = [Model()]
+    there = weakref.ref(models[0])
+    function = s.call_packed(models.pop, workers=[0])
+    s.sync_all()
+    result = s.call_packed(function, workers=[0])
+    if fails:
+        with pytest.raises(WorkerError):
+            s.sync_all()
+    s.sync_all()
+    del function, result
+    s.call_packed(abs, 1)
+    s.sync_all()
+    gc.collect()
+    assert there() is None
 
 
 def test_a_call_on_a_register_that_some_workers_have_not_got_names_them_once(session):

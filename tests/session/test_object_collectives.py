@@ -35,6 +35,13 @@ def test_objects_of_cells_classes_are_the_receiver_s(four):
     assert four.run("type(got) is Cfg and got.by == worker_id").values == [True] * 4
 
 
+def test_over_may_be_an_iterator(four):
+    cell = "allgather_objects(worker_id, over=iter([1, 3])) if worker_id % 2 else 0"
+    assert four.run(cell).values == [0, [1, 3]] * 2
+    cell = "broadcast_object(worker_id, 1, over=iter([1, 3])) if worker_id % 2 else 0"
+    assert four.run(cell).values == [0, 3] * 2
+
+
 @pytest.mark.parametrize("verb", ["broadcast_object", "allgather_objects"])
 def test_what_cannot_travel_is_said(four, verb):
     with pytest.raises(CellError, match=f"{verb}: a function cannot be pickled: .*lambda") as caught:

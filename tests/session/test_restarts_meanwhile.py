@@ -176,6 +176,22 @@ def test_a_shutdown_that_is_struck_twice_can_be_asked_for_again(session):
     assert not any(thread.is_alive() for thread in s._launcher._threads)
 
 
+def test_a_timeline_meanwhile_has_all_workers(session, monkeypatch):
+    s = session(3)
+    seen = []
+
+    def start(self, deliver):
+        seen.append(s.timeline().num_workers)
+        made = first(self, deliver)
+        seen.append(s.timeline().num_workers)
+        return made
+
+    first = ThreadLauncher.start
+    monkeypatch.setattr(ThreadLauncher, "start", start)
+    s.restart()
+    assert seen == [3, 3]
+
+
 def test_ctrl_c_while_workers_are_started_leaves_none_of_them(session, monkeypatch):
     # "All workers or none": a KeyboardInterrupt left those that had been started, and nobody could end them.
     spawn = ThreadLauncher._spawn

@@ -134,6 +134,14 @@ def test_values_that_look_alike_but_differ_are_kept_apart(session):
     assert [workers for workers, _ in result.groups()] == [(0,), (1,)]
 
 
+def test_a_cell_without_a_value_leaves_the_last_one_there(session):
+    s = session(2)
+    s.run("6 * 7")
+    s.run("print(end='')")
+    s.run("x = 1")
+    assert s.run("_").values == [42] * 2
+
+
 def test_groups_can_be_asked_for_some_workers(session):
     result = session(3).run("1")
     assert result.groups((0, 2)) == [((0, 2), {"text/plain": "1"})]

@@ -173,3 +173,15 @@ def test_models_are_exported_and_split_for_a_pipeline_by_all(s):
         "pipe = pipeline(net, mb_args=(x,), split_spec={'2': SplitPoint.BEGINNING})\n"
         "assert pipe.num_stages == 2\n"
     )
+
+
+def test_one_can_compile_while_others_call_in_forward_mode_what_is_not_compiled_yet(s):
+    # Each waited for the lock of the other for ever.
+    s.run("net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))")
+    s.run(
+        "compiled = torch.compile(net, backend='aot_eager')\n"
+        "for i in range(3):\n"
+        "    x = torch.randn(3 + i + 2 * worker_id, 4)\n"
+        "    compiled(x).sum().backward()\n"
+        "    torch.func.jvp(lambda x: compiled(x).sum(), (x,), (torch.ones_like(x),))\n"
+    )

@@ -440,3 +440,21 @@ same = F.dropout(distribute_tensor(torch.ones(8), mesh, [Replicate()]), 0.5).to_
         assert torch.equal(torch.nn.functional.dropout(x, 0.5), s["masked"].get(worker))
     assert len({float(each[0]) for each in s["like"].get_all()}) == 1
     assert all(torch.equal(each, s["same"].get(0)) for each in s["same"].get_all())
+
+
+@pytest.mark.parametrize("draw", ["torch.poisson(x)", "torch.binomial(x, x / 2)", "Gamma(x, 1.0).rsample()"])
+def test_compiled_code_draws_with_a_generator_by_position_from_each_workers_state(s, draw):
+    s.run(f"from torch.distributions import Gamma\nx = torch.full((50,), 4.0)\ndef f(): return {draw}")
+    s.run("torch.manual_seed(worker_id)\ny = torch.compile(f, backend='aot_eager')()")
+    x = torch.full((50,), 4.0)
+    for worker in range(4):
+        torch.manual_seed(worker)
+        found = eval(draw, {"torch": torch, "Gamma": torch.distributions.Gamma, "x": x})  # noqa: S307
+        assert torch.equal(found, s["y"].get(worker))
+
+
+def test_a_generator_by_position_is_the_one_that_is_drawn_from(s):
+    s.run("x = torch.full((50,), 4.0)\ng = torch.Generator().manual_seed(5)\ny = torch.poisson(x, g)")
+    s.run("torch.manual_seed(5)\nz = torch.poisson(x, None)")
+    expected = torch.poisson(torch.full((50,), 4.0), torch.Generator().manual_seed(5))
+    assert all(torch.equal(expected, each) for name in "yz" for each in s[name].get_all())

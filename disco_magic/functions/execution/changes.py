@@ -16,7 +16,7 @@ from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
 from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
-from disco_magic.isolation.pytorch.compiler import fit_compiler
+from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler
 from disco_magic.isolation.pytorch.exporting import fit_exporting
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
@@ -95,6 +95,7 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
+        "torch._dynamo.convert_frame": fit_compile_lock,
     },
     # Each worker has its own copy of these, but what they change is shared by all workers.
     also_own=("accelerate.big_modeling", "transformers.modeling_utils"),

@@ -162,9 +162,9 @@ class CellRunner:
             self.context.place.finish()  # a failure on a GPU, and the time that it took, are this cell's
             if cell.last is None:
                 return CellValue(None, None, b"", time.perf_counter() - start, recorder.broken)
-            self.namespace["_"] = value
             shown = None
-            if value is not None:
+            if value is not None:  # as in IPython, where `_` keeps the last value that was shown
+                self.namespace["_"] = value
                 shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
             digest = digest_of_result(value, shown)
             return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -24,11 +23,9 @@ from weakref import WeakKeyDictionary, WeakSet
 from disco_magic.callers.current import is_beside
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced
-from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
 from disco_magic.functions.context import calling_context
-from disco_magic.functions.process_groups.groups import group_class
-from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.backend import BACKEND, created
 from disco_magic.isolation import programs
 from disco_magic.locks import new_lock
 
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.context import WorkerContext
 
-BACKEND: Final = "disco"
-"""What `torch.distributed.get_backend` returns for a worker's groups."""
 _RENDEZVOUS: Final = "torch.distributed.rendezvous"
 _ENVIRONMENT: Final = "env"
 # What a world keeps in dictionaries of the module.
@@ -73,6 +68,7 @@ class Worlds:
         self._lock = new_lock()
         self._hook = sys.excepthook
         self._making: WeakSet[Any] = WeakSet()  # worlds whose first group is being made
+        self._of_process: set[str] = set()  # names of the groups that no worker has made
         self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
         self._functions = {
             name: Replaced(c10d, name, ours)
@@ -86,10 +82,11 @@ class Worlds:
         self._handlers: dict[str, Any] = rendezvous._rendezvous_handlers  # noqa: SLF001
         self._environment = self._handlers[_ENVIRONMENT]
         if not hasattr(c10d.Backend, BACKEND.upper()):
-            c10d.Backend.register_backend(BACKEND, _created, extended_api=True, devices=["cpu", "cuda"])
+            c10d.Backend.register_backend(BACKEND, created, extended_api=True, devices=["cpu", "cuda"])
 
     def put(self) -> None:
         """Install the patches."""
+        self._of_process = set(self._shared.pg_names.values())
         for function in self._functions.values():
             function.put()
         self._handlers[_ENVIRONMENT] = self._rendezvous
@@ -150,6 +147,17 @@ class Worlds:
         me.belongings[self._worlds] = made
         return made
 
+    def _anew(self, me: WorkerContext) -> Any:
+        """A world for the first group, without what an `init` or `destroy` has left that was cut off.
+
+        Such a call can leave another number of groups than those of the other workers.
+        """
+        before, made = self._worlds.of(me), self._new_world()
+        made.program, made.outer, made.group_count = before.program, before.outer, 1
+        made.registered |= before.registered
+        me.belongings[self._worlds] = made
+        return made
+
     def _forget(self, world: Any) -> None:
         """Remove the groups that it has registered from PyTorch's table."""
         while world.registered:
@@ -158,15 +166,18 @@ class Worlds:
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
         """Make a group of the calling worker; replaces `_new_process_group_helper`."""
         first, me = self._functions["_new_process_group_helper"].below, calling_context()
-        if me is None:
-            return first(*args, **kwargs)
         call = self._signature.bind(*args, **kwargs)
         given = call.arguments
         name = given["group_name"]
+        if me is None:
+            self._of_process.add(name)
+            return first(*args, **kwargs)
         given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
         if given["backend"] != _FAKE:
             given["backend"] = BACKEND
         world = self._of(me)
+        if not given["global_ranks_in_group"] and world.default_pg is None:
+            world, name = self._anew(me), type(name)("0")
         given["group_name"] = type(name)(f"{name}@{world.number}")
         if given["group_size"] < 0:  # PyTorch's way if MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
@@ -194,10 +205,11 @@ class Worlds:
     def _forget_groups(self) -> None:
         """Forget the caller's groups only; replaces `_unregister_all_process_groups`."""
         me = calling_context()
-        if me is None:
-            self._functions["_unregister_all_process_groups"].below()
+        if me is not None:
+            self._forget(self._of(me))
             return
-        self._forget(self._of(me))
+        while self._of_process:  # not all that are in the table: workers have theirs there
+            self._c10d._unregister_process_group(self._of_process.pop())  # noqa: SLF001
 
     def _is_barrier_after_init(self) -> Any:
         """Called last for a new world: restores `sys.excepthook`, which PyTorch lets print a rank first."""
@@ -225,54 +237,6 @@ class Worlds:
             if plane not in self._stores:
                 self._stores[plane] = sys.modules["torch.distributed"].HashStore()
             return self._stores[plane]
-
-
-def _created(options: Any, _: Any = None) -> Any:
-    """Make the group when PyTorch asks our backend for it; `options` say who is a member.
-
-    Raises:
-        UsageMistake: the caller is no worker, or the ranks do not ascend or are not those of the session.
-    """
-    me = calling_context()
-    if me is None:
-        raise UsageMistake(f"process groups of the backend {BACKEND!r} are made on workers only, in a cell")
-    ranks, size = list(options.global_ranks_in_group), options.group_size
-    if ranks != sorted(ranks):
-        raise UsageMistake(
-            f"new_group: ranks {ranks} have to ascend in workers' groups: leave sort_ranks out"
-        )
-    if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
-        raise UsageMistake(
-            f"init_process_group: rank {options.group_rank} of {size} on worker {me.id} of {me.num_workers} "
-            "- ranks are workers' ids: leave rank and world_size out"
-        )
-    members, name = tuple(ranks or range(size)), options.group_id
-    make = group_class(sys.modules[HOME].ProcessGroup)
-    return make(
-        members, options.group_rank, name, _Caller(me.session_id, name.partition("@")[0] if ranks else "")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    """The worker that calls a group; equal in all workers' objects that represent the same group.
-
-    Attributes:
-        session_id: the session of these workers.
-        channel: unique among their groups; "" for the first group of all workers.
-    """
-
-    session_id: int
-    channel: str
-
-    def __call__(self) -> WorkerContext:
-        me = calling_context()
-        if me is None or me.session_id != self.session_id:
-            raise UsageMistake(
-                f"a process group of session {self.session_id} can be used by its workers only: "
-                "use it in a cell of that session"
-            )
-        return me
 
 
 def fit_worlds(c10d: ModuleType) -> Callable[[], None]:

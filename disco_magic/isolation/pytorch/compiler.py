@@ -4,17 +4,27 @@ It follows calls into whatever is written in Python, and so through a collective
 that takes seconds, and gives warnings. If our package is left out, one graph ends at a collective and another
 begins after it. The compiler also assumes that names among the builtins are functions, or the few constants
 that Python has there; those of cells include ``worker_id`` and ``np``.
+
+It compiles with a lock of its own, and traces within it. Our mutex for traces comes first: a worker that has
+the mutex, and calls what is not compiled yet, would wait for ever for one that compiles.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.callers.replaced import Replaced
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
+    from contextlib import AbstractContextManager
+    from types import ModuleType
 
 _PACKAGE: Final = "disco_magic"
 # Python has one object for each of these: ids of workers are recognized by identity.
@@ -51,3 +61,27 @@ def fit_compiler(rules: Any) -> Callable[[], None]:
         rules._recompile_re()  # noqa: SLF001
 
     return undo
+
+
+class _MutexFirst(threading.local):
+    """The compiler's lock, which a thread takes after our mutex; reentrant, as both are."""
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self._lock = lock
+        self._taken: list[ExitStack] = []  # by the calling thread
+
+    def __enter__(self) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(WORKER_MUTEX.taken("models are compiled"))
+            stack.enter_context(self._lock)
+            self._taken.append(stack.pop_all())
+
+    def __exit__(self, *error: object) -> None:
+        self._taken.pop().close()
+
+
+def fit_compile_lock(module: ModuleType) -> Callable[[], None]:
+    """Change the lock of ``torch._dynamo.convert_frame``; return what undoes it."""
+    lock = Replaced(module, "compile_lock", _MutexFirst(vars(module)["compile_lock"]))
+    lock.put()
+    return lock.take

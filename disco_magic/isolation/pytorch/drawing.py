@@ -61,7 +61,9 @@ class Given(Drawing):
 
     seeded: Callable[..., Any] | None = None
 
-    def _may_draw(self, _: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _may_draw(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if args and isinstance(args[-1], self._states.torch.Generator):  # as in `poisson(x, generator)`
+            return False
         # The process's generator is the default of `random_split`.
         return kwargs.get("generator") in (None, self._states.everyones)
 
@@ -69,9 +71,14 @@ class Given(Drawing):
         if self._states.borrower == get_ident() or self._states.is_mapped():
             return super()._draw(mine, args, kwargs)
         call = self.seeded or self.first
+        seeded = args, kwargs | {"generator": mine.generator}
+        if (
+            args and args[-1] is None and "generator" not in kwargs
+        ):  # in its place, as compiled graphs write it
+            seeded = (*args[:-1], mine.generator), kwargs
         try:
             with mine.lock:
-                return call(*args, **kwargs | {"generator": mine.generator})
+                return call(*seeded[0], **seeded[1])
         except TypeError:
             pass  # it mentions the generator: the error is to show what the caller has written
         return self.first(*args, **kwargs)

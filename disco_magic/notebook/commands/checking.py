@@ -87,7 +87,7 @@ def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit)
 def _parser() -> OptionParser:
     parser = session_parser("check", "Compare registers between workers, bit for bit or nearly.")
     parser.add_argument(
-        "names", nargs="*", type=of.unquoted, metavar="NAME", help="a register, or a part: model.0.weight"
+        "names", nargs="*", type=of.part, metavar="NAME", help="a register, or a part: model.0.weight"
     )
     parser.add_argument("--types", action="store_true", help="types, shapes and dtypes only, no values")
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="compare these only; as for cells")

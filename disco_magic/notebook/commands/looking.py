@@ -113,7 +113,7 @@ def _registers_parser() -> OptionParser:
     parser.add_argument(
         "name",
         nargs="?",
-        type=of.unquoted,
+        type=of.part,
         metavar="NAME",
         help="look closely at this one, or a part of it: model.0.weight",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -13,7 +14,7 @@ from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.commands.table import COMMANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.session.session import Session
@@ -78,12 +79,17 @@ def _typed_line(front: Front, text: str) -> Typed:
     command = COMMANDS.get(name)
     if command is None:
         return Typed("", {})
-    return _typed(Asked(front, front.sessions.find()), command.parser, command.completes, rest)
+    return _typed(_asked(front, rest), command.parser, command.completes, rest)
 
 
 def _typed_cell(front: Front, text: str) -> Typed:
+    return _typed(_asked(front, text), cell_parser(), None, text)
+
+
+def _asked(front: Front, text: str) -> Asked:
+    """The session that the options name, or else the current one."""
     named = _SESSION.search(text)
-    return _typed(Asked(front, front.session_there(named[1] if named else None)), cell_parser(), None, text)
+    return Asked(front, front.session_there(named[1] if named else None))
 
 
 def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None, text: str) -> Typed:
@@ -103,11 +109,19 @@ def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None,
     for action in actions:
         if not action.option_strings:
             fitting |= dict.fromkeys(action.choices or (), "word")
-            one = action.nargs == "?"
-            if not (one and any(each and not each.startswith("-") for each in before)):
+            if action.nargs != "?" or not _has_word(before, options):
                 fitting |= _names(asked, completes, results=parser.prog.endswith(" rm"))
                 fitting |= _parts(asked.session, word) if completes == "parts" else {}
     return Typed(word, {name: kind for name, kind in fitting.items() if name not in before})
+
+
+def _has_word(words: Sequence[str], options: Mapping[str, argparse.Action]) -> bool:
+    """Whether a word is there that is neither an option nor the value of one."""
+    takes = [option for option, action in options.items() if action.nargs is None]
+    return any(
+        each and not each.startswith("-") and before not in takes
+        for before, each in pairwise(["", *filter(None, words)])
+    )
 
 
 def _value(asked: Asked, action: argparse.Action, text: str) -> Typed:

@@ -121,6 +121,7 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
     monitor thread, which serves all bars, must not belong to the worker that makes the first one.
     """
     BARS.install()
+    module.tqdm.get_lock()  # else `thread_map` makes one, and deletes it at its end from under other workers
 
     def wrapper() -> Any:
         shape = width.below()

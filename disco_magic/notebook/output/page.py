@@ -240,6 +240,8 @@ class Page:
         has written since its first call. Nothing is cleared where output cannot change.
         """
         if self._shown == {worker}:
+            for outlet in self._outlets.values():
+                outlet.flush()  # what was written before is to be cleared, too
             clear(wait=wait)
             if self.area is not None:
                 self.area.cleared()

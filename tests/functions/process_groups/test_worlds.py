@@ -44,8 +44,35 @@ def test_who_is_no_worker_keeps_the_world_that_was_there(s, found):
     assert found._world.pg_map == {}
     with pytest.raises(RuntimeError, match="RANK expected"):
         found.rendezvous("env://")
+
+
+def test_groups_of_the_process_end_without_those_of_workers(s, found, monkeypatch):
+    # "Could not resolve the process group registered under the name 0@1"
+    s.run("dist.init_process_group()")
+    theirs = dict(found.by_name)
+    assert len(theirs) == 4
+    monkeypatch.setitem(c10d.PLUGINS, "gloo", lambda *_: "made")
+    made, _ = found._new_process_group_helper(1, 0, [], "gloo", None, "of the process")
+    assert found.by_name.keys() - theirs == {"of the process"}
+    found._unregister_all_process_groups()
+    assert found.by_name == theirs
+    assert made == "made"
+
+
+def test_groups_that_the_process_had_before_end_with_it(found, session):
+    found._world.pg_names["group"] = "before"
+    found.by_name["before"] = "group"
+    session(2)
     found._unregister_all_process_groups()
     assert found.by_name == {}
+
+
+def test_a_first_group_that_failed_on_some_leaves_no_number_that_others_lack(s):
+    with pytest.raises(CellError):
+        s.run("dist.init_process_group(rank=0, world_size=4)")
+    s.run("if dist.is_initialized(): dist.destroy_process_group()\ndist.init_process_group()")
+    s.run("row = dist.new_group([0, 1, 2, 3])")
+    assert len(set(s.run("row.group_name.partition('@')[0]").values)) == 1
 
 
 def test_all_is_as_before_when_the_last_session_has_ended(found, session):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from disco_magic.isolation.pytorch.compiler import clear_names, fit_compiler
+from disco_magic.isolation.pytorch.compiler import clear_names, fit_compile_lock, fit_compiler
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 
 class Constants:
@@ -69,3 +71,26 @@ def test_a_namespace_is_emptied_but_for_what_the_compiler_takes_out_itself(monke
         monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
     clear_names(names)
     assert names == ({"__compiled": 2} if is_there else {})
+
+
+def test_who_compiles_has_our_mutex_first_and_gives_back_both(background):
+    frames = SimpleNamespace(compile_lock=threading.RLock())
+    before = frames.compile_lock
+    undo = fit_compile_lock(frames)
+    got = []
+
+    def compile_twice():
+        with frames.compile_lock, frames.compile_lock:
+            got.append("both")
+
+    with WORKER_MUTEX.taken("models are traced"):
+        waiting = background(compile_twice)
+        with before:  # not held by who waits for the mutex
+            assert not got
+    waiting()
+    assert got == ["both"]
+    with pytest.raises(OSError, match="no"), frames.compile_lock:
+        raise OSError("no")
+    assert background(compile_twice)() is None
+    undo()
+    assert frames.compile_lock is before

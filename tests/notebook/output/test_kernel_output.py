@@ -101,6 +101,13 @@ def test_an_updated_display_keeps_its_place_and_gets_no_second_label(fresh):
     assert updates[0]["content"]["transient"] == ran.displays[0]["transient"]
 
 
+def test_clear_output_clears_what_the_only_worker_that_is_shown_has_written_before(fresh):
+    source = "from IPython.display import clear_output\nfor i in 0, 1, 2: clear_output(wait=True), print(i)"
+    messages = fresh.ok(f"%%disco -w 0\n{source}").messages
+    kinds = [m["msg_type"] for m in messages if m["msg_type"] in ("stream", "clear_output")]
+    assert kinds == ["clear_output", "stream"] * 3
+
+
 def test_clear_output_of_one_worker_does_not_wipe_the_others(fresh):
     source = "from IPython.display import clear_output\nclear_output()"
     assert not [m for m in fresh.ok(f"%%disco\n{source}").messages if m["msg_type"] == "clear_output"]

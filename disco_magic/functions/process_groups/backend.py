@@ -1,0 +1,66 @@
+"""Our backend of PyTorch: makes the object that represents a process group for one of its workers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import calling_context
+from disco_magic.functions.process_groups.groups import group_class
+from disco_magic.functions.process_groups.messages import HOME
+
+if TYPE_CHECKING:
+    from disco_magic.functions.context import WorkerContext
+
+BACKEND: Final = "disco"
+"""What `torch.distributed.get_backend` returns for a worker's groups."""
+
+
+def created(options: Any, _: Any = None) -> Any:
+    """Make the group when PyTorch asks our backend for it; `options` say who is a member.
+
+    Raises:
+        UsageMistake: the caller is no worker, or the ranks do not ascend or are not those of the session.
+    """
+    me = calling_context()
+    if me is None:
+        raise UsageMistake(f"process groups of the backend {BACKEND!r} are made on workers only, in a cell")
+    ranks, size = list(options.global_ranks_in_group), options.group_size
+    if ranks != sorted(ranks):
+        raise UsageMistake(
+            f"new_group: ranks {ranks} have to ascend in workers' groups: leave sort_ranks out"
+        )
+    if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
+        raise UsageMistake(
+            f"init_process_group: rank {options.group_rank} of {size} on worker {me.id} of {me.num_workers} "
+            "- ranks are workers' ids: leave rank and world_size out"
+        )
+    members, name = tuple(ranks or range(size)), options.group_id
+    make = group_class(sys.modules[HOME].ProcessGroup)
+    return make(
+        members, options.group_rank, name, _Caller(me.session_id, name.partition("@")[0] if ranks else "")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """The worker that calls a group; equal in all workers' objects that represent the same group.
+
+    Attributes:
+        session_id: the session of these workers.
+        channel: unique among their groups; "" for the first group of all workers.
+    """
+
+    session_id: int
+    channel: str
+
+    def __call__(self) -> WorkerContext:
+        me = calling_context()
+        if me is None or me.session_id != self.session_id:
+            raise UsageMistake(
+                f"a process group of session {self.session_id} can be used by its workers only: "
+                "use it in a cell of that session"
+            )
+        return me

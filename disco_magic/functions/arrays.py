@@ -39,10 +39,13 @@ _ALL_AT_ONCE: Final = {
     "send": "in cells send_object(x, to) takes any object; or ",
 }
 # Of tables.
-_CARRIERS: Final = {"broadcast": "broadcast_object(x)", "send": "send_object(x, to)"}
+_CARRIERS: Final = {
+    **dict.fromkeys(("broadcast", "scatter"), "broadcast_object(x)"),
+    "send": "send_object(x, to)",
+}
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # Types that NumPy reads by itself.
-_PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
+_PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None))
 
 
 def _as_array(x: Any) -> NDArray[Any]:
@@ -63,8 +66,9 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
             f"{kind}: masked arrays would lose their masks - pass x.filled(...), or x.data and x.mask"
         )
     if is_frame(type(x)) or is_series(type(x)):
+        lost = "labels" if home_of(type(x)) == "pandas" else "names and missing values"
         raise UsageMistake(
-            f"{kind}: labels of a {class_name(x)} are not carried, and rows would meet by their place - pass "
+            f"{kind}: {lost} of a {class_name(x)} are not carried, and rows would meet by their place - pass "
             f"x.to_numpy(), or let {_CARRIERS.get(kind, 'allgather_objects(x)')} carry all of it"
         )
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
@@ -73,9 +77,10 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         array = _as_array(x)
     except Exception as error:  # noqa: BLE001 - raised again, with advice
         refuse_traced(kind, x)
-        mistake = UsageMistake(
-            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {advice(kind, x)}"
-        )
+        why = f"{kind}: {type(x).__name__} cannot be read as a NumPy array"
+        if is_tensor(type(x)) and x.requires_grad:  # what carries anything would lose its history
+            raise UsageMistake(f"{why}: {words(error)}") from None
+        mistake = UsageMistake(f"{why} ({words(error)}) - {advice(kind, x)}")
         # If the user's code was called, its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
     changed = _changed(x, array)

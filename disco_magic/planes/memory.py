@@ -110,7 +110,7 @@ class HostMemory:
             array = array.astype(dtype.newbyteorder("="))
         if not array.flags.c_contiguous:
             array = array.copy(order="C")
-        return array, array is not x and isinstance(x, (bool, int, float, complex, np.generic))
+        return array, array is not x and isinstance(x, (bool, int, float, complex, str, bytes, np.generic))
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:  # noqa: ARG002 - as above
         """See `Memory.check_out`."""

@@ -285,6 +285,28 @@ def test_a_destination_of_another_byte_order_takes_the_same_numbers(session, ver
     assert first.tolist() == (rows.tolist() if verb == "allgather" else [[0, 1]])
 
 
+@pytest.mark.parametrize("text", ["train", b"raw"])
+def test_a_text_is_a_text_again(session, text):
+    s = session(2)
+    s.put("x", text)
+    assert s.run("{x: 1}[broadcast(x)]").values == [1] * 2
+    assert (
+        s.run("send(x, 1 - worker_id); got = recv(1 - worker_id); isinstance(got, type(x))").values
+        == [True] * 2
+    )
+    assert s.run("allgather(x).tolist() == [x, x]").values == [True] * 2
+
+
+def test_tables_of_polars_are_refused_and_told_what_to_give(session):
+    polars = pytest.importorskip("polars")
+    s = session(2)
+    s.put("x", polars.Series([1, None]))
+    with pytest.raises(disco.CellError, match=r"missing values of a .*Series are not carried"):
+        s.run("allgather(x)")
+    with pytest.raises(disco.CellError, match=r"or let broadcast_object\(x\) carry all of it"):
+        s.run("worker.scatter(x)")
+
+
 @pytest.mark.parametrize("kind", ["Series", "DataFrame"])
 @pytest.mark.parametrize("call", ["allreduce(x)", "broadcast(x)", "allgather(x)", "allreduce_tree([x])"])
 def test_what_has_labels_is_refused_and_told_what_to_give(session, call, kind):

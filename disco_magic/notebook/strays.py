@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.libraries import is_of_library
+from disco_magic.notebook.elsewhere import ELSEWHERE
 from disco_magic.phrases import near_misses, only, people
 
 if TYPE_CHECKING:
@@ -24,15 +25,6 @@ _OF_IPYTHON: Final = {
     **dict.fromkeys(_HISTORY, "on the workers _ is the value that the cell before left there"),
     **dict.fromkeys(("exit", "quit"), "%disco stop ends the workers"),
 }
-
-
-# Name in another framework -> the name here.
-ELSEWHERE: Final = {
-    **dict.fromkeys(("rank", "local_rank", "RANK", "WORLD_RANK"), "a worker's number is worker_id here"),
-    **dict.fromkeys(("world_size", "WORLD_SIZE", "nranks"), "the number of workers is num_workers here"),
-    **dict.fromkeys(("comm", "dist"), "collectives are functions here: allreduce(x), barrier(), ..."),
-}
-
 
 _IN_CELLS: Final = "worker, worker_id and the collectives: allreduce(x), barrier(), ..."
 

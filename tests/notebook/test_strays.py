@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError, UnknownName
+from disco_magic.functions.context import VERBS
+from disco_magic.notebook.elsewhere import ELSEWHERE
 
 MODES = ["Context", "Plain", "Minimal", "Verbose", "Docs"]
 
@@ -74,6 +79,10 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("exit", "exit is the notebook's; %disco stop ends the workers"),
         ("rank", "a worker's number is worker_id here"),
         ("world_size", "the number of workers is num_workers here"),
+        ("psum", "it is allreduce(x) here"),
+        ("gatherv", "it is gather(x) here"),
+        ("nprocs", "the number of workers is num_workers here"),
+        ("get_rank", "a worker's number is worker_id here"),
         ("comm", "collectives are functions here: allreduce(x), barrier(), ..."),
         ("losess", "did you mean 'losses'?"),
         ("allredcue", "did you mean 'allreduce' or 'allreduce_tree' or 'reduce'?"),
@@ -215,3 +224,10 @@ def test_nothing_of_it_is_left_without_the_extension(four):
     four.fail("losses", NameError)
     assert four.shown[-1] == "NameError: name 'losses' is not defined"
     assert "structured_traceback" not in vars(four.ip.InteractiveTB)
+
+
+def test_what_other_frameworks_names_are_here_is_there():
+    said = [re.fullmatch(r"it is (\w+)\b.* here", text) for text in ELSEWHERE.values()]
+    assert {found[1] for found in said if found} - {"over", "np"} <= set(VERBS)
+    with disco.ThreadedSession(1) as s:
+        assert not any(s.run(f"[name in dir(__builtins__) for name in {list(ELSEWHERE)}]").values[0])

@@ -1,0 +1,43 @@
+"""What things are called in other frameworks, for people who try their names here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Their names -> what to write here: those of PyTorch, JAX and mpi4py that no name here looks like.
+_CALLED: Final = {
+    ("psum", "all_reduce", "Allreduce", "iallreduce", "Iallreduce"): "allreduce(x)",
+    ("pmean",): 'allreduce(x, "avg")',
+    ("pmax",): 'allreduce(x, "max")',
+    ("pmin",): 'allreduce(x, "min")',
+    ("all_gather", "Allgather", "allgatherv", "Allgatherv"): "allgather(x)",
+    ("all_to_all", "Alltoall"): "alltoall(x)",
+    ("alltoallv", "Alltoallv"): "alltoall(x, counts=counts)",
+    ("psum_scatter", "Reduce_scatter", "Reduce_scatter_block"): "reduce_scatter(x)",
+    ("bcast", "Bcast", "ibcast"): "broadcast(x)",
+    ("Gather", "gatherv", "Gatherv"): "gather(x)",
+    ("Scatter",): "scatter(x)",
+    ("scatterv", "Scatterv"): "send(part, to) and recv(source)",
+    ("Reduce",): "reduce(x)",
+    ("Send", "isend", "Isend"): "send(x, to)",
+    ("Recv", "irecv", "Irecv"): "recv(source)",
+    ("ppermute", "sendrecv", "Sendrecv"): "send(x, to), then recv(source)",
+    ("scan", "Scan"): "np.cumsum(allgather(x[None]), axis=0)[worker_id]",
+    ("exscan", "Exscan"): "np.cumsum(allgather(x[None]), axis=0)[worker_id - 1]",
+    ("Barrier",): "barrier()",
+    ("new_group", "Split"): "over=[0, 2], or a mesh and over='axis'",
+}
+
+ELSEWHERE: Final = {
+    **dict.fromkeys(
+        ("rank", "local_rank", "RANK", "WORLD_RANK", "get_rank", "axis_index", "process_index"),
+        "a worker's number is worker_id here",
+    ),
+    **dict.fromkeys(
+        ("world_size", "WORLD_SIZE", "nranks", "nprocs", "get_world_size", "process_count", "axis_size"),
+        "the number of workers is num_workers here",
+    ),
+    **dict.fromkeys(("comm", "dist", "MPI"), "collectives are functions here: allreduce(x), barrier(), ..."),
+    **{name: f"it is {here} here" for names, here in _CALLED.items() for name in names},
+}
+"""Name in another framework -> what it is here, in words."""

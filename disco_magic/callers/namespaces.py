@@ -116,6 +116,11 @@ def beside(namespace: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     return {worker: everything[session, worker] for session, worker in sorted(everything) if session in mine}
 
 
+def session_of(namespace: Mapping[str, Any]) -> int | None:
+    """The session that has this namespace; None if none has it."""
+    return next((session for (session, _), names in _open.copy().items() if names is namespace), None)
+
+
 def of_caller() -> list[dict[str, Any]]:
     """The calling worker's namespace in a list; empty outside of workers."""
     me = calling_worker()

@@ -35,11 +35,12 @@ def _debug(front: Front, options: Namespace) -> None:
 
     last = front.settings.last_failure
     last.note_shown(front.sessions)
+    last.settle()
     if options.forget:
         last.forget(front.shell)
         return
     last.check()
-    session = front.sessions.find()
+    session = last.session
     count = max(last.failures) + 1 if session is None else session.num_workers
     failure = last.on(_one(options.worker, count, NO_MESH if session is None else session.mesh))
     with _beside(last.session, failure.worker):

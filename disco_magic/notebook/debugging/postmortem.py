@@ -11,7 +11,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.tracebacks import frames_of
+from disco_magic.callers.namespaces import session_of
+from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.errors import DiscoError, Interrupted, UsageMistake, WorkerLost, interrupted_at
 from disco_magic.notebook.tracebacks import failures_of, user_frames
 from disco_magic.phrases import people
@@ -55,7 +56,7 @@ class LastFailure:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
         failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
         if failures:
-            session = sessions.find()
+            session = _session_of(failures) or sessions.find()
             self.failures = failures
             self._session = None if session is None else weakref.ref(session)
             self._life = None if session is None else session.life
@@ -114,6 +115,15 @@ class LastFailure:
                 "name one of those with -w"
             )
         return found
+
+
+def _session_of(failures: Mapping[int, Failure]) -> Session | None:
+    """The open session whose cells' code failed; None if that is unknown."""
+    from disco_magic.session.current import open_sessions  # not needed by %load_ext
+
+    there = {session.id: session for session in open_sessions()}
+    frames = (frame for each in failures.values() for frame in frames_of(traceback_of(each.exception)))
+    return next((there[made] for frame in frames if (made := session_of(frame.f_globals)) in there), None)
 
 
 def _has_begun(failure: Failure) -> bool:

@@ -210,6 +210,17 @@ def test_a_failure_goes_with_its_session(four, end):
     )
 
 
+def test_of_another_session_than_the_current_one_its_own_workers_are_looked_at(fresh):
+    fresh.ok("import disco_magic as disco\nbig, small = disco.ThreadedSession(4), disco.ThreadedSession(2)")
+    fresh.run("%%disco --session big\nif worker_id == 3: 1 / 0")
+    assert "(3, 4)" in shown(fresh.ok("%disco debug -w 3 -c 'p worker_id, num_workers'"))
+    fresh.ok("small.shutdown()")
+    assert "(3, 4)" in shown(fresh.ok("%disco debug -c 'p worker_id, num_workers'"))
+    fresh.ok("big.shutdown()")
+    ran = fresh.run("%disco debug")
+    assert "in a session that was stopped or restarted; nothing is left" in ran.traceback
+
+
 def test_of_a_lost_worker_nothing_is_left(four):
     four.fail("%%disco\n1 / 0", CellError)
     four.fail(

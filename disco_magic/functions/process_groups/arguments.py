@@ -44,6 +44,30 @@ def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
     return importlib.import_module("torch").cat(parts)
 
 
+def joined_alike(tensors: Sequence[Any], mine: Any) -> Any:
+    """Like `joined`, with the bits, of what a root gives: a tensor to each member, to itself `mine`.
+
+    Raises:
+        UsageMistake: not all of them are as long.
+    """
+    sizes = [each.numel() for each in tensors]
+    if set(sizes) != {mine.numel()}:
+        raise UsageMistake(
+            f"the root gives tensors of {sizes} elements, and takes one of {mine.numel()} itself - "
+            "all members get as many"
+        )
+    return joined(tensors, bits=True)
+
+
+def as_row(given: Any, parts: Sequence[Any]) -> Any:
+    """What a member gives to all, as an array that the plane refuses if another member's does not fit.
+
+    A row, if what all give is to be as long; else its elements, whose lengths may differ.
+    """
+    row = flat(given, bits=True)
+    return row[None] if len({part.numel() for part in parts}) == 1 else row
+
+
 def see_equal(gives: int, takes: int, what: str) -> None:
     """Check that a worker takes as much of `what` from itself as it gives itself.
 

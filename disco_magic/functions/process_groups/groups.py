@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
+    as_row,
     joined,
+    joined_alike,
     listed,
     operation_of,
     pairs_of,
@@ -217,7 +219,7 @@ class Verbs(Messages):
         """Gather every member's tensors, each into a list of tensors."""
         for parts, given in pairs_of(outs, ins, of=ins):
             self._fits(parts, given)
-            split(self._call("allgather", flat(given, bits=True), 0, None), parts)
+            split(self._call("allgather", as_row(given, parts), 0, None).reshape(-1), parts)
         return done(outs)
 
     def allgather_coalesced(self, outs: Any, ins: Any, *_opts: Any) -> Any:
@@ -267,7 +269,7 @@ class Verbs(Messages):
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=outs) if is_root else [(each, None) for each in listed(outs)]
         for out, parts in pairs:
-            whole = joined(parts, bits=True) if is_root else None
+            whole = joined_alike(parts, out) if is_root else None
             with written(out, bits=True) as part:
                 self._call("scatter", whole, root, 0, part)
         return done(outs)

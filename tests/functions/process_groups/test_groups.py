@@ -127,14 +127,22 @@ def test_all_get_what_all_give(gives):
     assert gives("", "t(*(part.version for part in outs[2]))") == [[[1, 1]]] * 3  # that they were changed
 
 
-def test_what_is_to_be_filled_has_to_be_as_long(s):
-    with pytest.raises(
-        CellError, match=r"6 elements were received, for tensors of \[2, 2, 3\] - what is to be"
-    ):
+@pytest.mark.parametrize("takes", ["outs = t(0, 0), t(0, 0), t(0, 0, 0)", "outs = t(0, 0), t(0), t(0, 0, 0)"])
+def test_what_is_to_be_filled_has_to_be_as_long(s, takes):
+    # The second one has as many elements in all, which were put into wrong tensors.
+    with pytest.raises(CellError, match="PlaneMismatch"):
         s.run(
-            "outs = t(0, 0), t(0, 0), t(0, 0, 0)\nif worker_id < 2: world.allgather([outs], [t(me, 1)])\n"
+            f"{takes}\nif worker_id < 1: world.allgather([outs], [t(me, 1)])\n"
             "else: world.allgather([[t(0, 0)] * 3], [t(me, 1)])"
         )
+    with pytest.raises(CellError, match=r"5 elements were received, for tensors of \[2\] - what is to be"):
+        s.run("world.gather_single(t(0, 0), t(*[me] * (1 + worker_id // 2 * 2)), opts(root=0))")
+
+
+@pytest.mark.parametrize("given", ["[t(1), t(2, 3, 4), t(5, 6)]", "[t(1, 2), t(3, 4, 5), t(6)]"])
+def test_a_root_scatters_tensors_of_one_length(s, given):
+    with pytest.raises(CellError, match="takes one of 2 itself - all members get as many"):
+        s.run(f"world.scatter([t(0, 0)], [{given}] if worker_id == 0 else [], opts(root=0))")
 
 
 @pytest.mark.parametrize(

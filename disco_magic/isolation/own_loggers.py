@@ -18,13 +18,14 @@ import logging
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
-from disco_magic.callers.current import is_given_up
-from disco_magic.callers.per_worker import PerWorker
+from disco_magic.callers.current import calling_worker, is_given_up
+from disco_magic.callers.per_worker import PerProgram, PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
     from types import FrameType, ModuleType
 
     from disco_magic.callers.current import CallingWorker
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     Settings = dict[tuple[object, str], Any]  # (logger or manager, attribute) -> value
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
+_LAST: Final = "disabled"  # of a new logger's attributes that are here this is set once only
+_ASKED: Final = PerProgram()  # those of `_made` that a worker has asked for
+_made: Final[WeakSet[logging.Logger]] = WeakSet()  # by workers, not by libraries
 _MUTATORS: Final = (
     "append", "remove", "clear", "extend", "insert", "pop", "reverse", "sort",
     "__iadd__", "__imul__", "__setitem__", "__delitem__",
@@ -70,9 +74,12 @@ class _Attribute:
         return self._of_process(holder)
 
     def __set__(self, holder: Any, value: Any) -> None:
-        mine = _mine() if self._name in vars(holder) else None  # otherwise it is being made
-        if mine is None:
+        is_there = self._name in vars(holder)  # otherwise it is being made
+        mine = _mine() if is_there or self._name == _LAST else None
+        if mine is None or not is_there:
             vars(holder)[self._name] = value
+            if mine is not None:
+                _made.add(holder)
         else:
             mine[holder, self._name] = value
 
@@ -161,7 +168,17 @@ def fit_loggers(module: Any) -> Callable[[], None]:
         for attribute in attributes:
             setattr(kind, attribute._name, attribute)  # noqa: SLF001
 
+    def get(self: logging.Manager, name: str) -> logging.Logger:
+        found: logging.Logger = asked.below(self, name)
+        if found in _made and (me := calling_worker()) is not None:
+            _ASKED.of(me)[found] = name
+        return found
+
+    asked = Replaced(module.Manager, "getLogger", get)
+    asked.put()
+
     def undo() -> None:
+        asked.take()
         for kind, attributes in _ATTRIBUTES.items():
             for attribute in attributes:
                 delattr(kind, attribute._name)  # noqa: SLF001
@@ -170,7 +187,11 @@ def fit_loggers(module: Any) -> Callable[[], None]:
 
 
 def fit_configuring(module: ModuleType) -> Callable[[], None]:
-    """Let a worker that configures logging close only its own handlers; `module` is ``logging.config``."""
+    """Let a worker that configures logging see its own loggers and handlers only.
+
+    It would disable the loggers that other workers, or former programs, have made: those that it asks for
+    later are new ones in a process of its own. `module` is ``logging.config``.
+    """
 
     def clear() -> None:
         mine = _OWN.mine()
@@ -179,8 +200,17 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
         else:
             _close(mine)
 
+    def handle(existing: Iterable[str], children: Collection[str], disable: bool) -> None:  # noqa: FBT001 - as there
+        me = calling_worker()
+        if me is not None:
+            there, known = logging.root.manager.loggerDict, _ASKED.of(me)
+            others = {name for name in existing if there[name] in _made and there[name] not in known}
+            existing = [name for name in existing if name in children or name not in others]
+        handled.below(existing, children, disable)
+
     cleared = Replaced(module, "_clearExistingHandlers", clear)
-    return replace_all([cleared])
+    handled = Replaced(module, "_handle_existing_loggers", handle)
+    return replace_all([cleared, handled])
 
 
 def end(worker: CallingWorker) -> None:

@@ -247,3 +247,32 @@ def test_a_copy_of_the_list_is_no_logger_s(s, log, copied):
     s.run(f"import copy, logging, pickle\nlog = logging.getLogger({NAME!r})")
     s.run(f"hs = {copied}\nhs.append(logging.NullHandler())")
     assert s.run("type(hs), len(log.handlers), len(log.filters)").values == [(list, 1, 0)] * 3
+
+
+CONFIGURED = """
+import logging, logging.config
+from disco_magic import worker
+if worker.id: worker.barrier()
+logging.config.dictConfig({"version": 1, "root": {"level": "INFO"}})
+log = logging.getLogger("demo.configured")
+if not worker.id: worker.barrier()
+print(log.disabled, logging.getLogger("demo.asked").disabled)
+"""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_configures_disables_no_logger_that_another_one_has_made(session, tmp_path, times):
+    # A rank that came later, and all in a second run, logged nothing any more.
+    path = tmp_path / "train.py"
+    path.write_text(CONFIGURED)
+    s = session(2)
+    for _ in range(times):
+        result = s.run_file(str(path))
+    assert dict(result.stdout) == {0: "False False\n", 1: "False False\n"}
+
+
+def test_who_configures_disables_those_that_it_has_asked_for(session):
+    s = session(2)
+    s.run("import logging, logging.config\nlog = logging.getLogger('demo.mine') if worker_id == 0 else None")
+    s.run("logging.config.dictConfig({'version': 1})\ngone = logging.getLogger('demo.mine').disabled")
+    assert s["gone"].get_all() == [True, False]

@@ -22,6 +22,7 @@ from disco_magic.notebook.output.beside import Beside
 from disco_magic.notebook.output.gallery import is_held, is_picture
 from disco_magic.notebook.output.livearea import LiveArea
 from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.screens import screen_for
 from disco_magic.notebook.output.wall import INTERVAL_S
 
@@ -150,6 +151,7 @@ class Page:
         """
         if worker not in self._shown:
             return
+        kwargs = with_own_id(kwargs, among_others=len(self._shown) > 1)
         if self._takes_beside(worker, data, kwargs):
             self._beside.add(worker, [Item("picture", [], publish, data, kwargs)])
         else:

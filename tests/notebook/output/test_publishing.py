@@ -53,6 +53,30 @@ def test_an_unfinished_line_comes_before_the_display(four, front):
     assert four.lines == ["[0] half", "[0]", "[0] after"]
 
 
+def ids(front):
+    return [kwargs["transient"]["display_id"] for _, _, kwargs in front.shown]
+
+
+def test_each_worker_updates_the_display_that_it_has_named_itself(four, front):
+    named = "transient={'display_id': 'progress'}"
+    four.run(f"%%disco\nshow({HTML}, {named})")
+    first = ids(front)
+    assert len(set(first)) == 4
+    four.run(f"%%disco\nshow({HTML}, {named}, update=True)")
+    assert sorted(ids(front)[4:]) == sorted(first)
+    front.shown.clear()
+    four.run(f"%%disco -w 2\nshow({HTML}, {named}, update=True)")
+    assert ids(front) == [each for each in first if "worker 2" in each]
+
+
+def test_what_the_notebook_has_shown_can_be_updated_and_the_reverse(four, front):
+    four.run(f"%%disco\nshow({HTML}, transient={{'display_id': 'of the notebook'}}, update=True)")
+    four.run(f"%%disco -w 1\nshow({HTML}, transient={{'display_id': 'mine'}})")
+    made_up = "0123456789abcdef" * 2
+    four.run(f"%%disco\nshow({HTML}, transient={{'display_id': {made_up!r}}})")
+    assert ids(front) == ["of the notebook"] * 4 + ["mine"] + [made_up] * 4
+
+
 def test_updates_have_no_label_and_plain_text_with_an_id_stays_a_display(four, front):
     four.run("%%disco -w 0\nshow({'text/plain': 'p'}, transient={'display_id': '1'})")
     assert four.lines == ["[0]"]

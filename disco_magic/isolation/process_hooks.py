@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 import types
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ _HOOKS: Final = (
     *(attribute(builtins, name) for name in ("__import__", "__build_class__", "isinstance")),
     *(attribute(sys, name) for name in ("excepthook", "unraisablehook", "breakpointhook")),
     attribute(threading, "excepthook"),
+    attribute(warnings, "formatwarning"),
     Setting(threading.gettrace, threading.settrace),
     Setting(threading.getprofile, threading.setprofile),
     Setting(logging.getLogRecordFactory, logging.setLogRecordFactory),

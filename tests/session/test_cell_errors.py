@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.history import history_of
 from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch
+from disco_magic.functions.execution import cells
 from disco_magic.functions.execution.cells import compile_cell
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -342,3 +345,16 @@ def test_of_a_chain_of_receivers_the_one_is_told_first_to_whom_nobody_sends(sess
         s.run("recv((worker_id + 1) % 4) if worker_id else None")
     assert list(caught.value.failures) == [3, 1, 2]
     assert str(caught.value.failures[3].exception).startswith("worker 0 finished without a send")
+
+
+def test_functions_of_cells_keep_their_source_however_many_cells_call_them(session, monkeypatch):
+    s = session(2)
+    monkeypatch.setattr(cells, "_recent", deque(maxlen=2))
+    s.run("def step(i): return 1 / i")
+    for _ in range(5):
+        s.run("step(1)")
+    with pytest.raises(CellError) as caught:
+        s.run("step(0)")
+    assert "def step(i): return 1 / i" in str(caught.value)
+    assert "<disco cell" not in str(caught.value)
+    assert not [name for name in cells._recent if name not in linecache.cache]

@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import traceback
+import warnings
 
 import pytest
 
@@ -22,6 +23,10 @@ PLACES = {
     "excepthook": ("sys.excepthook = wrapping(sys.excepthook)", lambda: sys.excepthook),
     "unraisable": ("sys.unraisablehook = wrapping(sys.unraisablehook)", lambda: sys.unraisablehook),
     "of threads": ("threading.excepthook = wrapping(threading.excepthook)", lambda: threading.excepthook),
+    "warnings": (
+        "import warnings\nwarnings.formatwarning = wrapping(warnings.formatwarning)",
+        lambda: warnings.formatwarning,
+    ),
     "trace": ("threading.settrace(lambda *_: None)", threading.gettrace),
     "profile": ("threading.setprofile(lambda *_: None)", threading.getprofile),
     "records": (
@@ -59,6 +64,7 @@ def as_it_was():
     builtins.isinstance, sys.excepthook = before["isinstance"], before["excepthook"]
     sys.unraisablehook, threading.excepthook = before["unraisable"], before["of threads"]
     threading.settrace(before["trace"])
+    warnings.formatwarning = before["warnings"]
     threading.setprofile(before["profile"])
     logging.setLogRecordFactory(before["records"])
     logging.setLoggerClass(before["loggers"])

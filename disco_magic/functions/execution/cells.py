@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from disco_magic.isolation.programs import Program
 
 _numbers = itertools.count(1)
+# Cells whose source is kept. Those that define something are kept longer: loops call what they have defined.
 _recent: deque[str] = deque(maxlen=1000)
+_defining: deque[str] = deque(maxlen=20_000)
+_DEFINITIONS = ("def ", "class ", "lambda")
 _BLANK = (" ", "\t")
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = "__main__"
@@ -89,7 +92,7 @@ def compile_cell(
     label = label or f"Cell {number}"
     if filename is None:
         filename = f"<disco cell {number}>"
-        _remember(filename)
+        _remember(filename, _defining if any(word in source for word in _DEFINITIONS) else _recent)
     lines = io.StringIO(source, newline=None).readlines()
     if lines and not lines[-1].endswith("\n"):  # CPython includes it in the columns of errors
         lines[-1] += "\n"
@@ -105,13 +108,13 @@ def compile_cell(
     )
 
 
-def _remember(filename: str) -> None:
-    """Keep the source of this cell for tracebacks, and forget that of the cell a thousand cells ago."""
-    if len(_recent) == _recent.maxlen:
-        oldest = _recent[0]
+def _remember(filename: str, kept: deque[str]) -> None:
+    """Keep the source of this cell for tracebacks, and forget that of the oldest one if there are many."""
+    if len(kept) == kept.maxlen:
+        oldest = kept[0]
         linecache.cache.pop(oldest, None)
         sites.forget(oldest)
-    _recent.append(filename)
+    kept.append(filename)
 
 
 def _ends_silent(source: str) -> bool:

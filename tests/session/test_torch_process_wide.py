@@ -185,3 +185,20 @@ def test_one_can_compile_while_others_call_in_forward_mode_what_is_not_compiled_
         "    compiled(x).sum().backward()\n"
         "    torch.func.jvp(lambda x: compiled(x).sum(), (x,), (torch.ones_like(x),))\n"
     )
+
+
+def test_all_can_make_scripts_of_models_at_once(s):
+    # "Graphs differed across invocations", in most runs; now and then "Can't redefine method".
+    s.run(
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = nn.Sequential(*[nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(6)])\n"
+        "    def forward(self, x): return self.layers(x)\n"
+        "x = torch.ones(1, 4)\n"
+        "for _ in range(5):\n"
+        "    net = Net()\n"
+        "    made = torch.jit.trace(net, x), torch.jit.script(net)\n"
+        "    same = [torch.equal(each(x), net(x)) for each in made]\n"
+        "    assert all(same), same"
+    )

@@ -25,7 +25,7 @@ from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
 from disco_magic.isolation.pytorch.switches import fit_switches
-from disco_magic.isolation.pytorch.tracing import fit_tracing
+from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
@@ -82,6 +82,8 @@ CHANGES: Final = Libraries(
         ),
         "torch.fx._symbolic_trace": fit_tracing,
         "torch.export._trace": fit_exporting,
+        "torch.jit._trace": fit_scripts("_trace_impl"),
+        "torch.jit._recursive": fit_scripts("create_script_module"),
         "torch.autograd.forward_ad": fit_levels,
         "torch._functorch.eager_transforms": fit_nesting,
         "torch.nn.modules.module": fit_hooks,

@@ -112,3 +112,25 @@ def _in(tracing: _Tracing, ours: Callable[..., Any], others: Callable[..., Any])
 
     setattr(call, _OURS, True)
     return call
+
+
+def fit_scripts(*names: str) -> Callable[[ModuleType], Callable[[], None]]:
+    """Return what lets one thread at a time call these functions of a module, by which models are compiled.
+
+    TorchScript keeps what it is tracing, and the classes that it has made, once for the process.
+    """
+
+    def fit(module: ModuleType) -> Callable[[], None]:
+        there = [name for name in names if name in vars(module)]  # not in all versions
+        return replace_all([Replaced(module, name, _one_at_a_time(vars(module)[name])) for name in there])
+
+    return fit
+
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with WORKER_MUTEX.taken("models are traced"):
+            return function(*args, **options)
+
+    return call

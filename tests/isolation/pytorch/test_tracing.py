@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from disco_magic.errors import CellError
 from disco_magic.isolation.pytorch import tracing as torch_tracing
 from disco_magic.isolation.pytorch.tracing import fit_scripts
+from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 from tests.isolation.pytorch.torch_module import install
 
 NAME = "torch.fx._symbolic_trace"
@@ -113,20 +114,14 @@ def test_a_version_of_it_that_is_not_known_is_left_as_it_is(session, monkeypatch
     assert sys.modules[NAME].Tracer is object
 
 
-def test_scripts_are_made_one_after_the_other(background):
-    inside, most = [], []
-
+def test_scripts_are_made_with_the_mutex_for_traces():
     def compile_model(x):
-        inside.append(x)
-        time.sleep(0.01)
-        most.append(len(inside))
-        inside.remove(x)
-        return x + 1
+        (entry,) = WORKER_MUTEX._inside
+        return entry.thread is threading.current_thread(), x
 
     module = SimpleNamespace(compile_model=compile_model)
     undo = fit_scripts("compile_model", "not_in_this_version")(module)
-    calls = [background(module.compile_model, x) for x in range(4)]
-    assert [call() for call in calls] == [1, 2, 3, 4]
-    assert most == [1] * 4
+    assert module.compile_model(5) == (True, 5)
+    assert not WORKER_MUTEX._inside
     undo()
     assert module.compile_model is compile_model

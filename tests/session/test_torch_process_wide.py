@@ -203,3 +203,17 @@ def test_all_can_make_scripts_of_models_at_once(s):
         "    same = [torch.equal(each(x), net(x)) for each in made]\n"
         "    assert all(same), same"
     )
+
+
+def test_modes_that_a_program_leaves_end_with_it(s, tmp_path):
+    # "element 0 of tensors does not require grad", in the next program.
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    first.write_text("import torch\ntorch.set_grad_enabled(False)\ntorch.set_default_device('meta')\n")
+    second.write_text("import torch\nx = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n")
+    s.run("torch.set_grad_enabled(False)")
+    s.run_file(str(first))
+    assert s.run("torch.is_grad_enabled(), str(torch.ones(1).device)").values == [(False, "cpu")] * 4
+    s.run("torch.set_grad_enabled(True)")
+    s.run_file(str(first))
+    s.run_file(str(second))
+    assert s.run("x.grad.tolist()").values == [[2.0, 2.0]] * 4

@@ -14,6 +14,7 @@ from disco_magic.functions.execution.bindings import MODULE, unreached
 from disco_magic.isolation import own_builtins, own_exits, own_imports, process_hooks, programs
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
+from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,6 +85,7 @@ class ProgramRun:
         shield, ended = Shield(holder), list[Any]()
 
         def executed() -> None:
+            modes = modes_now()
             self.begin()
             try:
                 shield.opened(self._evaluated, evaluate, namespace)
@@ -92,6 +94,7 @@ class ProgramRun:
                     raise
             finally:
                 ended.extend(self.end())
+                restore_modes(modes)  # those that a program sets end with its process
 
         try:
             shield.shut(executed)

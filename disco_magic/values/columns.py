@@ -55,8 +55,11 @@ def _sampled(values: Any, most: int | None) -> Any:
 
 
 def alone(facts: Facts | None) -> Any | None:
-    """The array that describes a column completely by itself; None for any other column."""
-    return facts[0] if facts and len(facts) == 1 and type(facts[0]) is np.ndarray else None
+    """The array that describes a column completely by itself; None for any other, as with missing values."""
+    if not facts or any(type(fact) is not np.ndarray for fact in facts):
+        return None
+    *missing, array = facts
+    return None if any(each.any() for each in missing) else array
 
 
 def array_of(column: Column) -> Any | None:

@@ -112,3 +112,17 @@ def test_how_far_arrays_are_apart_is_asked_of_a_few_only(session):
     names = [f"w{number}" for number in range(divergence._EXPLAINED + 2)]
     s.run("\n".join(f"{name} = worker.replicated(np.full(2, worker_id))" for name in names))
     assert [row.name for row in s.check(values=True) if row.gap] == names[: divergence._EXPLAINED]
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["pl.Series([1.0, 2.0 + 1e-13 * worker_id])", "pl.DataFrame({'a': [1.0, 2.0 + 1e-13 * worker_id]})"],
+)
+def test_columns_of_polars_without_missing_values_say_where_they_differ(session, made):
+    pytest.importorskip("polars")
+    s = session(2)
+    s.run(f"import polars as pl\nx = {made}")
+    (told,) = s.run("x").apart()
+    assert told.endswith("1 of 2 elements differs from worker 0's, by up to 9.99e-14, at [1]")
+    (row,) = s.check("x", values=True).differing
+    assert row.gap == "1 of 2 elements differs from the first worker's, by up to 9.99e-14, at [1]"

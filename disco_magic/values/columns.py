@@ -59,7 +59,7 @@ def alone(facts: Facts | None) -> Any | None:
     if not facts or any(type(fact) is not np.ndarray for fact in facts):
         return None
     *missing, array = facts
-    return None if any(each.any() for each in missing) else array
+    return None if any(each.dtype != np.bool_ or each.any() for each in missing) else array
 
 
 def array_of(column: Column) -> Any | None:

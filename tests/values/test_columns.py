@@ -85,6 +85,8 @@ def test_what_a_library_refuses_is_not_looked_into():
     assert alone(None) is None
     assert alone([np.zeros(2)]) is not None
     assert alone([np.zeros(2), np.zeros(2)]) is None
+    assert alone([np.zeros(2, bool), array := np.zeros(2)]) is array
+    assert alone([np.array([False, True]), np.zeros(2)]) is None
 
 
 # --- polars, stood in for --------------------------------------------------------------------------

@@ -91,12 +91,12 @@ def test_every_operation_that_pytorch_says_draws_is_known():
     known |= {*torch_random.DROPOUTS, torch_random.ATTENTION}
     assert known <= drawing
     missing = {name for name in public - known if not name.startswith("_")}
-    assert missing == {"miopen_rnn", "native_dropout", "random"}
+    assert missing == {"miopen_rnn", "random"}
     made_of_others = {*torch_random.DROPOUTS, *torch_random.OTHER_DROPOUTS, *torch_random.LAYERS}
     made_of_others |= {"rrelu", "rrelu_", "miopen_rnn", torch_random.ATTENTION}
     others = {name for name in drawing - made_of_others if not name.startswith("_")}
-    functional = {"rrelu_with_noise_", "rrelu_with_noise_functional"}  # which the others are made into
-    assert others - functional <= {*torch_random.OPERATIONS}
+    assert others - {"native_dropout"} <= {*torch_random.OPERATIONS}
+    assert {"native_dropout", *made_of_others} - {"rrelu", "rrelu_", "miopen_rnn"} <= {*torch_random.COMPOSED}
 
 
 def test_states_are_kept_put_back_and_begun_anew(s):
@@ -458,3 +458,24 @@ def test_a_generator_by_position_is_the_one_that_is_drawn_from(s):
     s.run("torch.manual_seed(5)\nz = torch.poisson(x, None)")
     expected = torch.poisson(torch.full((50,), 4.0), torch.Generator().manual_seed(5))
     assert all(torch.equal(expected, each) for name in "yz" for each in s[name].get_all())
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        "torch.ops.aten.dropout.default(x, 0.5, True)",
+        "torch.ops.aten.dropout(x, 0.5, True)",
+        "torch.ops.aten.alpha_dropout.default(x, 0.5, True)",
+        "torch.ops.aten.rrelu.default(-x, 0.1, 0.9, True)",
+        "torch.ops.aten.scaled_dot_product_attention.default(x, x, x, None, 0.5)",
+        "torch.ops.aten.bernoulli(x / 2)",
+        "torch.native_dropout(x, 0.5, True)[0]",
+    ],
+)
+def test_operations_as_exported_models_call_them_draw_from_each_workers_state(s, draw):
+    s.run(f"x = torch.ones(1, 6, 4)\ntorch.manual_seed(worker_id)\ny = {draw}\nz = torch.rand(3)")
+    x = torch.ones(1, 6, 4)
+    for worker in range(4):
+        torch.manual_seed(worker)
+        assert torch.equal(eval(draw, {"torch": torch, "x": x}), s["y"].get(worker))  # noqa: S307
+        assert torch.equal(torch.rand(3), s["z"].get(worker))

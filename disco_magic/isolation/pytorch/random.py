@@ -34,7 +34,7 @@ from disco_magic.isolation.pytorch.drawing import (
 from disco_magic.isolation.pytorch.generators import Generators
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 FUNCTIONS: Final = (
     *("bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint"),
@@ -48,18 +48,25 @@ METHODS: Final = (
 DROPOUTS: Final = ("dropout", "dropout_")
 OTHER_DROPOUTS: Final = (
     *("alpha_dropout", "alpha_dropout_", "feature_dropout", "feature_dropout_"),
-    *("feature_alpha_dropout", "feature_alpha_dropout_"),
+    *("feature_alpha_dropout", "feature_alpha_dropout_", "native_dropout"),
 )
 LAYERS: Final = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 ATTENTION: Final = "scaled_dot_product_attention"
 OPERATIONS: Final = (
     *("bernoulli", "bernoulli_", "binomial", "cauchy", "cauchy_", "exponential", "exponential_", "geometric"),
-    *("geometric_", "log_normal", "log_normal_", "multinomial", "native_dropout", "normal", "normal_"),
+    *("geometric_", "log_normal", "log_normal_", "multinomial", "normal", "normal_"),
     "normal_functional",
     *("poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "random_"),
-    *("randperm", "rrelu_with_noise", "uniform", "uniform_", "_sample_dirichlet", "_standard_gamma"),
+    *("randperm", "rrelu", "rrelu_", "rrelu_with_noise", "rrelu_with_noise_", "rrelu_with_noise_functional"),
+    *("uniform", "uniform_", "_sample_dirichlet", "_standard_gamma"),
 )
 """The operations that draw, among those of which all others are made."""
+COMPOSED: Final[Mapping[str, Callable[..., bool]]] = {
+    **dict.fromkeys((*DROPOUTS, *OTHER_DROPOUTS), drops),
+    **dict.fromkeys(LAYERS, layer_drops),
+    ATTENTION: attention_drops,
+}
+"""Operations that are made of others, as exported models call them: they draw where no Python code is."""
 
 # Made once, like the functions that draw from them, see `standing`.
 _states_of: Final = cache(Generators)
@@ -123,7 +130,7 @@ def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:
 
 def _operations(torch: Any, states: Generators) -> Iterator[tuple[Any, StandIn]]:
     """Yield each operation that draws, as it is called from Python, and its replacement."""
-    for name in OPERATIONS:
+    for name in (*OPERATIONS, *COMPOSED):
         packet = getattr(torch.ops.aten, name, None)
         if packet is None:  # not in this version of PyTorch
             continue
@@ -131,10 +138,13 @@ def _operations(torch: Any, states: Generators) -> Iterator[tuple[Any, StandIn]]
         for (arguments, has_generator), operation in known.items():
             seeded = operation if has_generator else known.get((arguments, True))
             first = operation._op  # noqa: SLF001 - what it calls has no other name
-            ours = standing(Given if seeded else Drawing, first, f"torch.ops.aten.{name}", states)
+            draws = [COMPOSED[name]] if name in COMPOSED else []
+            ours = standing(Given if seeded else Drawing, first, f"torch.ops.aten.{name}", states, *draws)
             if isinstance(ours, Given) and seeded is not operation:
                 ours.seeded = seeded
             yield operation, ours
+        whole = packet._op  # noqa: SLF001 - as above; called without naming an overload
+        yield packet, standing(Drawing, whole, f"torch.ops.aten.{name}", states, COMPOSED.get(name))
 
 
 def _signature(operation: Any) -> tuple[tuple[str, ...], bool]:

@@ -193,7 +193,11 @@ class Operation:
 def _add_operations(torch, given, given_none):
     def packet(**operations):
         made = {name: Operation(call, names) for name, (call, names) in operations.items()}
-        return SimpleNamespace(overloads=lambda: list(made), **made)
+
+        def whole(*args, **kwargs):
+            return made["default"](*args, **kwargs)
+
+        return SimpleNamespace(overloads=lambda: list(made), _op=whole, **made)
 
     def first(function):
         def call(*args, **kwargs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +65,8 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
     _complete_listing(filename, place)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
     refuse_magics(tree)
+    if shell.ast_node_interactivity == "last_expr_or_assign":
+        _show_assigned(tree)
     return cell_from_tree(
         tree,
         source=body,
@@ -73,6 +76,17 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
         show_last=shell.ast_node_interactivity != "none"
         and not shell.displayhook.semicolon_at_end_of_expression(body),
     )
+
+
+def _show_assigned(tree: ast.Module) -> None:
+    """If the last statement assigns to one name, add that as an expression, as IPython does."""
+    last = tree.body[-1] if tree.body else None
+    target = getattr(last, "target", None) if isinstance(last, ast.AugAssign | ast.AnnAssign) else None
+    if isinstance(last, ast.Assign) and len(last.targets) == 1:
+        target = last.targets[0]
+    if isinstance(target, ast.Name):
+        shown = ast.Expr(ast.Name(target.id, ast.Load()))
+        tree.body.append(ast.fix_missing_locations(ast.copy_location(shown, target)))
 
 
 def _place(shell: Shell, line: str | None, body: str) -> Place:

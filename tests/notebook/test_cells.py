@@ -248,3 +248,17 @@ def test_a_cell_that_nobody_asks_about_says_so_once_by_itself(four):
     sent = f"h = get_ipython().run_cell_magic('disco', '--nowait', {SWALLOWS!r})"
     four.run(f"{sent}\nwhile not h.done():\n    pass\nh.report(); h.report(); h.wait();")
     assert (four.out + four.err).count("caught PlaneAborted") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"), [("x = 5", "[0-3] 5"), ("x = 5\nx += 1", "[0-3] 6"), ("x: int = 7", "[0-3] 7")]
+)
+def test_what_was_assigned_last_is_shown_if_ipython_is_told_to(four, body, shown):
+    four.ip.ast_node_interactivity = "last_expr_or_assign"
+    four.run(f"%%disco\n{body}")
+    assert four.lines[-1:] == [shown]
+    four.run("%%disco\nx, y = 1, 2\nx = y = 3\ny = 4;")
+    assert four.lines == []
+    four.ip.ast_node_interactivity = "last_expr"
+    four.run("%%disco\nx = 5")
+    assert four.lines == []

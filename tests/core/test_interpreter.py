@@ -95,6 +95,17 @@ def test_a_dependent_inherits_the_origin_instead_of_running(bench):
     assert bench.machine.inherited() == ((), None)  # else it keeps what the failure's frames hold
 
 
+def test_neither_function_nor_operands_are_kept_when_it_has_ended(bench):
+    def function(*args):
+        return len(args)
+
+    for end in (bench.drive, bench.fail):
+        bench.registers.set(2, function)
+        end(Call(1, 5, 2, (1,)))
+        assert bench.machine.function is not function
+        assert not bench.machine.arguments
+
+
 def test_the_first_of_two_poisoned_operands_is_the_origin(bench):
     first = bench.fail(Call(1, 5, add, ())).failure
     bench.fail(Call(2, 6, add, ()), KeyError("other"))

@@ -34,9 +34,8 @@ class Missed:
     is_over: bool
 
     def __str__(self) -> str:
-        came = f"{people_who(self.workers, 'has', 'have')} not come yet"
-        if self.is_over:
-            came = f"{people(self.workers)} never came"
+        not_yet = f"{people_who(self.workers, 'has', 'have')} not come yet"
+        came = f"{people(self.workers)} never came" if self.is_over else not_yet
         return (
             f"{came} to {plural(self.count, 'collective')}, in which the others waited "
             f"{human_seconds(self.waited_s)}, all together"

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Iterable
 
-    # Axes of the mesh along which values are equal; empty: on all workers.
-    Axes = tuple[str, ...]
+    from disco_magic.functions.marked_values import Axes
 
 _HIDDEN: Final = (
     "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "

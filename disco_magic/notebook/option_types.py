@@ -40,9 +40,7 @@ def name(text: str) -> str:
 
 def part(text: str) -> str:
     """A register, or a part of one: ``model.0.weight``."""
-    return re.sub(
-        r"[^\W\d]\w*", lambda found: unicodedata.normalize("NFKC", found[0]), unquoted(text), count=1
-    )
+    return re.sub(r"^\w+", lambda found: unicodedata.normalize("NFKC", found[0]), unquoted(text))
 
 
 def register(text: str) -> str:

@@ -38,7 +38,7 @@ class PresentPlaces:
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
         # The same by what the arrays have in memory, and those of registers; made when it is needed.
-        self._grounds: dict[Hashable, tuple[weakref.ref[Any], str]] = {}
+        self._grounds: dict[Hashable, tuple[weakref.ref[Any], str]] | None = None
         self._walked = 0
 
     def path_of(self, value: Any, namespace: Mapping[str, Any]) -> str | None:
@@ -60,8 +60,8 @@ class PresentPlaces:
         ground = ground_of(value)
         if ground is None:
             return None
-        if not self._grounds:
-            held = dict(namespace)
+        if self._grounds is None:
+            self._grounds, held = {}, dict(namespace)
             # Parts first: the name of one may be the variable of a loop over them.
             known = [(reference(), path) for reference, path in self._known.values()]
             known += [(held[name], name) for name in RegisterFile(held).public_names()]
@@ -74,7 +74,7 @@ class PresentPlaces:
 
     def _walk(self, held: dict[str, Any]) -> None:
         self._known.clear()
-        self._grounds.clear()
+        self._grounds = None
         for name in RegisterFile(held).public_names():
             for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
                 self._walked += 1

@@ -147,12 +147,12 @@ class Worlds:
         me.belongings[self._worlds] = made
         return made
 
-    def _anew(self, me: WorkerContext) -> Any:
-        """A world for the first group, without what an `init` or `destroy` has left that was cut off.
+    def _anew(self, me: WorkerContext, before: Any) -> Any:
+        """A world for the first group, without what an `init` or `destroy` has left there that was cut off.
 
         Such a call can leave another number of groups than those of the other workers.
         """
-        before, made = self._worlds.of(me), self._new_world()
+        made = self._new_world()
         made.program, made.outer, made.group_count = before.program, before.outer, 1
         made.registered |= before.registered
         me.belongings[self._worlds] = made
@@ -177,7 +177,7 @@ class Worlds:
             given["backend"] = BACKEND
         world = self._of(me)
         if not given["global_ranks_in_group"] and world.default_pg is None:
-            world, name = self._anew(me), type(name)("0")
+            world, name = self._anew(me, world), type(name)("0")
         given["group_name"] = type(name)(f"{name}@{world.number}")
         if given["group_size"] < 0:  # PyTorch's way if MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))

@@ -138,8 +138,8 @@ def _operations(torch: Any, states: Generators) -> Iterator[tuple[Any, StandIn]]
         for (arguments, has_generator), operation in known.items():
             seeded = operation if has_generator else known.get((arguments, True))
             first = operation._op  # noqa: SLF001 - what it calls has no other name
-            draws = [COMPOSED[name]] if name in COMPOSED else []
-            ours = standing(Given if seeded else Drawing, first, f"torch.ops.aten.{name}", states, *draws)
+            kind, home = Given if seeded else Drawing, f"torch.ops.aten.{name}"
+            ours = standing(kind, first, home, states, COMPOSED.get(name))
             if isinstance(ours, Given) and seeded is not operation:
                 ours.seeded = seeded
             yield operation, ours

@@ -19,8 +19,11 @@ State = Literal["idle", "queued", "executing", "asking", "stopping", "cleaning",
 
 IMPORT: Final = "the import of"
 """Begins `Position.call` of a worker that waits until another one has imported a module."""
-_REMEDY: Final = "put that into a function, or start the session with --own-modules"
-_IN_BODY: Final = f": a module that they share makes a collective while it is imported - {_REMEDY}"
+LOAD: Final = "the load of"
+"""The same of a module that `load_vm_module` loads."""
+_HOLDING: Final = (IMPORT, LOAD)
+_IN_BODY: Final = ": a module that they share makes a collective while it is {} - put that into a function"
+_OR_OWN: Final = ", or start the session with --own-modules"
 _NAMING: Final = ("recv from", "send to", "probe of")
 """Begin calls that name the workers themselves."""
 HEADER = ("worker", "doing", "where", "for", "commands left")
@@ -81,10 +84,14 @@ class Position:
             return ""
         return f"{'<= ' if self.at_most else ''}{human_seconds(self.seconds)}"
 
+    @property
+    def place(self) -> str:
+        """`` at Cell In[7], line 4``, or nothing."""
+        return f" at {self.site}" if self.site else ""
+
     def __str__(self) -> str:
-        where = f" at {self.site}" if self.site else ""
         since = f" for {self.duration}" if self.duration else ""
-        return f"{self.doing}{where}{since}"
+        return f"{self.doing}{self.place}{since}"
 
 
 def held_by_imports(positions: Sequence[Position], worker: int) -> str:
@@ -103,14 +110,30 @@ def held_by_imports(positions: Sequence[Position], worker: int) -> str:
             return ""
         ahead += [each for each in place.needs if each not in reached]
         reached |= {*place.needs}
-    imports = [positions[each] for each in sorted(reached) if positions[each].call.startswith(IMPORT)]
+    imports = [positions[each] for each in sorted(reached) if positions[each].call.startswith(_HOLDING)]
     if worker not in reached or not imports:
         return ""
     held = ", ".join(
-        f"{people_who(_ids(group), 'is', 'are')} {group[0].doing} at {group[0].site}"
+        f"{people_who(_ids(group), 'is', 'are')} {group[0].doing}{group[0].place}"
         for group in _alike(imports, site=True)
     )
-    return f"{held}: a shared module is executed by one worker, while the others wait for it - {_REMEDY}"
+    own = _OR_OWN if _imports(imports) else ""
+    return (
+        f"{held}: a shared module is executed by one worker, while the others wait for it - "
+        f"put that into a function{own}"
+    )
+
+
+def _imports(positions: Iterable[Position]) -> bool:
+    """Whether one waits for an import, which modules of its own avoid; what is loaded is always shared."""
+    return any(each.call.startswith(IMPORT) for each in positions)
+
+
+def _of_body(waiting: Sequence[Position]) -> str:
+    """Why workers wait for each other, if it is a module's code that waits, else ""."""
+    if not any(each.call.startswith(_HOLDING) for each in waiting):
+        return ""
+    return f"{_IN_BODY.format('imported')}{_OR_OWN}" if _imports(waiting) else _IN_BODY.format("loaded")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,8 +181,7 @@ class Diagnosis:
     def _of_waiting(self, waiting: Sequence[Position]) -> str:
         blocking = self.blocking()
         if not blocking:
-            imports = any(each.call.startswith(IMPORT) for each in waiting)
-            return f"{people(_ids(waiting))} wait for each other{_IN_BODY if imports else ''}"
+            return f"{people(_ids(waiting))} wait for each other{_of_body(waiting)}"
         said = []
         for group in _alike([self.positions[worker] for worker in blocking], site=True):
             which = people_who(_ids(group), "keeps", "keep")

@@ -14,11 +14,16 @@ _PATIENCE_S: Final = 0.05
 
 
 class Claim:
-    """A thread that loads something, or wants to."""
+    """A thread that loads something, or wants to.
 
-    __slots__ = ("over", "thread", "worker")
+    Args:
+        key: what; a name by which users know it.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("key", "over", "thread", "worker")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
         self.thread = threading.get_ident()
         # None for a thread of the user's, which may carry a worker's context but is not the worker's thread.
         worker = calling_worker()
@@ -42,12 +47,13 @@ class Claim:
             at = None if awaited is None else awaited.thread
         return False
 
-    def take(self, key: str) -> None:
+    def take(self) -> None:
         """Wait until no other thread loads `key`. Call it within a ``try`` that ends in `give_back`.
 
         Raises:
             UsageMistake: the loading thread waits for the caller: `key` loads itself.
         """
+        key = self.key
         # Atomic: `dict.setdefault`, with a key that is hashed and compared in C, is one step of the
         # interpreter.
         while (owner := claims.setdefault(key, self)) is not self:
@@ -63,12 +69,23 @@ class Claim:
                 owner.over.wait(_PATIENCE_S)
         _awaited.pop(self.thread, None)
 
-    def give_back(self, key: str) -> None:
+    def give_back(self) -> None:
         """Let others load `key`, whether or not it was taken."""
         _awaited.pop(self.thread, None)
-        if claims.get(key) is self:
-            del claims[key]
+        if claims.get(self.key) is self:
+            del claims[self.key]
         self.over.set()
+
+
+def loads_something() -> bool:
+    """Whether the calling thread is loading something."""
+    return bool(claims) and any(each.thread == threading.get_ident() for each in [*claims.values()])
+
+
+def load_waited_for(thread: int) -> tuple[str, int] | None:
+    """What a thread waits for another thread to load, and that one's id; None if it does not wait."""
+    owner = _awaited.get(thread)
+    return None if owner is None else (owner.key, owner.thread)
 
 
 claims: dict[str, Claim] = {}

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
@@ -155,33 +156,42 @@ def _check_installed(path: object, package: str, install: str | None) -> None:
 
 
 _loaded: dict[str, tuple[Stamp, Module]] = {}
+# Also former versions, while somebody holds them: a worker that is late gets what the others got.
+_versions: WeakValueDictionary[tuple[str, Stamp], Module] = WeakValueDictionary()
 
 
-def load(path: str | os.PathLike[str]) -> Module:
+def load(path: str | os.PathLike[str], asked: Stamp | None = None) -> Module:
     """Return the module at `path`: the first thread that asks loads it, later ones get the same object.
 
     It is loaded again if its file, or a ``.py`` file of its package, has another modification time or size
     than when it was loaded; holders of the former version keep that. A failed load is not kept: threads that
     waited for it, or come later, try again.
 
+    Args:
+        path: of the module.
+        asked: what `stamp_of` returned when this was asked for; those who ask with the same get the same
+            object, whatever becomes of the file meanwhile. None: now.
+
     Raises:
         Whatever `locate` and the loader raise; errors of the module's own code as they are.
     """
     full, loader = locate(path)
-    key, mine = str(full), Claim()
+    key, mine = str(full), Claim(str(full))
     try:  # not a context manager: an interrupt may strike right after the claim was made
-        mine.take(key)
-        stamp = _stamp(full)
+        mine.take()
+        stamp = asked or stamp_of(full)
         known = _loaded.get(key)
-        if known is None or known[0] != stamp:
-            known = _loaded[key] = (stamp, loader.load(full))
-        return known[1]
+        if known is not None and known[0] == stamp:
+            return known[1]
+        module = _versions.get((key, stamp)) or loader.load(full)
+        _loaded[key], _versions[key, stamp] = (stamp, module), module
+        return module
     finally:
-        mine.give_back(key)
+        mine.give_back()
 
 
-def _stamp(path: Path) -> Stamp:
-    """The names, times and sizes of a module's files, which change when it is edited."""
+def stamp_of(path: Path) -> Stamp:
+    """The names, times and sizes of a module's files, which change when it is edited. Takes 20 us a file."""
     if not path.is_dir():
         now = path.stat()
         return ((str(path), now.st_mtime_ns, now.st_size),)
@@ -232,11 +242,11 @@ def check_device(device: object, there: Sequence[Device] = (HOST_PLACE.device,))
 
 
 @register_func("runtime.disco.load_vm_module")
-def load_vm_module(path: str, device: object = None) -> Module:
+def load_vm_module(path: str, device: object = None, asked: Stamp | None = None) -> Module:
     """Return the module at `path` for the calling worker; see `load`."""
     me = calling_worker()
     own = HOST_PLACE.device if me is None else me.place.device
-    return load(path).on(check_device(device, (own,)) or str(own))
+    return load(path, asked).on(check_device(device, (own,)) or str(own))
 
 
 @register_func("runtime.ModuleGetFunction")

@@ -6,9 +6,10 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.doctor import IMPORT
+from disco_magic.core.doctor import IMPORT, LOAD
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.devices.visiting import visiting
+from disco_magic.functions.claims import load_waited_for
 from disco_magic.functions.copies import is_constant
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.stacks import import_waited_for
@@ -139,23 +140,24 @@ class Onlooker:
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""
-        places = [self._with_import(worker.position()) for worker in self.workers]
+        places = [self._with_module(worker.position()) for worker in self.workers]
         return [
             replace(place, state="queued" if place.state == "idle" and behind else place.state, behind=behind)
             for place, behind in zip(places, self.backlog(), strict=True)
         ]
 
-    def _with_import(self, place: Position) -> Position:
-        """`place`, as waiting if the worker waits until another one has imported a module."""
+    def _with_module(self, place: Position) -> Position:
+        """`place`, as waiting if the worker waits until another one has imported or loaded a module."""
         if place.state != "executing":
             return place
-        found = import_waited_for(self.workers[place.worker].lane.thread_id)
-        if found is None:
-            return place
-        module, thread_id = found
-        needs = tuple(each.id for each in self.workers if each.lane.thread_id == thread_id)
-        call = f"{IMPORT} {module}"
-        return replace(place, state="waiting", call=call, needs=needs) if needs else place
+        thread = self.workers[place.worker].lane.thread_id
+        for what, find in (IMPORT, import_waited_for), (LOAD, load_waited_for):
+            if (found := find(thread)) is not None:
+                module, owner = found
+                needs = tuple(each.id for each in self.workers if each.lane.thread_id == owner)
+                if needs:
+                    return replace(place, state="waiting", call=f"{what} {module}", needs=needs)
+        return place
 
     def backlog(self) -> list[int]:
         """Per worker the commands sent and not done, without cells that were withdrawn.

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
+from disco_magic.functions.claims import loads_something
 from disco_magic.locks import new_lock
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
@@ -189,7 +190,7 @@ class Board:
         watch = self.asleep[call.worker]
         watch.start()
         try:
-            if imports_something() and self.held_up is not None:
+            if self.held_up is not None and (imports_something() or loads_something()):
                 self._sleep_lightly(call, wait, self.held_up)
             else:
                 call.gate.acquire()
@@ -199,9 +200,9 @@ class Board:
             watch.stop()
 
     def _sleep_lightly(self, call: Call, wait: Wait, held_up: Callable[[int], str]) -> None:
-        """Sleep, and look up now and then: perhaps others wait until the caller has imported a module.
+        """Sleep, and look up now and then: perhaps others wait until the caller has got a module.
 
-        No worker notices that by itself: they wait in the import system. What looks like it twice is so.
+        No worker notices that: they wait for the import, or the load. What looks like it twice is so.
         """
         before = ""
         while not call.gate.acquire(timeout=_LIGHTLY_S):

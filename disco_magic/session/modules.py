@@ -119,7 +119,7 @@ class Modules(Calls):
         """
         full, _ = modules.locate(path)
         place = modules.check_device(device, self._places())
-        dref = self.call_packed(modules.load_vm_module, str(full), place)
+        dref = self.call_packed(modules.load_vm_module, str(full), place, modules.stamp_of(full))
         return self.succeed(dref, partial(DModule, path=str(path)))  # `dref` gives the register up
 
     def import_python_module(self, name: str, timeout: float | None = None) -> None:

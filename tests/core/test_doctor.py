@@ -187,3 +187,9 @@ def test_a_worker_that_looks_for_any_message_names_the_others_once():
     assert told.startswith("workers [1-2] keep worker 0 waiting")
     place = waiting(0, 1, 2, call="probe of workers [1-2]")
     assert place.doing == "waiting in probe of workers [1-2]"
+
+
+def test_a_load_holds_workers_up_like_an_import_and_is_always_shared():
+    loading = waiting(1, 0, call="the load of /there/comm.py")
+    assert held_by_imports([waiting(0, 1), loading], 0).endswith("wait for it - put that into a function")
+    assert sentence(waiting(0, 1), loading).endswith("while it is loaded - put that into a function")

@@ -96,6 +96,32 @@ def test_an_edited_file_is_loaded_again_and_the_former_module_stays(session, mod
     assert former["scale"](1).get_all() == [2, 2]
 
 
+def test_a_worker_that_comes_late_gets_what_the_others_got(gated, gate, model):
+    s = gated(3)
+    held = s.run_nowait("if worker_id == 2: gate(worker_id)")
+    first = s.load_vm_module(model)
+    s.sync_worker(0)
+    model.write_text(MODEL.replace("SIZE = 2", "SIZE = 300"))
+    second = s.load_vm_module(model)
+    s.sync_worker(0)
+    gate.open()
+    held.wait()
+    assert first["scale"](1).get_all() == [2, 2, 2]
+    assert second["scale"](1).get_all() == [300, 300, 300]
+
+
+def test_a_collective_in_the_body_of_a_module_is_told_at_once(session, tmp_path):
+    path = tmp_path / "meets.py"
+    path.write_text("import disco_magic as disco\ndisco.worker().barrier()\n")
+    s = session(3, timeout=60)
+    s.load_vm_module(path)
+    with pytest.raises(
+        WorkerError, match=r"can never complete: workers .* are waiting in the load of .*meets"
+    ):
+        s.sync_all()
+    assert s.run("worker_id").values == [0, 1, 2]
+
+
 def test_a_path_is_that_of_the_controller_not_of_a_worker(session, model, tmp_path, monkeypatch):
     s = session(2)
     monkeypatch.chdir(tmp_path)

@@ -68,6 +68,20 @@ def as_row(given: Any, parts: Sequence[Any]) -> Any:
     return row[None] if len({part.numel() for part in parts}) == 1 else row
 
 
+def see_alike(tensors: Sequence[Any]) -> None:
+    """Check that a member gathers into tensors as long as the one that it gives, which all members do alike.
+
+    Raises:
+        UsageMistake: it does not.
+    """
+    given, *parts = [each.numel() for each in tensors]
+    if {given} != set(parts):
+        raise UsageMistake(
+            f"the root gathers into tensors of {parts} elements, and gives one of {given} itself - "
+            "all members give as many"
+        )
+
+
 def see_equal(gives: int, takes: int, what: str) -> None:
     """Check that a worker takes as much of `what` from itself as it gives itself.
 

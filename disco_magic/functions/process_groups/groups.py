@@ -9,12 +9,9 @@ may keep the group of the worker that came last, or of the one that has imported
 
 from __future__ import annotations
 
-import importlib
-import threading
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
-from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
     as_row,
     joined,
@@ -23,129 +20,25 @@ from disco_magic.functions.process_groups.arguments import (
     operation_of,
     pairs_of,
     root_of,
-    see_can_be_averaged,
-    see_equal,
+    see_alike,
     split,
 )
+from disco_magic.functions.process_groups.members import Members
 from disco_magic.functions.process_groups.memory import flat, near, written
-from disco_magic.functions.process_groups.messages import Messages, done
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from disco_magic.functions.context import WorkerContext
-    from disco_magic.functions.process_groups.messages import Caller
+from disco_magic.functions.process_groups.messages import done
 
 
-class _Here(threading.local):
-    """For the calling thread: whether PyTorch computes gradients in it, not in other threads."""
-
-    computes: bool = False
-
-
-_here: Final = _Here()
-
-
-class Verbs(Messages):
+class Verbs(Members):
     """The methods of a group, each under the names that versions of PyTorch have for it.
 
     They take tensors on the CPU or on the worker's GPU, of any shape, strides and dtype that the session's
     collectives take, alike on all members. Each raises what those do (`Collectives`), and UsageMistake if the
     tensors to be filled do not fit. Cost: that of the collective, about 30 us, and one copy of what is not
     contiguous or comes in several tensors.
-
-    Args:
-        members: ids of the workers, ascending; ranks go by it.
-        mine: rank of the worker that makes the group.
-        name: PyTorch's name for it, with the worker's own part after an ``@``.
-        caller: returns the worker that calls, raises UsageMistake if none of the session does; its `channel`
-            is unique to the group. Equal for the same group on each worker.
     """
 
     # What PyTorch asks of a backend. A group is its own backend, for tensors on all devices.
     supports_splitting = supports_coalescing = supports_time_estimate = False
-
-    def __init__(self, members: tuple[int, ...], mine: int, name: str, caller: Caller) -> None:
-        super().__init__(mine, len(members))  # type: ignore[call-arg]  # of PyTorch's class, see `group_class`
-        self._members, self._mine, self._name, self._caller = members, mine, name, caller
-        self._channel = caller.channel
-        self._begin_messages()
-
-    @property
-    def group_name(self) -> str:
-        """The name by which compiled code finds the group."""
-        return self._name
-
-    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's
-        """The name that `torch.distributed.get_backend` returns."""
-        return "disco"
-
-    def rank(self) -> int:
-        """Rank of the calling worker; elsewhere, of the one that made the group."""
-        try:
-            return self._members.index(self._caller().id)
-        except ValueError:
-            return self._mine
-
-    def size(self) -> int:
-        """Number of members."""
-        return len(self._members)
-
-    def __repr__(self) -> str:
-        return f"<process group of workers {list(self._members)}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Verbs) and self._common == other._common
-
-    def __hash__(self) -> int:
-        return hash(self._common)
-
-    @property
-    def _common(self) -> tuple[Any, ...]:
-        return self._caller, self._members
-
-    def _get_backend(self, _device: Any) -> Any:
-        return self
-
-    @property
-    def _device_types(self) -> list[Any]:
-        """Kinds of devices whose tensors the group takes."""
-        kinds = dict.fromkeys([self._caller().place.device.kind, "cpu"])
-        return list(map(importlib.import_module("torch").device, kinds))
-
-    def _worker(self) -> WorkerContext:
-        """The worker that calls.
-
-        Raises:
-            UsageMistake: it is no member, or the caller is no worker.
-        """
-        me = self._caller()
-        if me.id not in self._members:
-            raise UsageMistake(f"worker {me.id} is no member of the process group of {list(self._members)}")
-        if not _here.computes:
-            # On GPUs PyTorch computes gradients in threads of its own, which cannot call collectives.
-            importlib.import_module("torch").autograd.set_multithreading_enabled(False)
-            _here.computes = True
-        return me
-
-    def _fits(self, parts: Sequence[Any], given: Any) -> None:
-        """Check that what the worker gives itself fits what is to take it.
-
-        Raises:
-            UsageMistake: it does not; no other member was involved.
-        """
-        if len(parts) != len(self._members):
-            raise UsageMistake(f"{len(parts)} output tensors were passed for {len(self._members)} members")
-        see_equal(given.numel(), parts[self.rank()].numel(), "elements")
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        """Call a collective of the worker, with all arguments of the plane's verb."""
-        me = self._worker()
-        if given[1:2] == ("avg",):
-            see_can_be_averaged(given[0])
-        over = None if len(self._members) == me.num_workers else list(self._members)
-        # Not the verb: by the tag, groups of the same members do not meet each other.
-        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001
 
     # --- reductions ----------------------------------------------------------------------------------
 
@@ -249,10 +142,11 @@ class Verbs(Messages):
         pairs: Any = pairs_of(outs, ins, of=ins) if is_root else [(None, each) for each in listed(ins)]
         for parts, given in pairs:
             if is_root:
+                see_alike([given, *parts])
                 self._fits(parts, given)
-            whole = self._call("gather", flat(given, bits=True), root, 0, None)
+            whole = self._call("gather", flat(given, bits=True)[None], root, 0, None)
             if is_root:
-                split(whole, parts)
+                split(whole.reshape(-1), parts)
         return done(outs)
 
     def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
@@ -279,17 +173,18 @@ class Verbs(Messages):
     ) -> Any:
         """Exchange parts along the first axis: equal ones, or as many rows as `in_sizes` says."""
         counts = tuple(map(int, in_sizes)) if in_sizes else None
-        if in_sizes and out_sizes:
-            see_equal(in_sizes[self.rank()], out_sizes[self.rank()], "rows")
+        if counts and out_sizes:
+            self._see_fit_by_rank(counts, out_sizes, "rows")
         self._call("alltoall", near(given, bits=True), 0, counts, near(out, bits=True))
         return done([out])
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
-        """Send each member one tensor of a list; of any shapes."""
+        """Send each member one tensor of a list; of any shapes. Costs two collectives."""
         counts = tuple(given.numel() for given in ins)
         self._fits(outs, ins[self.rank()])
+        self._see_fit_by_rank(counts, [out.numel() for out in outs], "elements")
         split(self._call("alltoall", joined(ins, bits=True), 0, counts, None), outs)
         return done(outs)
 

@@ -128,8 +128,8 @@ class Claim(claims.Claim):
 
     waiting = queue.SimpleQueue()
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, key):
+        super().__init__(key)
         self.over = self
         self.event = threading.Event()
         self.set = self.event.set

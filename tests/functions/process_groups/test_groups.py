@@ -150,8 +150,6 @@ def test_a_root_scatters_tensors_of_one_length(s, given):
     [
         "world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])",
         "world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)",
-        "world.gather([[t(0), t(0), t(0, 0)]], [t(me, 1)])",
-        "world.all_to_all_single(t(0, 0, 0), t(1, 2, 3), [2, 1, 0], [1, 1, 1])",
     ],
 )
 def test_lengths_have_to_fit_rank_by_rank(s, line):
@@ -159,6 +157,34 @@ def test_lengths_have_to_fit_rank_by_rank(s, line):
         s.run(line)
     with pytest.raises(CellError, match="2 output tensors were passed for 3 members"):
         s.run("world.allgather([[t(0), t(0)]], [t(me)])")
+
+
+@pytest.mark.parametrize("takes", ["t(0), t(0), t(0, 0)", "t(0, 0), t(0), t(0, 0, 0)"])
+def test_a_root_gathers_tensors_of_one_length(s, takes):
+    with pytest.raises(CellError, match="gives one of 2 itself - all members give as many"):
+        s.run(f"world.gather([[{takes}]] if worker_id == 0 else [], [t(me, 1)], opts(root=0))")
+
+
+def test_a_root_gathers_no_longer_tensor_in_place_of_a_shorter_one(s):
+    s.run("outs = [[t(0, 0), t(0, 0), t(0, 0)]] if worker_id == 0 else []")
+    with pytest.raises(CellError, match="gather"):
+        s.run("world.gather(outs, [t(*[me] * [2, 1, 3][worker_id])], opts(root=0))")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "world.alltoall([t(*[0] * n) for n in ([2, 1, 3] if me == 0 else [2] * 3)], [t(me, me)] * 3)",
+        (
+            "n = [2, 1, 3] if me == 0 else [2] * 3\n"
+            "world.all_to_all_single(t(*[0] * 6), t(*[me] * 6), n, [2] * 3)"
+        ),
+    ],
+)
+def test_what_one_member_gives_another_has_to_be_as_long_as_the_room_for_it(s, line):
+    said = r"the members give \[2, 2, 2\] \w+, by rank, and there is room for \[2, 1, 3\]"
+    with pytest.raises(CellError, match=said):
+        s.run(line)
 
 
 def test_the_root_gets_what_all_give_and_all_get_what_it_gives(gives):

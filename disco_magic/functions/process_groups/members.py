@@ -1,0 +1,135 @@
+"""The members of a process group of PyTorch, and how one of them calls the session's collectives."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.process_groups.arguments import see_can_be_averaged, see_equal
+from disco_magic.functions.process_groups.messages import Messages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.functions.context import WorkerContext
+    from disco_magic.functions.process_groups.messages import Caller
+
+
+class _Here(threading.local):
+    """For the calling thread: whether PyTorch computes gradients in it, not in other threads."""
+
+    computes: bool = False
+
+
+_here: Final = _Here()
+
+
+class Members(Messages):
+    """What a group is: its members, its name, and who of them calls.
+
+    Args:
+        members: ids of the workers, ascending; ranks go by it.
+        mine: rank of the worker that makes the group.
+        name: PyTorch's name for it, with the worker's own part after an ``@``.
+        caller: returns the worker that calls, raises UsageMistake if none of the session does; its `channel`
+            is unique to the group. Equal for the same group on each worker.
+    """
+
+    def __init__(self, members: tuple[int, ...], mine: int, name: str, caller: Caller) -> None:
+        super().__init__(mine, len(members))  # type: ignore[call-arg]  # of PyTorch's class, see `group_class`
+        self._members, self._mine, self._name, self._caller = members, mine, name, caller
+        self._channel = caller.channel
+        self._begin_messages()
+
+    @property
+    def group_name(self) -> str:
+        """The name by which compiled code finds the group."""
+        return self._name
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's
+        """The name that `torch.distributed.get_backend` returns."""
+        return "disco"
+
+    def rank(self) -> int:
+        """Rank of the calling worker; elsewhere, of the one that made the group."""
+        try:
+            return self._members.index(self._caller().id)
+        except ValueError:
+            return self._mine
+
+    def size(self) -> int:
+        """Number of members."""
+        return len(self._members)
+
+    def __repr__(self) -> str:
+        return f"<process group of workers {list(self._members)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Members) and self._common == other._common
+
+    def __hash__(self) -> int:
+        return hash(self._common)
+
+    @property
+    def _common(self) -> tuple[Any, ...]:
+        return self._caller, self._members
+
+    def _get_backend(self, _device: Any) -> Any:
+        return self
+
+    @property
+    def _device_types(self) -> list[Any]:
+        """Kinds of devices whose tensors the group takes."""
+        kinds = dict.fromkeys([self._caller().place.device.kind, "cpu"])
+        return list(map(importlib.import_module("torch").device, kinds))
+
+    def _worker(self) -> WorkerContext:
+        """The worker that calls.
+
+        Raises:
+            UsageMistake: it is no member, or the caller is no worker.
+        """
+        me = self._caller()
+        if me.id not in self._members:
+            raise UsageMistake(f"worker {me.id} is no member of the process group of {list(self._members)}")
+        if not _here.computes:
+            # On GPUs PyTorch computes gradients in threads of its own, which cannot call collectives.
+            importlib.import_module("torch").autograd.set_multithreading_enabled(False)
+            _here.computes = True
+        return me
+
+    def _fits(self, parts: Sequence[Any], given: Any) -> None:
+        """Check that what the worker gives itself fits what is to take it.
+
+        Raises:
+            UsageMistake: it does not; no other member was involved.
+        """
+        if len(parts) != len(self._members):
+            raise UsageMistake(f"{len(parts)} output tensors were passed for {len(self._members)} members")
+        see_equal(given.numel(), parts[self.rank()].numel(), "elements")
+
+    def _see_fit_by_rank(self, gives: Sequence[int], takes: Sequence[int], what: str) -> None:
+        """Check that each member gives as much of `what` as it has room for here; costs one more collective.
+
+        Raises:
+            UsageMistake: one does not.
+        """
+        come = self._call("alltoall", np.array(gives), 0, None, None).tolist()
+        if come != [int(each) for each in takes]:
+            raise UsageMistake(
+                f"the members give {come} {what}, by rank, and there is room for {list(takes)} - "
+                "lengths have to fit rank by rank"
+            )
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        """Call a collective of the worker, with all arguments of the plane's verb."""
+        me = self._worker()
+        if given[1:2] == ("avg",):
+            see_can_be_averaged(given[0])
+        over = None if len(self._members) == me.num_workers else list(self._members)
+        # Not the verb: by the tag, groups of the same members do not meet each other.
+        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001

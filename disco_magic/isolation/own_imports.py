@@ -7,6 +7,7 @@ See `own_modules`. While any worker has such modules, a finder precedes all othe
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from functools import update_wrapper
@@ -76,11 +77,19 @@ def _reload(module: types.ModuleType) -> types.ModuleType:
 
 
 def _import_module(name: str, package: str | None = None) -> types.ModuleType:
-    """Replacement of `importlib.import_module`: a worker gets its own module."""
+    """Replacement of `importlib.import_module`: a worker gets its own module.
+
+    It never comes to the import system's lock of that name, which only one worker at a time could hold.
+    """
+    absolute = name
+    if isinstance(name, str) and name.startswith(".") and package:
+        absolute = importlib.util.resolve_name(name, package)
+    mine = imports_of(absolute) if isinstance(name, str) else None
+    if mine is not None:
+        return mine.load(absolute)
     module: types.ModuleType = _IMPORT.below(name, package)
     if is_standing(module):
-        own = imports_for(module.__name__).load(module.__name__)
-        return module if imports_of(module.__name__) is None else own
+        imports_for(module.__name__).load(module.__name__)
     return module
 
 

@@ -197,7 +197,7 @@ class Importer(Imports):
         spec = find_beside(self._finder, name, path)
         if spec is not None and not is_loaded_once(spec):
             return self._execute(spec, self.modules.get(parent), last)
-        module = sys.modules.get(name) if spec is None else importlib.import_module(name)
+        module = sys.modules.get(name) if spec is None else _SYSTEM._gcd_import(name)  # noqa: SLF001
         if is_standing(module) and module.__name__ != name:  # it is registered under another name, too
             module = self.load(module.__name__)
         if module is None or is_standing(module):  # and no module was put there by hand

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from disco_magic.errors import CellError
 from tests.session.written import write
 
 PACKAGE = {
@@ -52,6 +53,28 @@ def test_whoever_imports_it_by_its_name_has_it_executed(whole):
 
     assert whole.registered == {"module": 1}
     assert (whole.module._lock, whole.module._spec) == ("mine", "mine")
+
+
+MEETS = """
+import disco_magic as disco
+disco.worker().barrier()
+runs = globals().get("runs", 0) + 1
+if disco.worker().id == 1:
+    raise RuntimeError("not here")
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ["importlib.import_module('meets.all')", "importlib.import_module('.all', 'meets')"]
+)
+def test_modules_imported_by_name_may_meet_and_fail_by_themselves(folder, session, line):
+    write(folder, {"meets/__init__.py": "", "meets/all.py": MEETS})
+    s = session(3, own_modules=["meets"])
+    with pytest.raises(CellError, match="not here") as caught:
+        s.run(f"import importlib, sys\nmodule = {line}", timeout=20)
+    assert sorted(caught.value.failures) == [1]
+    seen = s.run("module.runs, sys.modules['meets.all'].runs", workers=(0, 2))
+    assert seen.values == [(1, 1), (1, 1)]
 
 
 def test_modules_that_import_each_other_have_each_other_s_own(whole):

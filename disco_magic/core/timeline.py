@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.lanes import picture
@@ -151,6 +151,8 @@ class Timeline:
     whole_from_s: tuple[float, ...]
     dropped: tuple[int, ...]
     workers: tuple[int, ...]
+    # `spans` by worker, once a lane was asked for.
+    _lanes: dict[int, list[Span]] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
     def of_records(cls, session_id: int, records: Sequence[Record]) -> Timeline:
@@ -240,11 +242,13 @@ class Timeline:
 
     def lane(self, worker: int) -> list[Span]:
         """What one worker did in the window, in order; spans that are partly inside are complete."""
-        return [
-            span
-            for span in self.spans
-            if span.worker == worker and span.start_s <= self.end_s and span.end_s >= self.start_s
-        ]
+        if not self._lanes:
+            lanes: dict[int, list[Span]] = {}
+            for span in self.spans:
+                lanes.setdefault(span.worker, []).append(span)
+            self._lanes.update(lanes)  # in one step: another thread may ask, too
+        mine = self._lanes.get(worker, ())
+        return [span for span in mine if span.start_s <= self.end_s and span.end_s >= self.start_s]
 
     def known_from_s(self, worker: int) -> float:
         """Since when a worker is known in the window; the window's start, unless something was dropped."""

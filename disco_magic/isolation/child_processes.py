@@ -12,6 +12,7 @@ does not have. So it learns, before anything else, what ``__disco__`` is:
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import sys
@@ -164,6 +165,24 @@ def fit_subprocess(module: ModuleType) -> Callable[[], None]:
 
     begun = Replaced(vars(module)["Popen"], "__init__", __init__)
     return replace_all([begun])
+
+
+def fit_system(module: ModuleType) -> Callable[[], None]:
+    """Give commands that programs run by `os.system` their rank in the environment; `module` is ``os``."""
+
+    @wraps(vars(module)["system"])
+    def system(command: Any) -> int:
+        me = calling_worker()
+        if me is None or programs.execution_of(me) is None:
+            return ran.below(command)  # type: ignore[no-any-return]
+        # The C function would give it the environment of the process.
+        code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604
+        if os.name == "nt":
+            return code  # type: ignore[no-any-return]
+        return -code if code < 0 else code << 8  # type: ignore[no-any-return] # as `os.wait` has it
+
+    ran = Replaced(module, "system", system)
+    return replace_all([ran])
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:

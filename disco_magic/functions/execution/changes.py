@@ -7,7 +7,7 @@ from typing import Final
 from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
-from disco_magic.isolation.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess
+from disco_magic.isolation.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess, fit_system
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
@@ -46,6 +46,7 @@ CHANGES: Final = Libraries(
         "multiprocessing.spawn": fit_spawn,
         "multiprocessing.pool": fit_pool,
         "subprocess": fit_subprocess,
+        "os": fit_system,
         "multiprocessing.context": told_if_unknown(
             fit_start_methods, "all workers share one start method for processes in this version of Python"
         ),

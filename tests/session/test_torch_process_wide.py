@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from disco_magic.errors import CellError
+from tests.conftest import until
+
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("error::pytest.PytestWarning")]
 
@@ -104,6 +107,38 @@ def look():
     kinds = {(p.dtype, p.device.type) for p in model.parameters()}
     return kinds == {(torch.bfloat16, "cpu")}, model.lm_head.weight is model.transformer.wte.weight
 """
+
+
+def test_modes_that_count_operations_are_over_when_all_have_left_in_whatever_order(s):
+    noted = "_is_in_torch_dispatch_mode", "_is_in_any_mode_without_ignore_compile_internals"
+    seen = s.run(
+        "from torch.utils import _python_dispatch\n"
+        "from torch.utils.flop_counter import FlopCounterMode\n"
+        "counter = FlopCounterMode(display=False)\n"
+        "for turn in range(4):\n"
+        "    if turn == worker_id: counter.__enter__()\n"
+        "    barrier()\n"
+        "torch.ones(2, 2) @ torch.ones(2, 2)\nbarrier()\n"
+        f"inside = _python_dispatch.{noted[0]}\n"
+        "for turn in range(4):\n"
+        "    barrier()\n"
+        "    if turn == worker_id: counter.__exit__(None, None, None)\n"
+        "barrier()\n"
+        f"inside, counter.get_total_flops(), *(getattr(_python_dispatch, each, False) for each in {noted})"
+    )
+    assert seen.values == [(True, 16, False, False)] * 4
+
+
+def test_a_stop_leaves_no_mode_noted(s):
+    s.run("from torch.utils import _python_dispatch\nfrom torch.utils.flop_counter import FlopCounterMode")
+    pending = s.run_nowait(
+        "if worker_id == 0:\n    FlopCounterMode(display=False).__enter__()\n    while True: pass"
+    )
+    until(lambda: s.doctor().positions[0].site.endswith("line 3"))
+    pending.cancel()
+    with pytest.raises(CellError, match="interrupted"):
+        pending.wait()
+    assert s.run("_python_dispatch._is_in_torch_dispatch_mode").values == [False] * 4
 
 
 @pytest.mark.parametrize("own", [(), ("accelerate", "transformers")])

@@ -17,6 +17,7 @@ from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler
+from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.exporting import fit_exporting
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
@@ -81,6 +82,7 @@ CHANGES: Final = Libraries(
             fit_operators,
             "workers that define the same operator disturb each other in this version of PyTorch",
         ),
+        "torch.utils._python_dispatch": fit_dispatching,
         "torch.fx._symbolic_trace": fit_tracing,
         "torch.export._trace": fit_exporting,
         "torch.jit._trace": fit_scripts("_trace_impl"),

@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.isolation.pytorch.dispatching import note_restored
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,6 +76,7 @@ def restore_modes(then: Modes | None) -> None:
         put(*values)
     for kind, stack in zip(_STACKS, then.stacks, strict=True):
         _fill(core, kind, stack)
+    note_restored(then.stacks[_STACKS.index("dispatch")])
     while _depth(core) > then.depth:
         core["autocast_decrement_nesting"]()
         if _depth(core) == 0:

@@ -1,0 +1,87 @@
+"""Modes of PyTorch that see every operation (`TorchDispatchMode`: counters of FLOPs, fake tensors, ...).
+
+The modes are each thread's own. Whether anybody is in one is noted for the whole process, by blocks that put
+back what they found: if two workers were in one at overlapping times, it stayed noted for ever. Versions of
+PyTorch whose compiler asks for that then compiled nothing any more, in the notebook neither.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.locks import new_rlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
+
+# What PyTorch notes, by the name of the variable -> whether a mode counts.
+_NOTED: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "_is_in_torch_dispatch_mode": lambda _: True,
+    "_is_in_non_infra_torch_dispatch_mode": lambda mode: not mode.is_infra_mode(),
+    "_is_in_any_mode_without_ignore_compile_internals": lambda mode: not mode.ignore_compile_internals(),
+}
+_TOLD: Final = "set_is_in_mode_without_ignore_compile_internals"  # takes the last of them to C++
+_lock: Final = new_rlock()
+# Thread -> the modes that it has entered and not left. Not what is on its stack now: there, modes are missing
+# while they see an operation.
+_entered: Final[dict[threading.Thread, list[Any]]] = {}
+_noting: Final[list[Callable[[], None]]] = []
+
+
+def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
+    """Note that nobody is in a mode when that is so; `module` is ``torch.utils._python_dispatch``."""
+    kind, names = getattr(module, "TorchDispatchMode", None), vars(module)
+    noted = {name: counts for name, counts in _NOTED.items() if name in names}
+    if kind is None or not noted:
+        return None
+
+    def note() -> None:
+        for each in [each for each, modes in _entered.items() if not modes or not each.is_alive()]:
+            del _entered[each]
+        modes = [mode for each in _entered.values() for mode in each]
+        names.update({name: any(map(counts, modes)) for name, counts in noted.items()})
+        if _TOLD in names:
+            names[_TOLD](any(map(_NOTED["_is_in_any_mode_without_ignore_compile_internals"], modes)))
+
+    @wraps(kind.__enter__)
+    def __enter__(self: Any) -> Any:  # noqa: N807 - replaces one
+        with _lock:
+            found = entering.below(self)
+            _entered.setdefault(threading.current_thread(), []).append(self)
+            note()
+            return found
+
+    @wraps(kind.__exit__)
+    def __exit__(self: Any, *error: Any) -> Any:  # noqa: N807 - replaces one
+        with _lock:
+            try:
+                return leaving.below(self, *error)
+            finally:
+                mine = _entered.get(threading.current_thread(), [])
+                places = [place for place, mode in enumerate(mine) if mode is self]
+                if places:
+                    del mine[places[-1] :]
+                note()
+
+    entering, leaving = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
+    take = replace_all([entering, leaving])
+    _noting[:] = [note]
+
+    def undo() -> None:
+        take()
+        _noting.clear()
+        _entered.clear()
+
+    return undo
+
+
+def note_restored(modes: Sequence[Any]) -> None:
+    """Note that the calling thread is in these modes, and in none else: a stopped cell's are gone."""
+    with _lock:
+        if _noting and _entered.get(threading.current_thread(), []) != [*modes]:
+            _entered[threading.current_thread()] = [*modes]
+            _noting[0]()

@@ -47,6 +47,7 @@ class Ledger:
         seq: the last sequence number that was issued.
         names: which worker has registers of which names.
         lost: the first worker that was lost; None if none was.
+        kept: how many failures were kept so far, raised or not.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -54,6 +55,7 @@ class Ledger:
         self.seq = 0
         self.names = KnownNames(num_workers, lambda: [*self._expected, *self._forgotten])
         self.lost: Lost | None = None
+        self.kept = 0
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
@@ -128,6 +130,7 @@ class Ledger:
         failure = event.failure if isinstance(event, Failed | CellDone) else None
         if failure is None or self._is_old(failure):
             return
+        self.kept += 1
         first = self._failures.setdefault(event.worker, failure)
         if first.seq != failure.seq and len(self._others) < OTHERS and not is_consequence(failure):
             self._others.setdefault(kind_of(failure), failure)

@@ -41,7 +41,8 @@ __tracebackhide__ = is_told
 
 # Our files whose functions make calls for the user.
 _VERBS: Final = frozenset(
-    f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in ("dref", "modules", "verbs")
+    f"{os.path.dirname(__file__)}{os.sep}{name}.py"
+    for name in "checking dref exchange host_arrays modules names parameters placement verbs".split(" ")  # noqa: SIM905
 )
 
 

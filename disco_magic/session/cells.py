@@ -223,6 +223,7 @@ class Cells(Failures):
     ) -> PendingCell:
         contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
+        self.adopt_orphans()  # of a program that drops all handles and never waits
 
         def act(inbox: Inbox) -> PendingCell:
             me = cast("Session", self)

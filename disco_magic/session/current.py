@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
+import logging
 import os
 import threading
 import time
 import weakref
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import calling_worker
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from disco_magic.session.session import Session
 
+_LOG: Final = logging.getLogger("disco_magic")
 _AT_EXIT_S: Final = 0.1
 """Seconds that commands may still take after the program's end, in all sessions; enough for small calls."""
 
@@ -34,12 +35,16 @@ _chosen: list[weakref.ref[Session]] = []
 _preparing: dict[Callable[[], None], None] = {}
 
 
-def enroll(session: Session) -> int:
-    """Register a new session; return its number."""
+def new_number() -> int:
+    """Return the number of a new session."""
+    return next(_numbers)
+
+
+def enroll(session: Session) -> None:
+    """Register a session that has workers. Idempotent."""
     _end_before_threads_are_joined()
     with _lock:
         _alive.add(session)
-    return next(_numbers)
 
 
 def make_current(session: Session | None) -> None:
@@ -110,8 +115,12 @@ def _end(sessions: Sequence[Session]) -> None:
         prepare()
     until = time.monotonic() + _AT_EXIT_S
     for each in sessions:
-        with suppress(KeyboardInterrupt):  # a Ctrl-C here only asks for the end, which goes on
+        try:
             each.end_with_program(max(0.0, until - time.monotonic()))
+        except KeyboardInterrupt:
+            pass  # it only asks for the end, which goes on
+        except Exception:  # noqa: BLE001 - the other sessions have to end, too
+            _LOG.exception("session %d could not be ended", each.id)
 
 
 @functools.cache

@@ -209,7 +209,7 @@ class DPackedFunc(DRef):
         super().__init__(session, register)
         self.name = name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> DRef:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> DRef:
         """Call ``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
         session = self.session
         drop = session.drops.get(self.register)  # `is_alive` inlined

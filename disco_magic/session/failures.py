@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.sites import site_of
 from disco_magic.core.doctor import Diagnosis
-from disco_magic.core.ledger import Expectation
+from disco_magic.core.ledger import Expectation, Ledger
 from disco_magic.errors import WorkerError, is_of_interrupt, is_told
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.queues import KEPT
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.doctor import Position
     from disco_magic.errors import Failure
+    from disco_magic.session.arguments import Life
     from disco_magic.session.pending import PendingCell  # noqa: F401 - in the name of the base class below
     from disco_magic.session.pump import Inbox
 
@@ -55,12 +56,29 @@ class Unheard(weakref.ref["PendingCell"]):
 class Failures(Resting):
     """The mixin of `Session` that collects and raises failures."""
 
-    def take_failures(self, further: Iterable[Failure] = ()) -> tuple[dict[int, Failure], list[Failure]]:
-        """Return failures not raised yet, and `further` ones: see `Ledger.take_failures`."""
+    def take_failures(
+        self, further: Iterable[Failure] = (), life: Life | None = None
+    ) -> tuple[dict[int, Failure], list[Failure]]:
+        """Return failures not raised yet, and `further` ones: see `Ledger.take_failures`.
+
+        Args:
+            further: of the command that is asked about.
+            life: its life, None: the present one. What failed since a restart has nothing to do with it, and
+                its number is another command's.
+        """
+        self.adopt_orphans()
+
+        def act() -> tuple[dict[int, Failure], list[Failure]]:
+            is_present = life is None or life is self.life
+            return (self.ledger if is_present else Ledger(self.num_workers)).take_failures(further)
+
+        return self._locked(act)
+
+    def adopt_orphans(self) -> None:
+        """Make failures the session's of cells whose handles were dropped; forget those cells."""
         if not self._orphans.empty():
             with sigint_held_back():  # an interrupt here would lose what failed
                 self._locked(self._adopt_all)
-        return self._locked(lambda: self.ledger.take_failures(further))
 
     def give_back(self, failures: Iterable[Failure]) -> None:
         """Give failures back that were taken but not raised: see `Ledger.give_back`."""

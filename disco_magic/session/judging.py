@@ -137,14 +137,15 @@ class Verdict:
 
     def _judge(self) -> None:
         result = self._result()
-        failures, others = self.cell.session.take_failures(result.errors.values())
+        failures, others = self.cell.session.take_failures(result.errors.values(), self.cell.life)
         outcome: CellResult | BaseException = result
         if failures:
             cancelled = self.stop.was_cancelled and all(map(is_of_interrupt, failures.values()))
             if result.errors:
                 failures = with_others(failures, self.cell.workers)
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
-            self.cell.session.with_where_sent(outcome)
+            if self.cell.is_of_present_life:
+                self.cell.session.with_where_sent(outcome)
             outcome.result = result  # type: ignore[attr-defined]
         has_failed = not all(map(is_of_interrupt, failures.values()))
         goes_first = self.stop.last_step is not None and has_failed

@@ -22,6 +22,7 @@ from disco_magic.functions.calling import who
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
 from disco_magic.session.pump import INTERRUPT, attentive, take
+from disco_magic.session.syncing import known_of
 
 if TYPE_CHECKING:
     import os
@@ -212,7 +213,8 @@ class Parameters(Calls):
 
     def _attend(self, inbox: Inbox, watch: Watch) -> None:
         """Wait for everything sent so far, showing progress; raise what failed or ended the wait."""
-        everybody = self._everybody
+        everybody, asked = self._everybody, self.ledger
+        known = known_of(asked)
 
         def act() -> tuple[Pump, int]:
             pump = self._pump  # this life's, as in `ask`
@@ -228,7 +230,7 @@ class Parameters(Calls):
         finally:
             self._locked(lambda: pump.forget(seq))
         watch.look()
-        self.raise_failures()
+        self.raise_what_failed(asked, known)
 
     def _ended(self, inbox: Inbox, watch: Watch) -> bool:
         """Wait for a moment; whether all workers have answered."""

@@ -72,6 +72,7 @@ class Queues(Arguments):
         self.end = "it was shut down"
         self.forsaken = False  # whether this is a forked process, which has no workers
         self._taken_down = True
+        self._is_restarting = False
         self._locked = RefusingLock()
 
     def open(self, launcher: Launcher) -> None:
@@ -160,6 +161,6 @@ class Queues(Arguments):
         return tuple(dying)
 
     def _refuse(self) -> None:
-        if not self.closed:
+        if not self.closed or self._is_restarting:
             raise SessionClosed(f"session {self.id} was restarted meanwhile; nothing was sent")
         raise SessionClosed(f"session {self.id} is closed: {self.end}; start another one or call restart()")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Stop
 from disco_magic.core.words import plural
-from disco_magic.errors import is_told
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.offers import Offers
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
@@ -99,7 +99,7 @@ class Session(
         self.own_modules = preset.own_modules
         self._preset = preset
         self._restarting = RefusingLock()  # two at once would start workers that no session holds
-        self.id = current.enroll(self)
+        self.id = current.new_number()
         self._begin()
 
     @property
@@ -110,6 +110,7 @@ class Session(
     def _begin(self) -> None:
         with attentive() as inbox:  # a SIGINT half-way would leave threads that nothing can end
             self.open(self._preset.launcher(self.topology, self.id))
+            current.enroll(self)
             current.make_current(self)
         if not inbox.empty():
             self.shutdown(timeout=0.0)
@@ -186,9 +187,14 @@ class Session(
         """Interrupt all workers and start new ones: same session, same worker ids, empty registers."""
 
         def act() -> None:
-            self._end(0.0)
-            self._futures = 0
-            self._begin()
+            self._is_restarting = True
+            try:
+                self._end(0.0)
+                self.log_failures()
+                self._futures = 0
+                self._begin()
+            finally:
+                self._is_restarting = False
 
         refuse_in_worker(self.id, "restart")  # before waiting for another thread's restart
         self._restarting(act)
@@ -223,6 +229,14 @@ class Session(
             last = self.ledger.seq + 1
             for send in self._sends:
                 send(Stop(last))
+
+    def _refuse_copy(self, *_: object) -> NoReturn:
+        raise UsageMistake(
+            f"session {self.id} cannot be copied or pickled: it is the one that has the workers - "
+            "on a worker, disco_magic.worker() is what it needs"
+        )
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
 
     def __repr__(self) -> str:
         groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.core.messages import Sync
-from disco_magic.errors import is_told
+from disco_magic.errors import SessionClosed, is_told
 from disco_magic.session.failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from disco_magic.core.ledger import Ledger
 
 __tracebackhide__ = is_told
 
@@ -26,6 +28,7 @@ class Syncing(Failures):
         Raises:
             WorkerError: something failed since errors were last raised. Failures of a `run_nowait` cell are
                 raised by its handle while that is kept, or at the end of the session's `with` block.
+            SessionClosed: another thread has shut the session down, or restarted it, before all was done.
             SyncTimeout: says what every worker is doing; they go on.
             KeyboardInterrupt: Ctrl-C or the stop button; says the same.
         """
@@ -49,8 +52,26 @@ class Syncing(Failures):
         await in_thread(lambda: self.sync_all(timeout))
 
     def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
+        asked = self.ledger
+        known = known_of(asked)
         if not self._have_rested(workers, timeout):
             self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
+        self.raise_what_failed(asked, known)
+
+    def raise_what_failed(self, asked: Ledger, known: int) -> None:
+        """As `raise_failures`, after a wait that began when the ledger was `asked`, and `known` of it known.
+
+        Raises:
+            WorkerError: as there.
+            SessionClosed: something has failed, or was cut off, in a life that has ended meanwhile.
+        """
+        if asked is self.ledger:
+            self.raise_failures()
+            if not self.closed:
+                return
+        if known_of(asked) != known:  # who ended the session has logged it
+            how = "shut down" if asked is self.ledger and not self._is_restarting else "restarted"
+            raise SessionClosed(f"session {self.id} was {how} before everything sent was done")
         self.raise_failures()
 
     def await_all(
@@ -69,5 +90,12 @@ class Syncing(Failures):
             verb: how errors name the wait.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
+        asked = self.ledger
+        known = known_of(asked)
         self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)
-        self.raise_failures()
+        self.raise_what_failed(asked, known)
+
+
+def known_of(ledger: Ledger) -> int:
+    """How much had failed that was raised before; -1 if some was not."""
+    return -1 if ledger.has_failures else ledger.kept

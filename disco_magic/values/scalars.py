@@ -33,7 +33,7 @@ def is_scalar(kind: type) -> bool:
 
 
 def scalar_text(value: Any) -> str:
-    """The value as Python writes it; "" for one of any other class, or in a time zone of the user's."""
+    """The value as Python can read it; "" for one of any other class, or in a time zone of the user's."""
     if not is_scalar(type(value)):
         return ""
     zone = getattr(value, "tzinfo", None)
@@ -41,4 +41,7 @@ def scalar_text(value: Any) -> str:
         type(zone) is dt.timezone and type(zone.tzname(None)) is not str
     ):
         return ""
-    return repr(value)
+    try:
+        return repr(value)
+    except ValueError:  # a fraction of more digits than Python writes
+        return f"Fraction({value.numerator:#x}, {value.denominator:#x})"

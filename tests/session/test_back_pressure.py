@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import SyncTimeout, UsageMistake, WorkerLost
+from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, WorkerLost
 from disco_magic.testing.doubles import scripted_session
 from tests.loader.files import write_safetensors
 from tests.session.conftest import MAIN, main_waits, until
@@ -313,3 +313,12 @@ def test_an_impossible_bound_is_refused(bound):
 
 def test_the_bound_is_ten_thousand_by_default(session):
     assert session(1).max_outstanding == 10_000
+
+
+def test_cells_whose_handles_are_dropped_leave_nothing_behind(session):
+    s = session(2, max_outstanding=8)
+    for _ in range(100):
+        s.run_nowait("1/0")
+    assert len(s.unheard) <= 20
+    with pytest.raises(WorkerError, match="ZeroDivisionError"):
+        s.sync_all()

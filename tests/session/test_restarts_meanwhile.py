@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
-from disco_magic.errors import SessionClosed, UsageMistake, WorkerError
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, WorkerError
 from disco_magic.launchers.threads import ThreadLauncher
+from tests.conftest import until
 from tests.unfinished import apart
 
 
@@ -294,3 +296,62 @@ def test_an_interrupt_while_the_workers_are_being_made_concerns_those_that_are_t
     s.restart()
     assert asked == [0]
     assert s.run("allreduce(1)").values == [3, 3, 3]
+
+
+def fail():
+    raise ZeroDivisionError
+
+
+def test_a_handle_of_the_old_life_takes_no_failure_of_the_new_one(session):
+    s = session(2)
+    bad, good = s.run_nowait("1/0"), s.run_nowait("7")
+    s.sync_all()  # they have ended, and nobody has looked
+    s.restart()
+    sent = [s.call_packed(fail), s.call_packed(fail)]  # with the same numbers
+    until(lambda: s.ledger.has_failures)
+    with pytest.raises(CellError, match="ZeroDivisionError: division") as caught:
+        bad.wait()
+    assert not getattr(caught.value, "__notes__", [])
+    assert good.wait().errors == {}
+    with pytest.raises(WorkerError, match="call fail failed"):
+        s.sync_all()
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("end", ["restart", "shutdown"])
+@pytest.mark.parametrize("way", ["sync_all", "sync_worker_0", "await_all"])
+def test_a_wait_is_told_that_what_it_waits_for_was_cut_off(gated, gate, background, end, way):
+    s = gated(2)
+    s.call_packed(gate, 0)
+    s.call_packed(gate, 1)
+    wait = partial(s.await_all, None) if way == "await_all" else getattr(s, way)
+    waiting = background(wait)
+    until(lambda: s.ledger.expecting)
+    ending = background(partial(s.shutdown, 0.0) if end == "shutdown" else s.restart)
+    until(lambda: s.closed)
+    gate.open()
+    ending()
+    with pytest.raises((WorkerError, SessionClosed)):
+        waiting()
+
+
+def test_a_wait_for_what_is_done_in_spite_of_the_end_returns(gated, gate, background):
+    s = gated(2)
+    done = s.run_nowait("gate(worker_id); done = True")
+    waiting = background(s.sync_all)
+    until(lambda: s.ledger.expecting)
+    ending = background(s.shutdown)
+    until(lambda: s.closed)
+    gate.open()
+    ending()
+    waiting()
+    assert done.wait().errors == {}
+
+
+def test_a_restart_logs_what_nobody_has_raised_as_the_end_does(session, caplog):
+    s = session(2)
+    s.call_packed(fail)
+    until(lambda: s.ledger.has_failures)
+    s.restart()
+    assert "never raised: call fail failed on worker 0 (and 1 other)" in caplog.text
+    s.sync_all()

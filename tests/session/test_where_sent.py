@@ -71,3 +71,21 @@ def test_a_restart_forgets_where_calls_were_sent(session):
         s.call_packed(len, "")
     s.restart()
     assert s.sent_from == [None] * (KEPT + 1)
+
+
+def test_verbs_that_fill_registers_are_told_where_the_program_has_called_them(session):
+    s = session(2)
+    wrong = s.call_packed(np.ones, 3)
+    s.sync_all()
+    calls = (
+        ("scatter_from_worker0", lambda: s.scatter(np.ones((2, 2)), dst=wrong)),
+        ("broadcast_from_worker0", lambda: s.broadcast(np.ones(5), dst=wrong)),
+        ("reduce", lambda: s.reduce(s.call_packed(np.ones, 2), dst=wrong)),
+    )
+    for name, call in calls:
+        call()
+        assert notes(s.sync_all) == [f"call {name} was sent at {Site(__file__, line_of(call))}"]
+
+
+def line_of(call):
+    return call.__code__.co_firstlineno

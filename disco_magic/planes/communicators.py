@@ -187,7 +187,7 @@ class Communicators:
             else:
                 self._unwanted.append(held.communicator)
         if former is not None:
-            self.in_thread(former.communicator.abort)
+            self.abort_soon([former.communicator])
         return wanted
 
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
@@ -257,16 +257,17 @@ class Communicators:
         with self._lock:
             self._invitations.clear()
             self._whole.clear()
-        self._await_launch()
-        for worker, held in enumerate(self._held):
-            for members, each in list(held.items()):
-                # The last abort of a process frees the memory of all, which waits for the GPUs: with an
-                # endless kernel for ever. A restart, which needs this, often comes with just such a kernel.
-                work = partial(self.abort, worker, members, each.communicator)
-                if not self.in_thread(work):
-                    work()
-        with self._lock:
+            # First, so that nobody who comes now uses one that is about to be aborted.
+            taken = [each.communicator for held in self._held for each in held.values()]
+            for held in self._held:
+                held.clear()
             unwanted, self._unwanted = self._unwanted, []
+        self._await_launch()
+        for communicator in taken:
+            # The last abort of a process frees the memory of all, which waits for the GPUs: with an
+            # endless kernel for ever. A restart, which needs this, often comes with just such a kernel.
+            if not self.in_thread(communicator.abort):
+                communicator.abort()
         for communicator in unwanted:
             self.in_thread(communicator.abort)
         until = time.monotonic() + _PATIENCE_S

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from disco_magic.devices.events import has_passed
 from disco_magic.errors import UsageMistake
+from disco_magic.locks import new_lock
+from disco_magic.planes.alignment import check_alignment, lies_oddly
 from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
@@ -58,6 +61,8 @@ class DeviceMemory:
         self._can_capture = places[0].device.kind == "cuda"  # on AMD's GPUs, cupy's `is_capturing` raises
         # worker -> its current stream at its last call; written before it meets the others.
         self.streams: list[Any] = [place.stream for place in places]
+        self._keeping = new_lock()
+        self._kept: list[tuple[Any, Any]] = []  # events, and the arrays of messages that are kept until these
 
     def arrive(self, worker: int) -> None:
         """Note the current stream of `worker`, which makes a call.
@@ -92,10 +97,10 @@ class DeviceMemory:
             return HOST.read(kind, worker, x)
         array = self._here(kind, worker, near)
         if not array.flags.c_contiguous:
-            _check_alignment(kind, worker, array)
+            check_alignment(kind, worker, array)
             array = self.cupy.ascontiguousarray(array)
-        elif _lies_oddly(array):
-            array = array.copy()  # copies bytes, which need no alignment
+        elif lies_oddly(array):
+            array = self._bytes_of(array, self.cupy.cuda.get_current_stream())
         return array, False
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:
@@ -103,7 +108,7 @@ class DeviceMemory:
         if not isinstance(out, self.cupy.ndarray):
             what = "a NumPy array" if isinstance(out, np.ndarray) else type(out).__name__
             raise UsageMistake(f"{kind}: out must be a cupy array, got {what}")
-        _check_alignment(kind, worker, out)
+        check_alignment(kind, worker, out)
         return self._here(kind, worker, out)
 
     def _here(self, kind: str, worker: int, array: Any) -> Any:
@@ -224,35 +229,45 @@ class DeviceMemory:
         self.arrive(worker)  # not done yet if `out` is on the host
         sent, stream, source = message.token, self.streams[worker], cast("Any", message.array)
         stream.wait_event(sent.ready)
-        array = self.cupy.empty(source.shape, source.dtype)
-        runtime = self.cupy.cuda.runtime
-        # Also from one GPU to another: the address says on which.
-        runtime.memcpyAsync(
-            array.data.ptr, source.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
-        )
+        array = self._bytes_of(source, stream)
         copied = self.cupy.cuda.Event(disable_timing=True)
         copied.record(stream)
         with self.cupy.cuda.Device(source.device.id):  # the null stream is 0 on every GPU
-            sent.stream.wait_event(copied)  # before that memory is reused
+            self._keep_until(copied, source, sent.stream)
+        return array
+
+    def _keep_until(self, copied: Any, source: Any, stream: Any) -> None:
+        """Let no memory of `stream` be reused for what `source` has before `copied` passes.
+
+        Its worker may be recording a CUDA graph on it by now, which must not wait for anything outside: then
+        the memory is kept, until a later message finds that the copy was made.
+        """
+        is_captured = self._can_capture and stream.is_capturing()
+        if not is_captured:
+            stream.wait_event(copied)
+        if is_captured or self._kept:
+            with self._keeping:
+                self._kept = [each for each in self._kept if not has_passed(self.cupy, each[0])]
+                if is_captured:
+                    self._kept.append((copied, source))
+
+    def _bytes_of(self, source: Any, stream: Any) -> Any:
+        """A copy of a contiguous array, made on `stream`, which is current; of any alignment, from any GPU.
+
+        cupy's own ``source.copy()`` reads the elements in a kernel, which needs them aligned.
+        """
+        array = self.cupy.empty(source.shape, source.dtype)
+        runtime = self.cupy.cuda.runtime
+        # The address says on which GPU the source is.
+        runtime.memcpyAsync(
+            array.data.ptr, source.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
+        )
         return array
 
 
 def _is_copy(whole: Fold) -> bool:
     """Whether `whole` has one source and one target."""
     return len(whole.sources) == len(whole.targets) == 1
-
-
-def _lies_oddly(array: Any) -> bool:
-    """Whether the elements are not aligned as a GPU needs them to read and write them."""
-    return bool(array.data.ptr % array.dtype.alignment)
-
-
-def _check_alignment(kind: str, worker: int, array: Any) -> None:
-    if _lies_oddly(array):
-        raise UsageMistake(
-            f"{kind}: an array of worker {worker} has elements of {array.dtype} and lies at no multiple of"
-            f" {array.dtype.alignment} bytes - a GPU reads and writes them there only; copy the bytes first"
-        )
 
 
 class _Shadow:

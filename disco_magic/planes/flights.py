@@ -157,6 +157,9 @@ class Flights:
             self._condemned.add(worker)
         told: list[tuple[Any, bool, BaseException]] = []
         flights = self._incomplete[worker]
+        if flights:
+            # Until its own kernel has ended, another member's may write into memory that is reused here.
+            wait_until(lambda: not self._communicators.are_ending, _ORDER_S)
         while flights:
             flight = flights.popleft()
             array, verdict = flight.result(), flight.fate.verdict

@@ -169,7 +169,8 @@ class HostMemory:
 
     def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Any]:  # noqa: ARG002 - as above
         """See `Memory.parcel`."""
-        copied = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)
+        # Empty arrays share no memory, not even one with itself.
+        copied = array is not x and isinstance(x, np.ndarray) and not np.may_share_memory(array, x)
         return array if copied else new_copy(array), None
 
     def unpack(self, worker: int, message: Message) -> Any:  # noqa: ARG002 - as above

@@ -91,3 +91,19 @@ def test_who_connects_waits_for_what_an_earlier_plane_aborts(slow, made, backgro
     else:
         connecting()
     assert len(slow.made) > before
+
+
+def test_who_looks_at_the_end_finds_none_that_is_about_to_be_aborted(slow, made, background):
+    slow.may_split.set()
+    communicators = made()
+    communicators.prepare(EVERYBODY)
+    held = [communicators.connect(worker, EVERYBODY) for worker in EVERYBODY]
+    with communicators.launching:  # a start goes on meanwhile
+        closing = background(communicators.close)
+        until(lambda: communicators.of(EVERYBODY) is None)
+        assert not communicators.are_held(EVERYBODY, held)
+        assert not any(each.aborts for each in slow.made)
+    slow.may_abort.set()
+    closing()
+    until(lambda: not communicators.are_ending)
+    assert [each.aborts for each in slow.made] == [1] * len(slow.made)

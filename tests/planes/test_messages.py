@@ -25,6 +25,13 @@ def test_messages_of_different_senders_are_kept_apart(make):
     assert plane.recv(seat(0), 1, None) == 11
 
 
+def test_an_empty_array_is_not_the_sender_s_own(make):
+    plane, empty = make(2), np.empty((0, 3))
+    plane.send(seat(1, count=2), empty, 0)
+    got = plane.recv(seat(0, count=2), 1, None)
+    assert (got is empty, got.shape, got.dtype) == (False, (0, 3), np.float64)
+
+
 def test_messages_of_different_scopes_never_meet(make):
     plane = make(3)
     plane.send(seat(1, scope=2), "later", 0)

@@ -31,6 +31,26 @@ def test_an_array_written_in_place_that_another_member_reads_in_part(run, shift)
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("verb", ["allreduce", "reduce"])
+@pytest.mark.parametrize("op", ["sum", "avg", "max"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_small_array_whose_out_has_other_strides_and_overlaps_it(run, size, op, verb):
+    plane = ThreadPlane(size)
+
+    def program(plane, seat):
+        whole = np.zeros(30)
+        given, out = whole[4:14], whole[0:20:2]
+        given[...] = np.arange(10)
+        return (
+            plane.allreduce(seat, given, op, out)
+            if verb == "allreduce"
+            else plane.reduce(seat, given, op, 0, out)
+        )
+
+    expected = np.arange(10.0) * (size if op == "sum" else 1)
+    assert values(run(plane, program, 1))[0].tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("shift", [50, -50])
 def test_the_same_on_a_gpu(run, shift):
     with SimulatedGpus(1) as gpus:

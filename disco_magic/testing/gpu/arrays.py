@@ -228,7 +228,7 @@ class DeviceArray(Operators):
         copy: bool = True,  # noqa: FBT001, FBT002
     ) -> Any:
         """Convert to a dtype; the array itself if nothing has to change and `copy` is false."""
-        raw, dtype = operations.operand(self.world, self), np.dtype(dtype)
+        raw, dtype = self.raw, np.dtype(dtype)
         if not np.can_cast(self.dtype, dtype, casting or "unsafe"):
             raise TypeError(
                 f"Cannot cast array data from {self.dtype} to {dtype} according to the rule {casting!r}"
@@ -240,6 +240,7 @@ class DeviceArray(Operators):
             and (raw.flags.f_contiguous if kept == "F" else raw.flags.c_contiguous)
         ):
             return self
+        raw = operations.operand(self.world, self)
         return operations.put(self.world, operations.empty(self.world, self.shape, dtype, kept), lambda: raw)
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:

@@ -11,6 +11,7 @@ INVALID_DEVICE: Final = 101
 INVALID_HANDLE: Final = 400
 NOT_READY: Final = 600
 ILLEGAL_ADDRESS: Final = 700
+MISALIGNED: Final = 716
 LAUNCH_FAILURE: Final = 719
 
 _WORDS: Final = {
@@ -20,6 +21,7 @@ _WORDS: Final = {
     INVALID_HANDLE: "cudaErrorInvalidResourceHandle: invalid resource handle",
     NOT_READY: "cudaErrorNotReady: device not ready",
     ILLEGAL_ADDRESS: "cudaErrorIllegalAddress: an illegal memory access was encountered",
+    MISALIGNED: "cudaErrorMisalignedAddress: misaligned address",
     LAUNCH_FAILURE: "cudaErrorLaunchFailure: unspecified launch failure",
 }
 

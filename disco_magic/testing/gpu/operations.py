@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.testing.gpu.errors import NotSimulated
+from disco_magic.testing.gpu.errors import MISALIGNED, CUDARuntimeError, NotSimulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,9 @@ def empty(world: World, shape: Any, dtype: Any, order: str = "C") -> Any:
 
 
 def operand(world: World, value: Any) -> Any:
-    """The operand that work reads for `value`: a view of memory, or a scalar.
+    """The operand that a kernel reads for `value`: a view of memory, or a scalar.
+
+    If its elements lie where no kernel can read them, the kernel fails, and with it the device.
 
     Raises:
         TypeError: it is neither an array on a device nor a scalar.
@@ -37,10 +39,23 @@ def operand(world: World, value: Any) -> Any:
     """
     if isinstance(value, world.cupy.ndarray):
         world.check_access(value.data.device_id)
-        return value.raw
+        raw = value.raw
+        if raw.size and _is_misaligned(raw):
+            world.queue.put(_fail_at_misaligned)
+        return raw
     if isinstance(value, SCALARS):
         return value
     raise TypeError(f"Unsupported type {type(value)}")
+
+
+def _is_misaligned(raw: np.ndarray[Any, Any]) -> bool:
+    need = raw.itemsize if raw.dtype.kind == "c" else raw.dtype.alignment
+    steps = [step for step, length in zip(raw.strides, raw.shape, strict=True) if length > 1]
+    return any(each % need for each in (raw.ctypes.data, *steps))
+
+
+def _fail_at_misaligned() -> None:
+    raise CUDARuntimeError(MISALIGNED)
 
 
 def array_operand(world: World, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -92,6 +93,41 @@ def test_a_stream_that_is_captured_takes_no_collective(gpus, shared, monkeypatch
         CellError, match=r"captured for a CUDA graph.*capture only what is between collectives"
     ):
         shared.run(call)
+
+
+EXCHANGE = """
+if worker_id == 0:
+    send(xp.arange(4) + 1, 1)
+    captured.add(worker.place.stream.ptr)
+    sent.set()
+    received.wait()
+    captured.clear()
+else:
+    sent.wait()
+    got = recv(0).get().tolist()
+    received.set()
+"""
+
+
+def test_a_message_is_received_while_its_sender_records_a_graph(gpus, session, monkeypatch):
+    captured, waited = set(), []
+    names = {"captured": captured, "sent": threading.Event(), "received": threading.Event()}
+    wait_event = gpus.cupy.cuda.Stream.wait_event
+
+    def wait(stream, event):
+        waited.append(stream.ptr in captured)
+        wait_event(stream, event)
+
+    monkeypatch.setattr(gpus.cupy.cuda.Stream, "is_capturing", lambda stream: stream.ptr in captured)
+    monkeypatch.setattr(gpus.cupy.cuda.Stream, "wait_event", wait)
+    s = session(2, devices=[0, 0], extras=lambda _: names)
+    s.run(EXCHANGE)
+    assert s["got"].get(1) == [1, 2, 3, 4]
+    assert not any(waited)
+    kept = s._launcher.plane._memory
+    assert len(kept._kept) == 1
+    s.run("send(xp.ones(2), 1) if worker_id == 0 else recv(0)")
+    assert kept._kept == []
 
 
 # --- whose stream it is ----------------------------------------------------------------------------

@@ -125,11 +125,33 @@ def test_elements_that_lie_oddly_are_copied_or_refused_before_anything_starts(gp
         np.testing.assert_array_equal(got, np.maximum(bits, 1))
     for code in ("allreduce(x, out=m)", "allgather(m[::2])"):
         with pytest.raises(
-            CellError, match="of worker 2 has elements of float32 and lies at no multiple of 4"
+            CellError, match="of worker 2 has elements of float32 that lie at no multiples of 4"
         ):
             s.run(code)
     assert gpus.double.mistakes == []
     assert s.run("allreduce(xp.ones(1)).get().tolist()").values == [[4]] * 4
+
+
+@pytest.mark.parametrize("ccl", ["nccl", "device"])
+@pytest.mark.parametrize(
+    ("make", "need"),
+    [
+        ("buffer[4:44].view('c8')", 8),
+        ("buffer[8:88].view('c16')", 16),
+        ("xp.ndarray((5,), 'f4', buffer.data, strides=(5,))", 4),
+    ],
+)
+def test_parts_of_complex_numbers_and_strides_count_too(gpus, session, ccl, make, need):
+    s = session(2, ccl=ccl)
+    s.run(f"buffer = xp.arange(128, dtype='u1')\nm = {make}")
+    if "strides" not in make:
+        expected = s.run("m.tobytes() if isinstance(m, np.ndarray) else bytes(m.view('u1').get())")[0]
+        for line in ("allgather(m)", "(send(m, worker_id), recv(worker_id))[1]"):
+            assert s.run(f"bytes({line}.view('u1').get())")[0][: len(expected)] == expected
+    for line in ("allgather(m[::2])", "send(m[::2], worker_id)", "allreduce(xp.ones_like(m), out=m)"):
+        with pytest.raises(CellError, match=f"lie at no multiples of {need} bytes"):
+            s.run(line)
+    assert s.run("float(allreduce(xp.ones(1)).get()[0])").values == [2.0] * 2
 
 
 def test_where_an_out_lies_is_said_and_not_its_class_alone(gpus, crew):

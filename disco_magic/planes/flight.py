@@ -96,3 +96,8 @@ def with_it(flight: Flight, verdict: Verdict) -> Verdict:
     """The verdict for a flight that is given up with another one, which has `verdict`."""
     text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
     return verdict._replace(kind=PlaneAborted, text=text)
+
+
+def interrupted(worker: int) -> str:
+    """Why the flights of a worker that was interrupted are given up, for `given_up`."""
+    return f"worker {worker} was interrupted"

@@ -21,7 +21,7 @@ from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted
 from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import async_error
-from disco_magic.planes.flight import Flight, given_up, with_it
+from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
 
@@ -74,7 +74,7 @@ class Flights:
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; `flights` may belong to a newer thread already
             why = given_up(
-                f"{call.describe()} at {call.site}", _interrupted(worker), self._interrupts.get(worker)
+                f"{call.describe()} at {call.site}", interrupted(worker), self._interrupts.get(worker)
             )
             self._condemn_soon(fate, why)
             return Flight(call, fate, None)
@@ -93,7 +93,7 @@ class Flights:
         if left[worker] >= flight.scope:
             flight.forgiven = True
             scopes = range(flight.scope, flight.scope + 1)
-            self._give_up(worker, scopes, _interrupted(worker), self._interrupts.get(worker))
+            self._give_up(worker, scopes, interrupted(worker), self._interrupts.get(worker))
         if len(flights) >= MOST:
             oldest = flights[0].done
             self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
@@ -156,8 +156,7 @@ class Flights:
         if worker in self._untold:  # of an earlier command, not raised yet
             self._condemned.add(worker)
         told: list[tuple[Any, bool, BaseException]] = []
-        flights = self._incomplete[worker]
-        if flights:
+        if flights := self._incomplete[worker]:
             # Until its own kernel has ended, another member's may write into memory that is reused here.
             wait_until(lambda: not self._communicators.are_ending, _ORDER_S)
         while flights:
@@ -236,7 +235,7 @@ class Flights:
         self.forgive(worker, scope)  # first, because the worker itself may see their end at once
         shown = self._board.waiting.get(worker)
         first = min(scope, shown.scope) if isinstance(shown, Flight) else scope
-        self._give_up(worker, range(first, scope + 1), _interrupted(worker), failure)
+        self._give_up(worker, range(first, scope + 1), interrupted(worker), failure)
         self._show(worker, None)
 
     def forgive(self, worker: int, scope: int) -> None:
@@ -297,7 +296,3 @@ class Flights:
             self._ordered.discard(fate)
         # Only when all flights have a verdict: an abort lets their events pass.
         self._communicators.abort_soon(taken)
-
-
-def _interrupted(worker: int) -> str:
-    return f"worker {worker} was interrupted"

@@ -40,13 +40,13 @@ __tracebackhide__ = is_told
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present", "check_workers",
-    "circles_of_marks", "compared",
+    "adopt_orphans", "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present",
+    "check_workers", "circles_of_marks", "compared",
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
     "ledger", "life", "log_failures",
     "log_unfinished", "names_now", "on_worker_0", "open", "orphan", "own", "patience", "picture",
-    "raise_failures", "replace_stuck", "see_stopped",
+    "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",
     "skip_unbegun", "send", "sent_from", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",
 })

@@ -46,6 +46,11 @@ def import_locks() -> list[Any]:
     return [lock for each in [*_OF_MODULES.values()] if (lock := each()) is not None]
 
 
+def forget_import(lock: Any) -> None:
+    """Let a module be imported as if nobody held its lock, one of `import_locks`."""
+    _OF_MODULES.pop(lock.name, None)
+
+
 def import_waited_for(thread_id: int) -> tuple[str, int] | None:
     """The module that a thread waits for another thread to import, and that one's id; None if it does not."""
     frame = frame_of(thread_id)

@@ -8,6 +8,7 @@ from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess, fit_system
+from disco_magic.isolation.forks import fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
@@ -46,6 +47,7 @@ CHANGES: Final = Libraries(
         "multiprocessing": fit_alias,
         "multiprocessing.spawn": fit_spawn,
         "multiprocessing.pool": fit_pool,
+        "multiprocessing.popen_fork": fit_launching,
         "subprocess": fit_subprocess,
         "os": fit_system,
         "multiprocessing.context": told_if_unknown(

@@ -1,0 +1,60 @@
+"""What a process that one thread forks must not take over from the others: their imports, pipes and garbage.
+
+Processes that `multiprocessing` forks, of a `DataLoader` for instance, begin with all that the other workers
+are in the middle of. In a process of its own each worker would have none of that.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from functools import wraps
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.locks import new_lock
+from disco_magic.stacks import forget_import, import_locks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+def fit_launching(module: ModuleType) -> Callable[[], None]:
+    """Let one process at a time be forked; `module` is ``multiprocessing.popen_fork``.
+
+    A parent knows by a pipe that its child has ended. If another worker forks between the making of the pipe
+    and its own fork, that child has the pipe, too: joins then wait for a stranger's process, DataLoaders end
+    after five seconds each.
+    """
+    # Freed in the child, which is forked, and ends, within the call.
+    launching = new_lock()
+
+    @wraps(vars(module)["Popen"]._launch)  # noqa: SLF001 - the part that makes pipes and forks
+    def _launch(self: Any, process: Any) -> None:
+        with launching:
+            launched.below(self, process)
+
+    launched = Replaced(vars(module)["Popen"], "_launch", _launch)
+    return replace_all([launched])
+
+
+def _begin_alone() -> None:
+    """Forget in a forked child what threads were doing that are not there."""
+    me = get_ident()
+    for lock in import_locks():
+        if lock.owner not in (None, me):
+            forget_import(lock)
+            spec = getattr(sys.modules.get(lock.name), "__spec__", None)
+            if getattr(spec, "_initializing", False):  # half of it is there: the child imports it anew
+                sys.modules.pop(lock.name, None)
+    if calling_worker() is not None:
+        # Never collected: the other workers' iterators and pools would wait for processes of theirs.
+        gc.freeze()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_alone)

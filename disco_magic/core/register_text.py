@@ -77,9 +77,7 @@ def parts_caption(parts: RegisterParts) -> str:
 
 def totals(snapshot: SessionSnapshot) -> str:
     """How much memory the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
-    alike: dict[str, list[int]] = {}
-    for worker, total in enumerate(snapshot.nbytes):
-        alike.setdefault(human_bytes(total), []).append(worker)
+    alike = who_has(enumerate(map(human_bytes, snapshot.nbytes)))
     return ", ".join(
         f"{ranges(workers)} {total}{' each' if len(workers) > 1 else ''}" for total, workers in alike.items()
     )

@@ -12,7 +12,7 @@ from disco_magic.functions.calling import several_times
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.objects import Objects
 from disco_magic.mistakes import about
-from disco_magic.phrases import people
+from disco_magic.phrases import people, who_has
 from disco_magic.values.fingerprint import digest
 
 if TYPE_CHECKING:
@@ -121,9 +121,7 @@ class Trees(Objects):
             return
         trees = self.allgather_objects(mine, in_group=in_group, over=over)
         path = min(path for tree in trees for path in tree if len({each.get(path) for each in trees}) > 1)
-        have: dict[str, list[int]] = {}
-        for worker, tree in zip(members, trees, strict=True):
-            have.setdefault(tree.get(path, _MISSING), []).append(worker)
+        have = who_has(zip(members, (tree.get(path, _MISSING) for tree in trees), strict=True))
         said = ", ".join(f"{people(workers)} gave {looks}" for looks, workers in have.items())
         raise PlaneMismatch(
             f"{_VERB}: the members disagree on x{path}: {said} - give the same parts everywhere"

@@ -7,7 +7,7 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import site_of
-from disco_magic.phrases import ranges
+from disco_magic.phrases import ranges, who_has
 from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
@@ -162,10 +162,7 @@ def describe_array(array: NDArray[Any]) -> str:
 
 def grouped(calls: Iterable[Call]) -> dict[tuple[str, str], list[int]]:
     """(description, site) -> the workers that made this call there."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for call in calls:
-        groups.setdefault((call.describe(), str(call.site)), []).append(call.worker)
-    return groups
+    return who_has((call.worker, (call.describe(), str(call.site))) for call in calls)
 
 
 def table(calls: Iterable[Call]) -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.phrases import who_has
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -72,9 +74,7 @@ def by_order(kept: Kept) -> Shown:
 
 def by_equality(kept: Kept) -> Shown:
     """Group workers whose whole output is equal, and show it once: ``--output grouped``."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for worker in sorted(kept):
-        groups.setdefault(tuple(item.key for item in kept[worker]), []).append(worker)
+    groups = who_has((worker, tuple(item.key for item in kept[worker])) for worker in sorted(kept))
     return [(tuple(workers), item) for workers in groups.values() for item in kept[workers[0]]]
 
 

@@ -140,26 +140,19 @@ class Agreeing(Trees):
             raise UsageMistake(_NOTHING)
         line = frame.f_code, frame.f_lasti
         passed = self.passed.get(line, 0)
-        if are_same and not mine.found.opaque:
-            self.passed[line] = passed + 1
-            return
-        if values:
-            names = tuple(names_of_arguments(frame, _VERB, len(values)))
-            mine = mine._replace(names=names, found=with_marks(mine.found, values, names, self.marks))
-        everybody_s = dict.fromkeys(members, mine) if are_same else self._exchanged(mine, members, over)
-        after = f", which has passed {plural(passed, 'time')} before" if passed else ""
-        report, is_whole = self._compared(f"{site_of(line)}{after}", everybody_s, values, over)
-        if not report.ok:
-            advice = _ADVICE if report.title.startswith(_OF_NOTEBOOKS) else ()
-            raise Divergence(report.told(advice), report)
-        for row in report.rows:
-            for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
-                raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
-        explained = any(row.near for row in report.rows) or any(
-            each.found.is_split for each in everybody_s.values()
-        )
-        if is_whole and not are_same and not explained:
-            raise UsageMistake(_ALIKE)
+        if mine.found.opaque or not are_same:
+            if values:
+                names = tuple(names_of_arguments(frame, _VERB, len(values)))
+                mine = mine._replace(names=names, found=with_marks(mine.found, values, names, self.marks))
+            after = f", which has passed {plural(passed, 'time')} before" if passed else ""
+            everybody_s = dict.fromkeys(members, mine) if are_same else self._exchanged(mine, members, over)
+            report, is_whole = self._compared(f"{site_of(line)}{after}", everybody_s, values, over)
+            _refuse_differences(report)
+            is_explained = any(row.near for row in report.rows) or any(
+                each.found.is_split for each in everybody_s.values()
+            )
+            if is_whole and not are_same and not is_explained:
+                raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 
     def _refuse_texts(self, frame: FrameType, values: tuple[Any, ...]) -> None:
@@ -235,6 +228,16 @@ class Agreeing(Trees):
         """The members as one circle, or as circles along the axes of `over`."""
         axes = [over] if isinstance(over, str) else [each for each in over if isinstance(each, str)]
         return Circles.along(self.mesh, axes_of(axes), members) if axes else Circles((members,))
+
+
+def _refuse_differences(report: CheckReport) -> None:
+    """Raise Divergence if something differs, UsageMistake if something could not be compared."""
+    if not report.ok:
+        advice = _ADVICE if report.title.startswith(_OF_NOTEBOOKS) else ()
+        raise Divergence(report.told(advice), report)
+    for row in report.rows:
+        for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
+            raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
 
 
 def _named(rows: Iterable[CheckRow], names: tuple[str, ...]) -> Iterator[CheckRow]:

@@ -1,20 +1,16 @@
-"""A timeline as people see it in a notebook."""
+"""A timeline as people see it in a notebook: the picture."""
 
 from __future__ import annotations
 
-import json
 import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from IPython.core.error import UsageError
 
-from disco_magic.core.timeline import Span, Timeline
-from disco_magic.errors import UsageMistake
+from disco_magic.core.timeline import Span
 from disco_magic.notebook.timeline.bars import merged
 from disco_magic.notebook.timeline.picture import MOST_BARS, timeline_bundle, timeline_html
-from disco_magic.session.current import session
-from tests.timelines import BOTH, met, timeline, waiting
+from tests.timelines import met, timeline, waiting
 
 SVG = "{http://www.w3.org/2000/svg}"
 MANY = timeline(
@@ -213,217 +209,6 @@ def test_the_bundle_has_the_text_picture_too():
     assert set(bundle) == {"text/plain", "text/html"}
 
 
-# --- the magic ---------------------------------------------------------------------------------------
-
-
-def test_a_terminal_shows_the_text_picture(four):
-    four.run("%%disco\nbarrier()")
-    shown = four.run("%disco timeline")
-    assert isinstance(shown, Timeline)
-    assert "worker 3 " in four.out
-    assert "waiting for others" in four.out
-
-
-def test_a_notebook_shows_a_timeline_as_a_picture(four):
-    four.run("%%disco\nbarrier()")
-    data, _ = four.ip.display_formatter.format(session().timeline())
-    assert "<svg" in data["text/html"]
-
-
-def test_the_last_seconds_can_be_asked_for(four):
-    four.run("%%disco\nbarrier()")
-    shown = four.run("%disco timeline --last 0.001")
-    assert shown.end_s - shown.start_s == pytest.approx(0.001)
-
-
-def test_a_trace_is_saved_and_nothing_else_is_shown(four, tmp_path):
-    four.run("%%disco\nbarrier()")
-    assert four.run(f"%disco timeline --save {tmp_path}/trace.json") is None
-    assert "ui.perfetto.dev opens it" in four.out
-    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-
-
-def test_a_trace_is_not_saved_over_a_directory(four, tmp_path):
-    assert "is a directory" in str(four.fail(f"%disco timeline --save {tmp_path}", UsageMistake))
-
-
-def test_without_a_session_there_is_no_timeline(shell):
-    assert "no session is running" in str(shell.fail("%disco timeline", UsageMistake))
-
-
-# --- the view ----------------------------------------------------------------------------------------
-
-
-class Takes:
-    """Gives one timeline after the other."""
-
-    def __init__(self, *made):
-        self.made = list(made)
-
-    def __call__(self):
-        return self.made.pop(0)
-
-
-@pytest.fixture
-def view():
-    pytest.importorskip("ipywidgets")
-    from disco_magic.notebook.timeline.view import TimelineView
-
-    made = []
-
-    def open_view(*timelines, choose=None):
-        made.append(TimelineView(Takes(*timelines), choose))
-        return made[-1]
-
-    yield open_view
-    for each in made:
-        each.box.close_all()
-
-
-def test_a_view_shows_all_of_it_at_first(view):
-    shown = view(MANY)
-    assert (shown.window.value, shown.workers.value) == ((0.0, 10.0), (0, 1))
-    assert shown.picture.value == timeline_html(MANY)
-
-
-def test_a_view_can_begin_with_the_last_seconds(view):
-    shown = view(MANY, timeline(end_s=30.0), choose=lambda made: made.last(4.0))
-    assert shown.shown.start_s == 6.0
-    shown.refresh.click()
-    assert shown.window.value == (26.0, 30.0)
-
-
-def test_a_slider_covers_what_is_around_a_short_time_that_is_shown(view):
-    # Both handles of a cell of 85 ms lay on top of each other, after twenty seconds.
-    shown = view(timeline(end_s=100.0), choose=lambda made: made.between(50.0, 51.0))
-    assert (shown.window.min, shown.window.max, shown.window.value) == (48.0, 53.0, (50.0, 51.0))
-    assert shown.window.step == pytest.approx(0.005)
-
-
-def test_a_slider_covers_less_or_more_when_asked(view):
-    shown = view(timeline(end_s=100.0))
-    shown.window.value = (20.0, 30.0)
-    shown.closer.click()
-    assert (shown.window.min, shown.window.max, shown.window.value) == (20.0, 30.0, (20.0, 30.0))
-    shown.window.value = (24.0, 25.0)
-    assert (shown.shown.start_s, shown.shown.end_s) == (24.0, 25.0)
-    shown.wider.click()
-    assert (shown.window.min, shown.window.max, shown.window.value) == (5.0, 45.0, (24.0, 25.0))
-    for _ in range(3):
-        shown.wider.click()
-    assert (shown.window.min, shown.window.max, shown.window.value) == (0.0, 100.0, (24.0, 25.0))
-    shown.window.value = (24.0, 24.0)
-    shown.closer.click()  # there is nothing to cover
-    assert (shown.window.min, shown.window.max) == (0.0, 100.0)
-
-
-def test_a_view_can_follow_the_last_cell_until_another_time_is_chosen(view):
-    later = [timeline(Span(1, "cell", "Cell In[3]", 20.0, 25.0, seq=4), end_s=30.0) for _ in range(2)]
-    shown = view(MANY, *later, choose=lambda made: made.of_cell())
-    assert shown.window.value == (0.0, 8.0)
-    shown.refresh.click()
-    assert shown.window.value == (20.0, 25.0)
-    shown.window.value = (29.0, 30.0)
-    shown.refresh.click()
-    assert shown.window.value == (29.0, 30.0)
-
-
-def test_a_chosen_window_and_worker_are_shown(view):
-    shown = view(MANY)
-    shown.window.value = (2.0, 5.0)
-    shown.workers.value = (1,)
-    assert (shown.shown.start_s, shown.shown.end_s, shown.shown.workers) == (2.0, 5.0, (1,))
-    assert shown.picture.value == timeline_html(MANY.of([1]).between(2.0, 5.0))
-
-
-def test_no_chosen_worker_means_all_of_them(view):
-    shown = view(MANY)
-    shown.workers.value = ()
-    assert shown.shown.workers == BOTH
-
-
-def test_a_window_of_no_time_is_explained_and_the_picture_stays(view):
-    shown = view(MANY)
-    before = shown.picture.value
-    shown.window.value = (3.0, 3.0)
-    assert "is empty" in shown.said.value
-    assert shown.picture.value == before
-    shown.window.value = (3.0, 4.0)
-    assert shown.said.value == ""
-
-
-def test_refresh_looks_again_and_goes_on_to_show_all(view):
-    later = timeline(end_s=30.0)
-    shown = view(MANY, later)
-    shown.refresh.click()
-    assert (shown.timeline, shown.window.value) == (later, (0.0, 30.0))
-
-
-@pytest.mark.parametrize("now", [1, 8])
-def test_refresh_shows_the_workers_of_the_session_that_is_there_now(view, now):
-    other = timeline(end_s=30.0, workers=now)
-    shown = view(MANY, other)
-    shown.refresh.click()
-    assert shown.said.value == ""
-    assert [number for _, number in shown.workers.options] == list(range(now))
-    assert shown.shown.workers == tuple(range(now))
-
-
-def test_refresh_goes_on_to_show_as_many_last_seconds(view):
-    shown = view(MANY, timeline(end_s=30.0))
-    shown.window.value = (6.0, 10.0)
-    shown.refresh.click()
-    assert shown.window.value == (26.0, 30.0)
-
-
-def test_what_is_shown_is_saved(view, tmp_path):
-    shown = view(MANY)
-    shown.workers.value = (1,)
-    shown.path.value = str(tmp_path / "trace.json")
-    shown.save.click()
-    assert json.loads((tmp_path / "trace.json").read_text()) == MANY.of([1]).to_chrome()
-    assert "saved in" in shown.said.value
-
-
-def test_what_cannot_be_saved_is_explained(view, tmp_path):
-    shown = view(MANY)
-    shown.path.value = str(tmp_path)
-    shown.save.click()
-    assert "is a directory" in shown.said.value
-
-
-def test_a_view_is_a_still_and_widgets_until_it_is_closed(view):
-    shown = view(MANY)
-    still, live = shown.bundles()
-    assert still["text/plain"] == repr(MANY)
-    assert timeline_html(MANY, place="still") in still["text/html"]
-    patterns = re.compile(r'<pattern id="([^"]+)"')
-    names = set(patterns.findall(still["text/html"]))
-    assert names
-    assert not names & set(patterns.findall(shown.picture.value))  # the first one of a name may be hidden
-    assert "application/vnd.jupyter.widget-view+json" in live
-    assert live["text/plain"] == ""  # `jupyter console` has the still's, and printed the widgets' classes
-    shown.close()
-    shown.close()
-    assert len(shown.bundles()) == 1
-    assert shown.window.comm is None
-
-
-def test_a_kernel_gets_the_view(fresh):
-    fresh.ok("%%disco\nbarrier()")
-    still, live = [display["data"] for display in fresh.ok("%disco timeline").displays]
-    assert "<svg" in still["text/html"]
-    assert "application/vnd.jupyter.widget-view+json" in live
-
-
-def test_a_trace_is_saved_under_names_that_shells_take(four, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    four.run(f"%disco timeline --save '{tmp_path}/a b.json'")
-    four.run("%disco timeline --save ~/c.json")
-    assert {each.name for each in tmp_path.iterdir()} == {"a b.json", "c.json"}
-    assert "name of a file" in str(four.fail("%disco timeline --save ''", UsageError))
-
-
 NAMED = timeline(
     Span(0, "cell", "Cell In[2]", 0.0, 8.0),
     Span(0, "span", "F1", 0.0, 2.0),
@@ -459,13 +244,3 @@ def test_names_are_escaped():
     html = timeline_html(timeline(Span(0, "span", "<b>&", 0.0, 9.0)))
     assert "&lt;b&gt;&amp;" in html
     assert "<b>&" not in html
-
-
-def test_the_last_cell_is_shown_alone(four):
-    four.run("%%disco\nx = 1")
-    four.run("%%disco -w 1\nbarrier(over=[1])")
-    shown = four.run("%disco timeline --cell")
-    cells = [span for span in shown.spans if span.kind == "cell" and span.start_s >= shown.start_s]
-    assert [span.worker for span in cells] == [1]
-    assert shown.end_s >= cells[0].end_s
-    assert "two times" in str(four.fail("%disco timeline --cell --last 1", UsageMistake))

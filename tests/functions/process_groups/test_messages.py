@@ -1,0 +1,324 @@
+"""Messages in a process group of PyTorch's: who receives them, and in which order."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import pytest
+
+from disco_magic.errors import CellError
+
+
+def test_messages_are_received_when_they_are_waited_for(gives):
+    ring = """
+out = t(0, 0)
+asked = world.recv([out], (worker_id - 1) % 3, 0)
+before = asked.is_completed()
+barrier()
+world.send([t(me, 9)], (worker_id + 1) % 3, 0).wait()
+after = asked.wait(), asked.is_completed(), asked.is_success(), asked.wait(), asked.result() == [out]
+source = asked.source_rank()
+"""
+    assert gives(ring, "out") == [[[2, 9]], [[0, 9]], [[1, 9]]]
+    assert gives("", "t(before, *after)") == [[[0, 1, 1, 1, 1, 1]]] * 3
+    assert gives("", "t(source)") == [[[2]], [[0]], [[1]]]
+
+
+def test_messages_of_one_source_and_tag_are_taken_in_the_order_in_which_they_were_asked_for(gives):
+    line = """
+a, b, c = t(0), t(0), t(0)
+if worker_id == 0:
+    first, other, second = world.recv([a], 1, 3), world.recv([b], 1), world.recv([c], 1, 3)
+    second.get_future()
+    early = first.is_completed(), other.is_completed()
+    other.wait()
+if worker_id == 1:
+    for number, tag in ((1, 3), (2, 0), (3, 3)):
+        world.send([t(number)], 0, tag)
+"""
+    assert gives(line, "a, b, c")[0] == [[1], [2], [3]]
+    assert gives("", "t(*(early if worker_id == 0 else ()))")[0] == [[1, 1]]
+
+
+def test_who_asks_again_and_again_whether_a_message_has_come_gets_it(gives):
+    line = """
+a, b = t(0), t(0, 0)
+if worker_id == 0:
+    first, second = world.recv([a], 1), world.recv([b], 1)
+    barrier()
+    while not second.is_completed(): pass
+    over = first.is_completed()
+else:
+    barrier()
+    if worker_id == 1: world.send([t(1)], 0), world.send([t(2, 3)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2, 3]]
+    assert gives("", "t(over) if worker_id == 0 else t()")[0] == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"), [("world.recv([t(0)], 1)", "PlaneAborted"), ("world.send([t(0)], 1)", "PlaneMismatch")]
+)
+def test_who_asks_again_and_again_hears_that_the_other_one_has_ended(s, asked, kind):
+    line = f"""
+if worker_id == 0: work = {asked}
+barrier()
+if worker_id == 0:
+    while not work.is_completed(): pass
+    work.wait()
+"""
+    with pytest.raises(CellError, match=kind):
+        s.run(line, rendezvous=True)
+
+
+def test_those_that_are_asked_for_together_are_over_together(gives):
+    line = """
+a, b = t(0), t(0)
+world._start_coalescing("cpu")
+if worker_id == 0: world.recv([a], 1), world.recv([b], 2)
+asked = world._end_coalescing("cpu")
+before = asked.is_completed()
+barrier()
+if worker_id: world.send([t(me)], 0)
+while not asked.is_completed(): pass
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+    assert gives("", "t(before)") == [[[0]], [[1]], [[1]]]
+
+
+def rendezvous(s, code):
+    return s.run(f"other = [1, 0, 2][worker_id]\nif worker_id < 2:\n{indent(code, '    ')}", rendezvous=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "world.send([t(1)], other).wait()\nworld.recv([x], other).wait()",
+        "asked = world.send([t(1)], other)\nasked.synchronize()\nworld.recv([x], other)",
+    ],
+)
+def test_sends_that_wait_need_somebody_who_receives(s, code):
+    s.run("x = t(0)")
+    with pytest.raises(CellError, match=r"workers \[0-1\] wait for each other in a circle"):
+        rendezvous(s, code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "asked = world.recv([x], other)\nworld.send([t(me, 2)], other).wait()\nasked.wait()",
+        "sent = world.send([t(me, 2)], other)\nworld.recv([x], other).wait()\nsent.wait()",
+        """sent = world.send([t(me, 2)], other)
+asked = world.recv([x], other)
+while not sent.is_completed(): pass
+asked.wait()""",
+        """world._start_coalescing('cpu')
+world.send([t(me, 2)], other)
+world.recv([x], other)
+world._end_coalescing('cpu').wait()""",
+    ],
+)
+def test_what_is_asked_for_first_or_waited_for_last_is_no_circle(s, code):
+    s.run("x = t(0, 0)")
+    rendezvous(s, code)
+    assert s.run("seen(x)").values[:2] == [[[1, 2]], [[0, 2]]]
+
+
+def test_messages_of_all_are_those_of_cells(gives):
+    sent = "x = t(0)\nif worker_id == 0: send(t(4), 1)\nif worker_id == 1: world.recv([x], 0).wait()"
+    with pytest.raises(CellError, match="received: float32"):
+        gives(
+            "x = t(0, 0)\nif worker_id == 0: send(t(4), 1)\nif worker_id == 1: world.recv([x], 0).wait()", "x"
+        )
+    assert gives(sent, "x")[1] == [[4]]
+    received = "if worker_id == 0: world.send([t(5)], 1, 2)\nif worker_id == 1: x = t(*recv(0, tag=2))"
+    assert gives(received, "x")[1] == [[5]]
+
+
+def test_messages_of_other_groups_are_kept_apart(s):
+    s.run("one, two = dist.new_group([0, 1]), dist.new_group([0, 1])\na, b = t(0), t(0)")
+    s.run(
+        "if worker_id == 0: [group.send([t(n)], 1) for n, group in enumerate((one, two))]\n"
+        "if worker_id == 1: two.recv([b], 0).wait(), one.recv([a], 0).wait()"
+    )
+    assert s.run("seen(a, b)")[1] == [[0], [1]]
+
+
+def test_several_that_are_asked_for_together_are_one_to_wait_for(gives):
+    line = """
+outs = [t(0), t(0)]
+world._start_coalescing("cpu")
+for out, source in zip(outs, ((worker_id - 1) % 3, (worker_id + 1) % 3)):
+    world.recv([out], source)
+    world.send([t(me)], source)
+all_of_them = world._end_coalescing("cpu")
+all_of_them.wait()
+filled = all_of_them.result() == outs
+"""
+    assert gives(line, "*outs, t(filled)") == [[[2], [1], [1]], [[0], [2], [1]], [[1], [0], [1]]]
+
+
+def test_who_is_written_to_or_asked_has_to_be_a_member(s):
+    for call in ("world.send([t(1)], -1)", "world.send([t(1)], 3)", "world.recv([t(1)], 7)"):
+        with pytest.raises(CellError, match="is no rank of this process group of 3 members"):
+            s.run(call)
+
+
+def test_messages_can_be_received_from_any_member(gives):
+    line = """
+outs = [t(0), t(0)]
+if worker_id == 0:
+    asked = [world.recv_anysource([out], 4) for out in outs]
+    before = asked[0].source_rank()
+    barrier()
+    came = [[work.is_completed(), work.wait(), work._source_rank()] for work in asked]
+else:
+    if worker_id == 2: world.send([t(20)], 0, 4)
+    barrier()
+    if worker_id == 1: world.send([t(10)], 0, 4)
+"""
+    assert gives(line, "*outs")[0] == [[20], [10]]
+    assert gives("", "t(before, came[0][2], came[1][2]) if worker_id == 0 else t()")[0] == [[-1, 2, 1]]
+    assert gives("", "t(*came[0][:2]) if worker_id == 0 else t()")[0] == [[1, 1]]
+
+
+def test_what_was_asked_of_a_member_before_is_not_taken_as_anybody_s(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 0:
+    named, other = world.recv([a], 1), world.recv_anysource([b], 0)
+    other.wait()
+if worker_id == 1: world.send([t(1)], 0), world.send([t(2)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+
+
+def test_messages_of_anybody_are_taken_in_the_order_in_which_they_were_asked_for(gives):
+    line = """
+a, b, c = t(0), t(0), t(0)
+if worker_id == 0:
+    barrier()
+    first, other, last = world.recv_anysource([a], 0), world.recv([b], 1), world.recv_anysource([c], 0)
+    last.wait()
+    done = first.is_completed(), other.is_completed()
+else:
+    if worker_id == 1: world.send([t(1)], 0), world.send([t(2)], 0), world.send([t(3)], 0)
+    barrier()
+"""
+    assert gives(line, "a, b, c")[0] == [[1], [2], [3]]
+    assert gives("", "t(*done) if worker_id == 0 else t()")[0] == [[1, 1]]
+
+
+def test_what_one_member_was_asked_for_leaves_others_for_whoever_asks_anybody(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 0:
+    named, other = world.recv([a], 1), world.recv_anysource([b], 0)
+    early = other.is_completed()
+    barrier()                           # the message of worker 1 is there
+    late = other.is_completed()
+    world.send([t(0)], 2)
+    other.wait()
+    source = other.source_rank()
+    named.wait()
+else:
+    if worker_id == 1: world.send([t(1)], 0)
+    barrier()
+    if worker_id == 2: world.recv([a], 0).wait(), world.send([t(2)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+    assert gives("", "t(early, late, source) if worker_id == 0 else t()")[0] == [[0, 0, 2]]
+
+
+def test_a_receive_that_names_a_member_waits_behind_one_that_names_none(gives):
+    line = """
+a, b = t(0), t(0)
+if worker_id == 2:
+    barrier()                           # the message of worker 1 is there
+    other, named = world.recv_anysource([a], 0), world.recv([b], 0)
+    named.wait()
+    done = other.is_completed()
+else:
+    if worker_id == 1: world.send([t(1)], 2)
+    barrier()
+    if worker_id == 0: world.send([t(5)], 2)
+"""
+    assert gives(line, "a, b")[2] == [[1], [5]]
+    assert gives("", "t(done) if worker_id == 2 else t()")[2] == [[1]]
+
+
+def test_who_has_asked_anybody_does_not_keep_a_sender_waiting_that_waits_to_be_asked(s):
+    cell = """
+a = t(0)
+if worker_id == 0:
+    asked = world.recv_anysource([a], 0)
+    world.send([t(7)], 1).wait()
+    asked.wait()
+elif worker_id == 1:
+    world.send([t(5)], 0).wait()
+    world.recv([a], 0).wait()
+"""
+    s.run(cell, rendezvous=True)
+    assert s.run("seen(a)").values[:2] == [[[5]], [[7]]]
+
+
+def test_a_message_of_anybody_that_does_not_fit_can_be_waited_for_again(s):
+    s.run(
+        "x = t(0, 0)\nwrong = right = None\n"
+        "if worker_id == 1: world.send([t(5)], 0), world.send([t(6, 7)], 0)\n"
+        "if worker_id == 0:\n"
+        "    asked = world.recv_anysource([x], 0)\n"
+        "    try: asked.wait()\n"
+        "    except Exception as reason: wrong = type(reason).__name__\n"
+        "    right = asked.wait()"
+    )
+    assert s.run("seen(x)")[0] == [[6, 7]]
+    assert s.run("wrong, right")[0] == ("PlaneMismatch", True)
+
+
+def test_a_message_of_anybody_that_will_not_come_is_an_error(s):
+    with pytest.raises(
+        CellError, match=r"workers .1-2. finished without a send for recv from any of workers"
+    ):
+        s.run("if worker_id == 0: world.recv_anysource([t(0)], 0).wait()")
+    with pytest.raises(CellError, match="recv: no other worker is in this process group"):
+        s.run("alone = dist.new_group([0])\nif worker_id == 0: alone.recv_anysource([t(0)], 0)")
+    s.run("asked = world.recv_anysource([t(0)], 0)")
+    with pytest.raises(CellError, match="recv: a message of any rank was asked for in another cell - wait"):
+        s.run("asked.wait()")
+
+
+def test_what_a_cell_has_asked_for_ends_with_it(s):
+    with pytest.raises(CellError):
+        s.run("asked = world.recv([t(0)], 1) if worker_id == 0 else world._start_coalescing('cpu')\n1 / 0")
+    s.run("x = t(0)\nif worker_id == 1: world.send([t(5)], 0)\nif worker_id == 0: world.recv([x], 1).wait()")
+    assert s.run("seen(x)")[0] == [[5]]
+    with pytest.raises(CellError, match="recv: the message of worker 1 was asked for in another cell - wait"):
+        s.run("if worker_id == 0: asked.wait()")
+
+
+def test_a_message_that_does_not_fit_leaves_what_is_to_be_filled_to_be_waited_for(s):
+    s.run(
+        """
+x = t(0)
+if worker_id == 1:
+    world.send([t(1, 2)], 0), world.send([t(3)], 0)
+if worker_id == 0:
+    asked = world.recv([x], 1)
+    try:
+        asked.wait()
+    except Exception as error:
+        told = type(error).__name__, asked._finish is None
+    asked.wait()
+"""
+    )
+    assert s["told"].get(0) == ("PlaneMismatch", False)
+    assert s.run("seen(x)")[0] == [[3]]
+
+
+def test_a_message_that_was_not_waited_for_is_told_of(s):
+    with pytest.raises(CellError, match=r"float32 \(1,\) from worker 1, sent at"):
+        s.run(
+            "if worker_id == 0: asked = world.recv([t(0)], 1)\n"
+            "elif worker_id == 1: world.send([t(1)], 0)\nbarrier()"
+        )

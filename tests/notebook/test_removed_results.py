@@ -1,0 +1,61 @@
+"""`%disco rm` of results of cells."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.session.current import session
+
+
+def names(shell):
+    return session().names()
+
+
+def numbered(shell):
+    """How many registers without a name the workers hold."""
+    session().sync_all()
+    return len(session().registers(numbered=True).rows) - len(names(shell))
+
+
+@pytest.mark.parametrize("name", ["Out[3]", "_3", "_", "mine"])
+def test_rm_of_a_result_frees_its_values_and_keeps_what_it_shows(crew, name):
+    before = numbered(crew)
+    result = crew.run("%%disco --out mine\nx = 5\nx")
+    assert crew.ip.user_ns["Out"][3] is result
+    shown = repr(result)
+    assert numbered(crew) == before + 1
+    crew.run(f"%disco rm {name}")
+    assert numbered(crew) == before
+    assert repr(crew.ip.user_ns["Out"][3]) == shown
+    with pytest.raises(UsageMistake, match="were released"):
+        result[0]
+
+
+def test_rm_takes_a_register_before_a_result_of_the_same_name(crew):
+    result = crew.run("%%disco --out x\nx = 5\nx")
+    crew.run("%disco rm x")
+    assert names(crew) == ()
+    assert result[0] == 5
+
+
+def test_rm_of_something_that_is_no_result_removes_nothing(crew):
+    crew.ip.user_ns["plain"] = 1
+    result = crew.run("%%disco\nx = 5\nx")
+    assert "Out[99] holds no result of a %%disco cell" in str(crew.fail("%disco rm x Out[99]", UnknownName))
+    assert "register 'plain' is not defined" in str(crew.fail("%disco rm x _3 plain", UnknownName))
+    assert names(crew) == ("x",)
+    assert result[0] == 5
+
+
+def test_rm_of_a_result_of_a_stopped_session_is_no_error(crew):
+    result = crew.run("%%disco\n5")
+    crew.run("%disco stop\n%disco rm _3")
+    with pytest.raises(UsageMistake, match="were released"):
+        result[0]
+    assert "no session is running" in str(crew.fail("%disco rm x", UsageMistake))
+
+
+def test_help_of_rm_says_that_it_takes_results(shell):
+    shell.run("%disco rm -h")
+    assert "Out[3]" in shell.out

@@ -56,10 +56,10 @@ An error of several workers begins with those that failed. Workers that were rel
 because of them come after, with a `PlaneAborted` that names the failure.
 
 {stages}
-In these ways: {ways}. What the runtime finds wrong by itself, a check or an allocation, has no ways.
+Each fails in these ways: {ways}. A check and an allocation fail in the runtime itself, and in one way only.
 
-On these: {places}; in sessions of {kinds}. `os._exit` and a segmentation fault would end the notebook's own
-process with them; they come with the first kind of session whose workers are processes.
+And on these: {places}; in sessions of {kinds}. `os._exit` and a segmentation fault would end the notebook's
+own process with them; they come with the first kind of session whose workers are processes.
 
 ## When
 

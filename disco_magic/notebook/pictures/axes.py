@@ -1,4 +1,4 @@
-"""Ticks and labels of axes: round numbers, and which indices of an array are shown."""
+"""Axes, their ticks and labels: round numbers, and which indices of an array are shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from disco_magic.values.pictures import Indices
 
@@ -36,6 +36,27 @@ def numbers(*values: float) -> list[str]:
 def width_of(labels: Sequence[str]) -> int:
     """The approximate width of the widest tick label, in pixels."""
     return math.ceil(_DIGIT * max(map(len, labels), default=0))
+
+
+def axes_svg(
+    left: int,
+    right: int,
+    bottom: int,
+    rows: Iterable[tuple[float, str]],
+    columns: Iterable[tuple[float, str]],
+) -> str:
+    """Axes with ticks: heights with their labels, and places along the bottom with theirs, which are HTML."""
+    grid, marks, texts = "", "", ""
+    for y, text in rows:
+        grid += f"M{left} {y:g}H{right}"
+        texts += f'<text x="{left - 5}" y="{y + 3.5:g}" text-anchor="end">{text}</text> '
+    for x, text in columns:
+        marks += f"M{x:g} {bottom}v4"
+        texts += f'<text x="{x:g}" y="{bottom + 15}" text-anchor="middle">{text}</text> '
+    return (
+        f'<path d="{grid}" stroke="currentColor" opacity=".2"/>'
+        f'<path d="M{left} {bottom}H{right}{marks}" stroke="currentColor" fill="none"/>{texts}'
+    )
 
 
 # --- axes of numbers -------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from disco_magic.core.words import plural
-from disco_magic.notebook.pictures.axes import number, number_ticks, width_of
+from disco_magic.notebook.pictures.axes import axes_svg, number, number_ticks, width_of
 from disco_magic.notebook.pictures.colours import MINUS_SIGN, NAN_SIGN, PLUS_SIGN
 
 if TYPE_CHECKING:
@@ -71,22 +71,9 @@ class Bars:
 
     def axes(self) -> str:
         """Counts at the left, values below."""
-        right, bottom = self._left + self._width, self._bottom
-        grid = "".join(f"M{self._left} {self._y(count)}H{right}" for count, _ in self._ticks)
-        texts = [
-            f'<text x="{self._left - 5}" y="{self._y(count) + 3.5:g}" text-anchor="end">{text}</text> '
-            for count, text in self._ticks
-        ]
-        marks = ""
-        for value, text in self._values():
-            x = self._x(value)
-            marks += f"M{x:g} {bottom}v4"
-            texts.append(f'<text x="{x:g}" y="{bottom + 15}" text-anchor="middle">{text}</text> ')
-        return (
-            f'<path d="{grid}" stroke="currentColor" opacity=".2"/>'
-            f'<path d="M{self._left} {bottom}H{right}{marks}" stroke="currentColor" fill="none"/>'
-            f"{''.join(texts)}"
-        )
+        rows = ((self._y(count), text) for count, text in self._ticks)
+        columns = ((self._x(value), text) for value, text in self._values())
+        return axes_svg(self._left, self._left + self._width, self._bottom, rows, columns)
 
     def _values(self) -> list[tuple[float, str]]:
         """The labels of as many round values as fit."""

@@ -6,7 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.notebook.pictures.axes import number, number_ticks, width_of
+from disco_magic.notebook.pictures.axes import axes_svg, number, number_ticks, width_of
 from disco_magic.notebook.pictures.colours import LINES
 
 if TYPE_CHECKING:
@@ -72,24 +72,12 @@ class Plot:
 
     def axes(self) -> str:
         """The numbers at the left, the cells' labels below."""
-        grid = "".join(f"M{self._left} {self._y(y):g}H{self._right}" for y, _ in self._ticks)
-        texts = [
-            f'<text x="{self._left - 5}" y="{self._y(y) + 3.5:g}" text-anchor="end">{text}</text> '
-            for y, text in self._ticks
-        ]
         labels = [label for label, _ in self._cells]
         room = max(1, (self._right - self._left) // (width_of(labels) + 10))
-        marks = ""
-        for place in range(0, len(labels), max(1, -(-len(labels) // room))):
-            x = self._x(place)
-            marks += f"M{x:g} {self._bottom}v4"
-            text = escape(labels[place])
-            texts.append(f'<text x="{x:g}" y="{self._bottom + 15}" text-anchor="middle">{text}</text> ')
-        return (
-            f'<path d="{grid}" stroke="currentColor" opacity=".2"/>'
-            f'<path d="M{self._left} {self._bottom}H{self._right}{marks}" stroke="currentColor" fill="none"/>'
-            f"{''.join(texts)}"
-        )
+        places = range(0, len(labels), max(1, -(-len(labels) // room)))
+        rows = ((self._y(y), text) for y, text in self._ticks)
+        columns = ((self._x(place), escape(labels[place])) for place in places)
+        return axes_svg(self._left, self._right, self._bottom, rows, columns)
 
     # --- lines ---
 

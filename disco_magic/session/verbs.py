@@ -27,19 +27,23 @@ from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Axes
+    from disco_magic.functions.calling import Who
     from disco_magic.session.dref import DRef
 
 
 class ArrayVerbs(Calls):
     """Mixin of `Session`, built from its commands."""
 
-    def _check_ends(self, src: DRef, dst: DRef | None) -> None:
+    def _members(self, verb: str, src: DRef, dst: DRef | None, over: Axes | None, *, in_group: bool) -> Who:
+        """Who takes part in a verb, as its call carries it; both of its ends are checked."""
+        members = self.taking_part(verb, over, in_group=in_group)
         if isinstance(src, str):
             raise UsageMistake(
                 f"the source has to be a DRef of session {self.id}, got {src!r}; session[{src!r}] is one of "
                 "the register of that name"
             )
         self.check_destination(dst)
+        return members
 
     def broadcast_from_worker0(
         self,
@@ -54,8 +58,7 @@ class ArrayVerbs(Calls):
         With `dst`, its arrays have shape `s` and the dtype of `src`. Exact. Cost: `src` is read once and
         written once per worker.
         """
-        members = self.taking_part("broadcast_from_worker0", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("broadcast_from_worker0", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.broadcast_from_worker0, src, members, dst)
 
     def scatter_from_worker0(
@@ -71,8 +74,7 @@ class ArrayVerbs(Calls):
         Each gets shape `s`, or `dst` filled as in `scatter`. Exact. Cost: each element is read and written
         once; `dst` costs one more copy of a part on every worker; without it, one more small broadcast (`s`).
         """
-        members = self.taking_part("scatter_from_worker0", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("scatter_from_worker0", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.scatter_from_worker0, src, members, dst, dst is not None)
 
     def gather_to_worker0(
@@ -90,8 +92,7 @@ class ArrayVerbs(Calls):
         with ``n * src.size`` elements, in C order, and the others get what `dst` holds there. Exact. Cost:
         each element is read and written once; `dst` costs one more copy of the whole.
         """
-        members = self.taking_part("gather_to_worker0", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("gather_to_worker0", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.gather_to_worker0, src, members, dst, dst is not None)
 
     def allreduce(
@@ -115,8 +116,7 @@ class ArrayVerbs(Calls):
             array([6, 7])
         """
         op = check_op("allreduce", op)
-        members = self.taking_part("allreduce", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("allreduce", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.allreduce, src, op, members, dst)
 
     def allgather(
@@ -132,8 +132,7 @@ class ArrayVerbs(Calls):
         Shapes and `dst` as in `gather_to_worker0`; `dst` holds an array on every worker. Exact. Cost: each
         element is read once and written once per worker; `dst` costs one more copy of the whole.
         """
-        members = self.taking_part("allgather", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("allgather", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.allgather, src, members, dst, dst is not None)
 
     def reduce_scatter(
@@ -151,8 +150,7 @@ class ArrayVerbs(Calls):
         Cost: each element of every worker's array is read once, each of the result written once.
         """
         op = check_op("reduce_scatter", op)
-        members = self.taking_part("reduce_scatter", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("reduce_scatter", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.reduce_scatter, src, op, members, dst)
 
     def alltoall(
@@ -168,8 +166,7 @@ class ArrayVerbs(Calls):
         All arrays have one dtype and one shape `(n * k, *s)`, which is also that of the result and of `dst`.
         Exact. Cost: each element is read and written once.
         """
-        members = self.taking_part("alltoall", over, in_group=in_group)
-        self._check_ends(src, dst)
+        members = self._members("alltoall", src, dst, over, in_group=in_group)
         return self.call_packed(builtins.alltoall, src, members, dst)
 
     def barrier(self, *, in_group: bool = True, over: Axes | None = None) -> None:

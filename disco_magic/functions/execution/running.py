@@ -144,29 +144,13 @@ class CellRunner:
         """Execute a cell, in the scope's context; raise whatever it raises."""
         recorder, start = self.context.recorder, time.perf_counter()
         try:
-            enter_worker(self.context)
-            recorder.broken, recorder.callers_of = "", callers_of if cell.watched else None
-            own_streams.set(self._streams)
-            self._streams_before = self._streams.now
-            self.started = start
-            self._found = AsFound(self.context)
-            self.namespace.update(self._fixed)
-            self.context.rendezvous = cell.rendezvous
-            if scope is not None:
-                self._variables.begin()
-            else:
-                self._variables.take_over()
-            if cell.before is not None:
-                cell.before()
+            self._begin(cell, scope, start)
             value = self._followed(cell)
             self.context.place.finish()  # a failure on a GPU, and the time that it took, are this cell's
-            if cell.last is None:
-                return CellValue(None, None, b"", time.perf_counter() - start, recorder.broken)
-            shown = None
-            if value is not None:  # as in IPython, where `_` keeps the last value that was shown
-                self.namespace["_"] = value
-                shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
-            digest = digest_of_result(value, shown)
+            shown, digest = None, b""
+            if cell.last is not None:
+                shown = self._shown(value, scope)
+                digest = digest_of_result(value, shown)
             return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
         except BaseException as error:
             self.failed_after_s = time.perf_counter() - start
@@ -187,6 +171,31 @@ class CellRunner:
                     self._variables.leave()
             finally:
                 self.started = None  # last: what a front end still draws counts as part of the cell
+
+    def _begin(self, cell: Cell, scope: CellScope | None, start: float) -> None:
+        """Make the worker's thread ready for the code of a cell."""
+        enter_worker(self.context)
+        recorder = self.context.recorder
+        recorder.broken, recorder.callers_of = "", callers_of if cell.watched else None
+        own_streams.set(self._streams)
+        self._streams_before = self._streams.now
+        self.started = start
+        self._found = AsFound(self.context)
+        self.namespace.update(self._fixed)
+        self.context.rendezvous = cell.rendezvous
+        if scope is not None:
+            self._variables.begin()
+        else:
+            self._variables.take_over()
+        if cell.before is not None:
+            cell.before()
+
+    def _shown(self, value: Any, scope: CellScope | None) -> Mapping[str, Any] | None:
+        """The last value as it is shown; None shows nothing."""
+        if value is None:  # as in IPython, where `_` keeps the last value that was shown
+            return None
+        self.namespace["_"] = value
+        return scope.render(value) if scope is not None else {"text/plain": text_of(value)}
 
     def _give_back(self, error: BaseException) -> None:
         """After a cell that failed, restore what it has changed for a while."""

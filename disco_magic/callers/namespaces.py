@@ -20,6 +20,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.current import calling_worker
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -189,8 +190,6 @@ def _place(key: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _words(session: int, workers: list[int]) -> str:
-    from disco_magic.phrases import people  # needed only for errors
-
     return f"what cells have defined on {people(workers)} of session {session}"
 
 

@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions.claims import Claim
+from disco_magic.functions.installed import has_package
 from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.phrases import near_paths, nearest
@@ -143,8 +144,6 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
 
 
 def _check_installed(path: object, package: str, install: str | None) -> None:
-    from disco_magic.functions.installed import has_package  # 20 ms that a session without it need not spend
-
     if not has_package(package):
         raise MissingDependency(
             f"to load '{path}' takes the package {package}, which is not installed; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
+from disco_magic.core.snapshot import merge
 from disco_magic.phrases import ranges
 from disco_magic.values.members import registers_among
 
@@ -24,8 +25,6 @@ def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
     The sign means that types, shapes, dtypes or kinds of device differ. Workers are listed if others have no
     such register. Values are not compared. Waits for no worker.
     """
-    from disco_magic.core.snapshot import merge
-
     found = session.examine_names(registers_among, tuple(names))
     return {row.name: _mark(row) for row in merge(session.id, found, session.circles_of_marks()).rows}
 

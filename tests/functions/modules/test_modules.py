@@ -13,7 +13,7 @@ import pytest
 from disco_magic.core.device import Device
 from disco_magic.core.topology import Topology
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
-from disco_magic.functions import claims, installed, modules
+from disco_magic.functions import claims, modules
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.modules import Module, check_device, load, locate, register_loader
 from tests.functions.modules.conftest import MODEL
@@ -74,7 +74,7 @@ def test_links_and_relative_paths_lead_to_the_same_file(write, tmp_path, monkeyp
 
 
 def test_a_loader_whose_package_is_missing_names_what_to_install(write, monkeypatch):
-    monkeypatch.setattr(installed, "has_package", lambda name: False)
+    monkeypatch.setattr(modules, "has_package", lambda name: False)
     with pytest.raises(
         MissingDependency, match=r"lib\.so' takes the package tvm, .* pip install \"disco-magic\[tvm\]\""
     ):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
-from disco_magic.functions import installed, modules, tvm_modules
+from disco_magic.functions import modules, tvm_modules
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.modules import load, locate
 from disco_magic.functions.registry import find_func, list_funcs, register_func, remove_func
@@ -19,7 +19,7 @@ from disco_magic.functions.tvm_values import TVMFunction, to_numpy
 
 
 def test_a_compiled_library_without_tvm_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(installed, "has_package", lambda name: False)
+    monkeypatch.setattr(modules, "has_package", lambda name: False)
     for name in ("lib.so", "lib.dylib", "lib.tar"):
         (tmp_path / name).touch()
         with pytest.raises(MissingDependency, match=r'pip install "disco-magic\[tvm\]"'):

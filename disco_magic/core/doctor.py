@@ -230,7 +230,7 @@ class Diagnosis:
         rows: list[tuple[str, ...]] = []
         end = len(self.header)
         for group in self.groups():
-            longest = max(group, key=lambda each: each.seconds or 0.0)
+            longest = longest_of(group)
             least, most = min(each.behind for each in group), max(each.behind for each in group)
             behind = f"{most:,}" if least == most else f"{least:,}-{most:,}"
             row = ranges(_ids(group)), group[0].doing, group[0].site, longest.duration, behind
@@ -260,9 +260,14 @@ def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Po
     return list(groups.values())
 
 
+def longest_of(group: Sequence[Position]) -> Position:
+    """The position that has lasted longest, as far as that is known."""
+    return max(group, key=lambda each: each.seconds or 0.0)
+
+
 def _why(group: Sequence[Position]) -> str:
     """What the workers that others wait for are doing instead."""
-    longest = max(group, key=lambda each: each.seconds or 0.0)
+    longest = longest_of(group)
     text = longest.doing
     if longest.site:
         text += f", now at {longest.site}"

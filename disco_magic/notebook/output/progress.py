@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.doctor import Diagnosis
+from disco_magic.core.doctor import Diagnosis, longest_of
 from disco_magic.core.words import human_seconds
 from disco_magic.notebook.output.livearea import Row
 
@@ -151,7 +151,7 @@ def _text(group: Sequence[Position]) -> str:
 
 def _duration(group: Sequence[Position]) -> str:
     """The longest duration in the group; in tenths only while they matter."""
-    longest = max(group, key=lambda each: each.seconds or 0.0)
+    longest = longest_of(group)
     seconds = longest.seconds
     if seconds is None:
         return ""

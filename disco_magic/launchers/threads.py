@@ -1,7 +1,7 @@
 """Workers as threads of this process: the default, which needs nothing but Python.
 
 The threads are daemons: a notebook must be able to end while a worker is stuck in C code. Their owner
-stops them; `session.session` does so at interpreter exit too.
+stops them; `session.current` does so at interpreter exit too.
 """
 
 from __future__ import annotations

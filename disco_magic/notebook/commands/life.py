@@ -181,7 +181,7 @@ def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | No
 
 
 def _last_steps(session: Session, places: Sequence[Position]) -> dict[int, int]:
-    """Worker -> the step after which it will end, for workers in ``worker.steps`` loops of the same cell."""
+    """Number of a cell -> the step after which it ends, if its workers are in loops of ``worker.steps``."""
     from disco_magic.functions.stepping import ask  # not for %load_ext
 
     running = who_has((each.worker, each.seq) for each in places if each.seq is not None)

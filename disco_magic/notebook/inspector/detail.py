@@ -41,7 +41,7 @@ _ASKS: Final = {
 }
 
 
-# Names in ``%disco registers --as`` (`options.FACE_OPTIONS`) -> face.
+# Names in ``%disco registers --as`` (`looking.FACE_OPTIONS`) -> face.
 _BY_OPTION: Final = {
     "summary": "Summary",
     "heatmap": "Heat map",

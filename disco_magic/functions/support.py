@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import TableLook, head_cells
-from disco_magic.core.words import plural
+from disco_magic.core.words import aligned, plural
 from disco_magic.errors import UnknownName
 from disco_magic.functions.installed import (
     find_library,
@@ -96,9 +96,7 @@ class Support(Mapping[str, Part]):
 
     def __repr__(self) -> str:
         rows = [_HEADS, *([part.name, *_cells(part), _hint(part)] for part in self._parts.values())]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([self._caption(), *lines])
+        return "\n".join([self._caption(), *aligned(rows, words=len(_HEADS))])
 
     def _repr_html_(self) -> str:
         body = "".join(map(_row_html, self._parts.values()))

@@ -110,11 +110,6 @@ def movements_agree_with_numpy(plane: Plane, size: int, run: Run) -> None:
     shape = (2 * size, size)
 
     def make(worker: int, dtype: str) -> Array:
-        return (
-            sample(worker, shape, "i").astype("S3").astype(dtype) if dtype == "S3" else _cast(worker, dtype)
-        )
-
-    def _cast(worker: int, dtype: str) -> Array:
         return sample(worker, shape, dtype if dtype in DTYPES else "i").astype(dtype)
 
     def program(plane: Plane, seat: Seat) -> list[Any]:

@@ -204,12 +204,11 @@ def shown_workers(
 def _page(
     workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any, among: int
 ) -> Page:
-    shown = shown_workers(mode, workers, show)
-    if shown is None:
-        shown = () if mode == "none" else workers
+    shown = () if mode == "none" else shown_workers(mode, workers, show)
+    shown = workers if shown is None else shown
     if mode in ARRANGEMENTS:
         return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher, among=among)
-    return Page(workers, () if mode == "none" else shown, publisher, among=among)
+    return Page(workers, shown, publisher, among=among)
 
 
 def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -132,6 +132,7 @@ def test_nothing_is_said_while_workers_go_on(busy, fsdp, here):
     with pytest.raises(CellError) as caught:
         failed.wait()
     assert not hasattr(caught.value, "__notes__")
+    s.shutdown(timeout=0)  # else it waits for the loop
 
 
 def test_nothing_is_said_where_there_are_none(busy, fsdp, monkeypatch):

@@ -96,7 +96,7 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
             by = BY_TYPE if num_workers > 1 and is_unseen(row) else ""
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
             continue
-        marks = row.odd() if row.differs else (False,) * len(row.cells)
+        marks = row.odd_if_differing()
         if row.differs and not any(marks):  # all values differ from each other, as shards do
             marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
         said = who_has(

@@ -148,6 +148,10 @@ class Row:
                 found[worker] = is_odd
         return tuple(found)
 
+    def odd_if_differing(self) -> tuple[bool, ...]:
+        """For every worker whether tables mark its cell: `odd`, if the row differs; else none is."""
+        return self.odd() if self.differs else (False,) * len(self.cells)
+
     def pair(self) -> tuple[int, int] | None:
         """Two workers whose values differ and should not; if possible the first one holds the usual value.
 

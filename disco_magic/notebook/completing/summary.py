@@ -61,7 +61,7 @@ def _html(sections: Sequence[tuple[str, str]]) -> str:
 def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
     """Groups of workers with equal values: ``[0-2]``, whether these are the odd ones, and the value."""
     groups = who_has(enumerate(row.cells))
-    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    odd = row.odd_if_differing()
     return [(ranges(workers), any(odd[each] for each in workers), info) for info, workers in groups.items()]
 
 

@@ -83,7 +83,7 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
-    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    odd = row.odd_if_differing()
     heads = (
         "worker",
         "type",

@@ -169,7 +169,7 @@ def _cells(row: Row, *, with_kind: bool) -> str:
     if about := agreement(row):
         cell = _cell(row.cells[0])
         return f'<td colspan="{len(row.cells)}">{cell}{cell and DOT}<i>{about}</i></td>'
-    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    odd = row.odd_if_differing()
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):
         first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""

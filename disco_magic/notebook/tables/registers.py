@@ -98,7 +98,7 @@ def _row_html(row: Row) -> str:
         told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{about}</span>'])
         return f'<tr><th scope="row">{name}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
-    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    odd = row.odd_if_differing()
     cells = "".join(
         _cell_html(info, absent(row, worker), odd=strange)
         for worker, (info, strange) in enumerate(zip(row.cells, odd, strict=True))

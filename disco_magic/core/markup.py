@@ -30,6 +30,14 @@ def row_head(name: str, rows: int, mark: str) -> str:
     return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{mark}</th>'
 
 
+def foot_lines(columns: int, lines: Iterable[str]) -> str:
+    """The foot of a table: lines of text across all `columns`; empty without any."""
+    rows = "".join(
+        f'<tr><td class="dim" colspan="{columns}">{escape(line)}</td></tr>' for line in lines if line
+    )
+    return f"<tfoot>{rows}</tfoot>" if rows else ""
+
+
 def table_style(name: str, *rules: str) -> str:
     """The style element of tables of class `name`; `rules` come last, with ``{}`` in place of the class."""
     return "\n".join(

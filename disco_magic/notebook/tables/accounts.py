@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import TableLook, head_cells
+from disco_magic.core.markup import TableLook, foot_lines, head_cells
 from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
 
@@ -35,15 +35,9 @@ def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
     )
     legend = ", ".join(f"{swatch(paint)} {name}" for name, paint in _PARTS)
     caption = f"Disco session {stats.session_id}: {legend}"
-    html = _LOOK.html(caption, head_cells((*HEADER, "time")), body, _devices(stats))
+    heads = (*HEADER, "time")
+    html = _LOOK.html(caption, head_cells(heads), body, foot_lines(len(heads), map(str, stats.devices)))
     return {"text/plain": repr(stats), "text/html": html}
-
-
-def _devices(stats: SessionStats) -> str:
-    """A line per GPU, below the table."""
-    width = len(HEADER) + 1
-    lines = [f'<tr><td class="dim" colspan="{width}">{escape(str(each))}</td></tr>' for each in stats.devices]
-    return f"<tfoot>{''.join(lines)}</tfoot>" if lines else ""
 
 
 def swatch(paint: str) -> str:

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.history import HEADER
-from disco_magic.core.markup import FAILED, NUMBERS, TableLook, head_cells
+from disco_magic.core.markup import FAILED, NUMBERS, TableLook, foot_lines, head_cells
 
 if TYPE_CHECKING:
     from disco_magic.core.history import Entry, History
@@ -24,8 +24,7 @@ def history_bundle(history: History, **_: object) -> dict[str, str]:
     """The MIME bundle of a history."""
     heads = head_cells(HEADER) if history.entries else ""
     body = "".join(map(_row_html, history.entries))
-    remark = f'<tfoot><tr><td class="dim" colspan="{len(HEADER)}">{escape(history.remark)}</td></tr></tfoot>'
-    html = _LOOK.html(escape(history.title), heads, body, remark if history.remark else "")
+    html = _LOOK.html(escape(history.title), heads, body, foot_lines(len(HEADER), [history.remark]))
     return {"text/plain": repr(history), "text/html": html}
 
 

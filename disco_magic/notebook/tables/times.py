@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import TableLook, head_cells
+from disco_magic.core.markup import TableLook, foot_lines, head_cells
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
@@ -88,8 +88,7 @@ class CellTimes:
     @property
     def is_even(self) -> bool:
         """Whether the workers differ by no more than measurement noise."""
-        longest = max(each.total_s for each in self.workers)
-        limit = max(NOISE_S, NOISE * longest)
+        limit = max(NOISE_S, NOISE * self._longest())
         return all(_spread(times) <= limit for times in self._columns())
 
     @property
@@ -167,9 +166,9 @@ class CellTimes:
             return f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(repr(self))}</div>'
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
         body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
-        remark = f'<tfoot><tr><td class="dim" colspan="5">{escape(self.remark)}</td></tr></tfoot>'
         caption = f"time of {escape(self.label)}: {escape(self.sentence)}"
-        return _LOOK.html(caption, head_cells((*HEADER, legend)), body, remark if self.remark else "")
+        heads = (*HEADER, legend)
+        return _LOOK.html(caption, head_cells(heads), body, foot_lines(len(heads), [self.remark]))
 
     def _row_html(self, each: WorkerTime, row: Sequence[str]) -> str:
         is_last = each is self.last

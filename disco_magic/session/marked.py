@@ -11,7 +11,7 @@ from disco_magic.errors import UnknownName
 from disco_magic.values.parts import describe_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.mesh import Mesh
@@ -41,6 +41,30 @@ def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
     return () if marked is None else circles[marked]
 
 
+def row_of(label: str, cells: Iterable[RegisterInfo | None], circles: Circles) -> Row:
+    """The row of a register or part, with the workers that have to agree on it."""
+    return Row(label, tuple(cells), circles=innermost(circles, label))
+
+
+def rows_of(
+    register: str,
+    written: Sequence[str],
+    columns: Iterable[Sequence[RegisterInfo | None] | None],
+    circles: Circles,
+) -> list[Row]:
+    """The rows of parts of a register.
+
+    Args:
+        register: its name.
+        written: the parts, as they are written after the name.
+        columns: what each worker has of them; None: it has no such register.
+        circles: see `circles_of`.
+    """
+    there = [[None] * len(written) if each is None else each for each in columns]
+    cells = zip(*there, strict=True)
+    return [row_of(f"{register}{part}", each, circles) for part, each in zip(written, cells, strict=True)]
+
+
 def drifted(
     examine: Callable[..., list[list[RegisterInfo | None] | None]], circles: Circles, sample: int
 ) -> tuple[Row, ...]:
@@ -60,10 +84,5 @@ def drifted(
     for register, labels in wanted.items():
         written = tuple(label.removeprefix(register) for label in labels)
         with suppress(UnknownName):  # no longer bound
-            found = examine(register, describe_parts, written, sample)
-            columns = [[None] * len(labels) if each is None else each for each in found]
-            rows += [
-                Row(label, cells, circles=innermost(circles, label))
-                for label, cells in zip(labels, zip(*columns, strict=True), strict=True)
-            ]
+            rows += rows_of(register, written, examine(register, describe_parts, written, sample), circles)
     return tuple(row for row in rows if row.differs)

@@ -7,18 +7,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.register_parts import RegisterParts
-from disco_magic.core.snapshot import Row
 from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
-from disco_magic.session.marked import innermost
+from disco_magic.session.marked import row_of, rows_of
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.part_lists import MOST, PartList, list_parts
 from disco_magic.values.parts import as_listed, describe_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.core.snapshot import Row
     from disco_magic.session.looks import Looks
 
 # Up to this many differing parts are explained, if they have at most this many bytes.
@@ -31,10 +28,6 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     """See `Looks.look_into`."""
     register = as_listed(register)
     circles = session.circles_of_marks()
-
-    def row(label: str, cells: Iterable[RegisterInfo | None]) -> Row:
-        return Row(label, tuple(cells), circles=innermost(circles, label))
-
     lists = [each or _EMPTY for each in session.examine(register, list_parts)]
     if sample is None:
         headers = [info for each in lists for info in each.parts.values()]
@@ -43,13 +36,9 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     union = dict.fromkeys(written for each in lists for written in each.parts)
     labels = tuple(islice(union, MOST))
     columns = session.examine(register, describe_parts, labels, sample) if labels else []
-    columns = [[None] * len(labels) if each is None else each for each in columns]
-    rows = [
-        row(f"{register}{written}", cells)
-        for written, cells in zip(labels, zip(*columns, strict=True), strict=True)
-    ]
+    rows = rows_of(register, labels, columns, circles)
     is_all = len(labels) == len(union) and all(each.is_all for each in lists)
-    whole = row(register, session.examine(register, describe, sample))
+    whole = row_of(register, session.examine(register, describe, sample), circles)
     seen = is_all and all(each.compared and not each.differs for each in rows)
     if seen and any(each.circles for each in rows):
         # Marked parts need not agree between all workers, so neither does the whole register.

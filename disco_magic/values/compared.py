@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
-from disco_magic.values.content import is_plain
+from disco_magic.values.content import CONTAINER_IDS, is_plain
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import digest, fingerprint, of_sample
 from disco_magic.values.frames import Column, is_frame, is_table
@@ -33,8 +33,6 @@ _OBJECTS: Final = 1 << 12
 # So many row labels are looked at.
 _LABELS: Final = 256
 _TEXT: Final = 1000
-# By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
-_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 
 
 class _Unknown(Exception):
@@ -100,7 +98,7 @@ def _gather(
     """Fill `parts`, path -> type and value, also for containers themselves; arrays become NumPy's."""
     kind = type(value)
     # Checked before all of it is copied.
-    too_long = (id(kind) in _COUNTED and len(value) > most) or (is_frame(kind) and value.shape[1] > most)
+    too_long = (id(kind) in CONTAINER_IDS and len(value) > most) or (is_frame(kind) and value.shape[1] > most)
     content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > most:
         raise _Unknown

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _LONG: Final = 100
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 PLAIN_IDS: Final = frozenset(map(id, PLAIN))
+CONTAINER_IDS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 # Types with values that are not equal to themselves: a dict can have several of them as keys.
 _WITH_NAN: Final = (float, complex, np.inexact, np.datetime64, np.timedelta64)
 

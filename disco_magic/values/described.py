@@ -13,7 +13,7 @@ from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.values.compared import Compared, look_into_parts
-from disco_magic.values.content import PLAIN_IDS, kinds_of
+from disco_magic.values.content import CONTAINER_IDS, PLAIN_IDS, kinds_of
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import digest, fingerprint, number_text
 from disco_magic.values.frames import Column, columns_text, is_frame, is_table
@@ -25,8 +25,6 @@ from disco_magic.values.sizes import nbytes_of, parts_of
 from disco_magic.values.tensors import kind_of_split, local_part
 
 _TEXT: Final = 60
-CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
-"""Python's own, by their ids: a metaclass of the user's may compare in another way."""
 # A container with at most so many items, including those of containers in it, is compared.
 _ITEMS: Final = 64
 # A longer list of numbers or texts is compared up to this share of the sample, and up to so many items.
@@ -47,7 +45,7 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
     is_class = issubclass(kind, type)  # whatever its metaclass is
     if kind is Column or (home_of(kind) in ARRAY_LIBRARIES and not is_class):
         return _describe_table(value, sample) if is_table(kind) else _describe_foreign(value)
-    if id(kind) in CONTAINERS:
+    if id(kind) in CONTAINER_IDS:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
@@ -130,7 +128,7 @@ def _compared(series: Any, print_: bytes) -> Compared:
             if kind is float or (issubclass(kind, np.floating) and home_of(kind) == "numpy"):
                 nans += bool(item != item)  # noqa: PLR0124 - true of NaN only
                 infs += item in (math.inf, -math.inf)
-            elif id(kind) in CONTAINERS:
+            elif id(kind) in CONTAINER_IDS:
                 rest.append(item)
     return Compared(print_, nans=nans, infs=infs)
 

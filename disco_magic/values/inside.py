@@ -17,6 +17,7 @@ import numpy as np
 
 from disco_magic.callers.callers_worker import CallersWorker
 from disco_magic.values.content import (
+    CONTAINER_IDS,
     PLAIN_IDS,
     Content,
     are_places,
@@ -34,7 +35,6 @@ _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
 _LISTS: Final = frozenset(map(id, (list, tuple, deque)))
 _SETS: Final = frozenset(map(id, (set, frozenset)))
-_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 # Values that are described by their names.
 _ATOMS: Final = (
     type,
@@ -72,13 +72,13 @@ def plain_copy(value: Any, room: int) -> Any:
 def _copied(value: Any, room: list[int]) -> Any:
     kind = type(value)
     room[0] -= 1 + (len(value) // _TEXT if kind in (str, bytes) else 0)
-    if room[0] < 0 or (id(kind) in _COUNTED and len(value) > room[0]):
+    if room[0] < 0 or (id(kind) in CONTAINER_IDS and len(value) > room[0]):
         raise ValueError
     if id(kind) in PLAIN_IDS or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
         if kind is int and value.bit_length() > _BITS:  # Python may refuse to write it
             raise ValueError
         return value
-    if id(kind) not in _COUNTED:
+    if id(kind) not in CONTAINER_IDS:
         raise ValueError
     if kind is dict:
         return {_copied(key, room): _copied(item, room) for key, item in value.copy().items()}

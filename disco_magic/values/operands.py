@@ -23,9 +23,9 @@ from disco_magic.causes import behind
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, Failure
 from disco_magic.operands import Operands
-from disco_magic.values.content import PLAIN_IDS
+from disco_magic.values.content import CONTAINER_IDS, PLAIN_IDS
 from disco_magic.values.describe import SHORT, describe, elements_text
-from disco_magic.values.described import CONTAINERS, short
+from disco_magic.values.described import short
 from disco_magic.values.frames import is_frame
 from disco_magic.values.members import NOTHING
 from disco_magic.values.reading import (
@@ -241,7 +241,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 def _described(name: str, value: Any) -> str:
     kind = type(value)
-    is_container = id(kind) in CONTAINERS
+    is_container = id(kind) in CONTAINER_IDS
     if is_container and len(value) > _ITEMS:
         return f"{kind.__name__}, {plural(len(value), 'item')}"
     info = describe(value, 0)

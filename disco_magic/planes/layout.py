@@ -27,7 +27,11 @@ def giver(calls: Sequence[Call]) -> Call:
 
 def sample(calls: Sequence[Call]) -> NDArray[Any]:
     """The array the result is derived from."""
-    call = giver(calls)
+    return _array_of(giver(calls))
+
+
+def _array_of(call: Call) -> NDArray[Any]:
+    """The array of a call that has to bring one."""
     if call.array is None:
         raise AssertionError(f"{call.kind} of rank {call.seat.rank} was accepted without an array")
     return call.array
@@ -103,8 +107,7 @@ def cut(array: NDArray[Any], axis: int, lengths: Iterable[int]) -> list[NDArray[
 
 def sent(call: Call, axis: int) -> list[NDArray[Any]]:
     """The views of an alltoall's array, one for each rank."""
-    if call.array is None:
-        raise AssertionError(f"{call.kind} of rank {call.seat.rank} was accepted without an array")
+    array = _array_of(call)
     if call.counts is not None:
-        return cut(call.array, axis, call.counts)
-    return split(call.array, axis, len(call.seat.members))
+        return cut(array, axis, call.counts)
+    return split(array, axis, len(call.seat.members))

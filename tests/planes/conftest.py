@@ -12,6 +12,11 @@ from disco_magic.planes.threads import ThreadPlane
 from tests.conftest import DEADLINE_S, stacks
 
 
+def seat(worker, scope=1, count=3, present=None):
+    """The seat of one of `count` workers, all of whom take part."""
+    return Seat(worker, tuple(range(count)), scope, present)
+
+
 def run(plane, program, scope, workers=None):
     """`disco_magic.testing.stage.Run` with one thread per worker."""
     count = len(plane.left)

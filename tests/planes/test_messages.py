@@ -1,20 +1,12 @@
 from __future__ import annotations
 
 import threading
-import weakref
-from importlib import _bootstrap
 
 import numpy as np
 import pytest
 
-from disco_magic.core.seat import Seat
-from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch, UsageMistake
-from disco_magic.planes import board
-from tests.planes.conftest import finish, until_parked
-
-
-def seat(worker, scope=1, count=3, present=None):
-    return Seat(worker, tuple(range(count)), scope, present)
+from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, UsageMistake
+from tests.planes.conftest import finish, seat, until_parked
 
 
 def test_messages_of_different_senders_are_kept_apart(make):
@@ -228,112 +220,6 @@ def test_a_worker_that_did_not_get_the_command_cannot_be_written_to(make):
         plane.recv(seat(0, present=(0, 1)), 2, None)
 
 
-def test_a_probe_finds_the_sender_of_the_oldest_message_and_leaves_it_there(make):
-    plane = make(3)
-    plane.send(seat(2), 22, 0)
-    plane.send(seat(1), 11, 0)
-    plane.send(seat(0), 0, 0)
-    assert [plane.probe(seat(0), None) for _ in range(2)] == [2, 2]
-    assert plane.probe(seat(0), [1]) == 1
-    assert plane.recv(seat(0), 2, None) == 22
-    assert plane.probe(seat(0), [0, 1, 2]) == 1
-    assert plane.recv(seat(0), 1, None) == 11
-    assert plane.probe(seat(0), None) == 0
-
-
-def test_a_probe_looks_for_one_tag_in_one_scope(make):
-    plane = make(3)
-    plane.send(seat(1, scope=2), 1, 0)
-    plane.send(seat(1)._replace(tag="a"), 1, 0)
-    plane.send(seat(2), 1, 0)
-    assert plane.probe(seat(0), None) == 2
-    assert plane.probe(seat(0)._replace(tag="a"), None) == 1
-
-
-def test_a_probe_whose_sources_have_all_left_tells_what_came_instead(make):
-    plane = make(3)
-    plane.send(seat(1)._replace(tag="grads"), np.zeros(2), 0)
-    plane.leave(1, 1)
-    plane.leave(2, 1, Failure(2, 1, "cell", ValueError("no data"), "Traceback ..."))
-    with pytest.raises(PlaneAborted) as caught:
-        plane.probe(seat(0)._replace(tag="grad"), None)
-    first, *rest = str(caught.value).splitlines()
-    assert first.startswith(
-        "worker 2 failed: ValueError: no data - without it, probe of workers [1-2], tag 'grad'"
-    )
-    assert rest[-1].startswith("  not received: float64 (2,) from worker 1, tag 'grads', sent at")
-    with pytest.raises(PlaneAborted, match=r"needs a send\(\.\.\., 0\) on worker 1 in the same command"):
-        plane.probe(seat(0), [1])
-
-
-def test_a_probe_of_nobody_but_present_workers(make):
-    plane = make(3)
-    with pytest.raises(UsageMistake, match=r"probe: source=2, but this command was sent to workers \[0-1\]"):
-        plane.probe(seat(0, present=(0, 1)), [2])
-    with pytest.raises(UsageMistake, match="probe: source=3 is no worker"):
-        plane.probe(seat(0), [3])
-    plane.leave(1, 1)
-    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of wor"):
-        plane.probe(seat(0, present=(0, 1)), None)
-    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself in probe of worker 0"):
-        plane.probe(seat(0, present=(0,)), None)
-
-
-def test_a_source_that_is_named_twice_is_one(make):
-    plane = make(3)
-    plane.leave(1, 1)
-    with pytest.raises(PlaneMismatch, match="worker 0 waits for itself"):
-        plane.probe(seat(0), [0, 0])
-    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of worker 1 that"):
-        plane.probe(seat(0), [1, 1])
-
-
-def test_the_failure_of_one_that_could_have_sent_is_told_to_those_that_wait_for_each_other(make, run):
-    def farm(plane, mine):
-        if mine.worker == 0:
-            plane.probe(mine, None)
-        elif mine.worker == 1:
-            plane.recv(mine, 0, None)
-        else:
-            raise ValueError("no data")
-
-    errors = run(make(3), farm, 1)
-    assert [type(error) for error in errors] == [PlaneAborted, PlaneAborted, ValueError]
-    assert {error.failure.worker for error in errors[:2]} == {2}
-    first, *rest = str(errors[0]).splitlines()
-    assert first.startswith("worker 2 failed: ValueError: no data - without it, workers [0-1] wait for each ")
-    assert " - it needs worker 1; worker 2 has left the command" in rest[0]
-
-
-def test_who_waits_beside_workers_in_a_circle_is_told_as_well(make, run):
-    def crossed(plane, mine):
-        if mine.worker == 0:
-            plane.probe(mine, [2])
-        else:
-            plane.barrier(mine)
-
-    said = str(run(make(3), crossed, 1)[1])
-    assert said.startswith("workers [0,2] wait for each other, none of them can go on\n")
-    assert "  worker 1 waits in barrier() of workers [0-2] at " in said
-    assert said.splitlines()[3].endswith(", too")
-
-
-def test_a_look_for_a_message_does_not_wait(make):
-    plane = make(3)
-    assert plane.iprobe(seat(0), None) is None
-    plane.send(seat(2), 22, 0)
-    assert plane.iprobe(seat(0), None) == 2
-    assert plane.iprobe(seat(0), [1]) is None
-    assert plane.recv(seat(0), 2, None) == 22
-    plane.leave(1, 1)
-    assert plane.iprobe(seat(0), None) is None
-    plane.leave(2, 1)
-    with pytest.raises(PlaneAborted, match=r"workers \[1-2\] finished without a send for iprobe of wor"):
-        plane.iprobe(seat(0), None)
-    with pytest.raises(UsageMistake, match="iprobe: source=3 is no worker"):
-        plane.iprobe(seat(0), [3])
-
-
 def test_an_announcement_for_any_worker_releases_whoever_sends(make):
     plane = make(3)
     waiting = seat(1)._replace(rendezvous=True)
@@ -349,37 +235,12 @@ def test_an_announcement_for_any_worker_releases_whoever_sends(make):
     assert plane._mailbox._announced == [{}, {}, {}]
 
 
-def test_workers_of_whom_one_waits_for_any_are_told_what_each_needs(make, run):
-    def nobody_sends(plane, seat):
-        if seat.worker == 0:
-            plane.probe(seat, None)
-        elif seat.worker == 1:
-            plane.recv(seat, 0, None)
-
-    said = str(run(make(3), nobody_sends, 1)[0])
-    assert said.startswith("workers [0-1] wait for each other, none of them can go on\n")
-    assert " - it needs worker 1; worker 2 has left the command\n" in said
-    assert " - it needs worker 0\n" in said
-    assert said.endswith("Send before you receive: send does not wait.")
-
-
 def test_announcements_are_taken_in_their_order_whether_they_name_a_source_or_not(make):
     plane = make(3)
     plane.announce(seat(0), None)
     plane.announce(seat(0), 1)
     sent = [plane.send(seat(source), source, 0) for source in (1, 2, 1)]
     assert [each.taken is not None for each in sent] == [True, False, True]
-
-
-def test_a_message_that_is_beside_the_point_changes_no_advice(make, run):
-    def program(plane, mine):
-        if mine.worker == 2:
-            plane.send(mine._replace(tag="later"), 1, 0)
-        plane.barrier(mine)
-        if mine.worker < 2:
-            plane.recv(mine, 1 - mine.worker, None)
-
-    assert str(run(make(3), program, 1)[0]).endswith("Send before you receive: send does not wait.")
 
 
 def test_the_failure_that_ended_a_collective_is_told_also_if_another_one_has_just_finished(make):
@@ -400,51 +261,3 @@ def test_the_failure_that_ended_a_collective_is_told_also_if_another_one_has_jus
     finish(plane, [thread])
     assert str(told[0]).startswith("worker 2 failed: ValueError: boom - without it, barrier()")
     assert told[0].failure.worker == 2
-
-
-def looked_at(plane, answers):
-    """What a worker that imports a module, and waits in a barrier, raises if its looks are answered so."""
-    told, seen = [], iter(answers)
-    locks = vars(_bootstrap)["_module_locks"]
-
-    def held_up(worker):
-        assert worker == 0
-        answer = next(seen, None)
-        if answer is None:
-            plane.abort(1, "no more looks")
-            return ""
-        return answer
-
-    plane.observe(lambda _: "away", held_up)
-
-    def waits():
-        lock = vars(_bootstrap)["_ModuleLock"]("of_a_test")
-        locks["of_a_test"] = weakref.ref(lock)
-        lock.acquire()
-        try:
-            plane.barrier(seat(0, count=2))
-        except PlaneError as error:
-            told.append(error)
-        finally:
-            lock.release()
-            del locks["of_a_test"]
-
-    thread = threading.Thread(target=waits, daemon=True)
-    thread.start()
-    finish(plane, [thread])
-    return told[0]
-
-
-def test_a_wait_that_looks_hopeless_twice_in_the_same_way_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(board, "_LIGHTLY_S", 0.001)
-    given_up = looked_at(make(2), ["", "worker 1 imports", "worker 1 imports"])
-    assert type(given_up) is PlaneMismatch
-    assert str(given_up).startswith("barrier() that worker 0 waits in at ")
-    assert str(given_up).endswith(" can never complete: worker 1 imports")
-
-
-def test_a_wait_that_looks_hopeless_for_a_moment_goes_on(make, monkeypatch):
-    monkeypatch.setattr(board, "_LIGHTLY_S", 0.001)
-    given_up = looked_at(make(2), ["a", "b", "", "b", ""])
-    assert type(given_up) is PlaneAborted
-    assert str(given_up).startswith("no more looks")

@@ -30,7 +30,7 @@ from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
 from disco_magic.functions.claims import loads_something
 from disco_magic.locks import new_lock
-from disco_magic.planes import circles, departures
+from disco_magic.planes import deadlocks, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stacks import imports_something
 from disco_magic.stopwatch import Stopwatch
@@ -166,13 +166,13 @@ class Board:
             first.release()
 
     def _break_circle(self, worker: int) -> None:
-        workers = circles.circle(self.waiting, worker)
+        workers = deadlocks.circle(self.waiting, worker)
         if not workers and any(wait.any_suffices for wait in self.waiting.values()):
-            workers = circles.stuck(self.waiting, worker, self.left)
+            workers = deadlocks.stuck(self.waiting, worker, self.left)
         if not workers:
             return
         waits = _distinct(self.waiting[w] for w in workers)
-        text, failure = circles.describe(self.waiting, workers, self.sent), self._missed(waits)
+        text, failure = deadlocks.describe(self.waiting, workers, self.sent), self._missed(waits)
         verdict = Verdict(PlaneMismatch, text)
         if failure is not None:  # with it, one that waits for any of several could perhaps go on
             verdict = departures.without(failure, text)

@@ -1,3 +1,5 @@
+"""Messages between workers: who gets which, and what those who wait in vain are told."""
+
 from __future__ import annotations
 
 import threading

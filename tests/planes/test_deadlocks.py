@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from disco_magic.planes.circles import circle, stuck
+from disco_magic.planes.deadlocks import circle, stuck
 
 
 class Wait:

@@ -97,7 +97,7 @@ def _order(options: Namespace | None, session: Session) -> Sequence[int]:
 def _of_workers(
     session: Session, order: Sequence[int], pushed: dict[str, Any], request: Request
 ) -> list[Offer]:
-    from disco_magic.notebook.completing.offers import offers
+    from disco_magic.notebook.completing.on_worker import offers
     from disco_magic.values.members import names_of
 
     names = dict(zip(order, map(set, session.examine_names(names_of, workers=order)), strict=True))
@@ -117,7 +117,7 @@ def _without_session(front: Front, pushed: dict[str, Any], request: Request) -> 
 
 def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> list[Offer]:
     """Offers from variables that the cell will get, and from the names that every worker has."""
-    from disco_magic.notebook.completing.offers import offers
+    from disco_magic.notebook.completing.on_worker import offers
 
     bound = dict(pushed)
     try:

@@ -1,4 +1,4 @@
-"""Completions in a worker's cell.
+"""Completions in a cell, on one worker: where the values are.
 
 `offers` is for `Session.examine_names`: it runs where the values are, takes and returns plain data, and keeps
 no values. IPython's completer knows the names and, under its policy ``limited``, the values' attributes. It

@@ -21,7 +21,6 @@ from tests.notebook.conftest import bare, shell  # noqa: F401 - fixtures
 PAGE = Path(__file__).parents[1] / "docs" / "coming_from.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 SPAN = re.compile(r"`+(.+?)`+")
-MODULE = "json"  # whose attribute the page sets
 
 
 class Block(NamedTuple):

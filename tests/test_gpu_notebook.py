@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 NOTEBOOK = ROOT / "notebooks" / "04_gpu.ipynb"
-FIRST = "# First: is there a GPU?"
 SKIPPED = "skipped: no GPU\n"
 # NumPy multiplies matrices of float16 element by element.
 SMALL = "batch, sequence, heads, width = 2, 32, 8, 128"

@@ -18,8 +18,6 @@ from disco_magic.isolation import programs
 from disco_magic.isolation.programs import Program
 from tests.locks import Told, beside
 
-PROGRAM = ("program.py", "--rate", "1")
-
 
 @pytest.fixture
 def told(session, tmp_path):

@@ -8,11 +8,6 @@ import threading
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.testing.arrays import tensor
-
-
-def on_host(array, **more):
-    return tensor(array, device="cpu", **more)
 
 
 def test_whole_numbers_have_no_average(s):

@@ -122,6 +122,10 @@ class Arguments:
             return timeout
         return Limit(self._timeout if timeout is None else seconds(timeout))
 
+    def _chosen(self, workers: Sequence[int] | None) -> tuple[int, ...]:
+        """Return the worker ids as `check_workers` does; None: those of all workers."""
+        return self._everybody if workers is None else self.check_workers(workers)
+
     def check_workers(self, workers: Sequence[int]) -> tuple[int, ...]:
         """Return the worker ids, ascending, each once.
 

@@ -200,7 +200,7 @@ class Cells(Failures):
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
         if rendezvous:
             cell = replace(cell, rendezvous=True)
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         present = None if workers is None else chosen
         self._futures |= cell.futures
         if scope is not None:

@@ -125,7 +125,7 @@ class Checks(Calls):
         if wrong:
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
         values = bool(names) if values is None else values
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         tolerance = tolerance_of(rtol, atol)
         if tolerance and not values:
             raise UsageMistake(f"check: {tolerance} is about values, which are compared with values=True")

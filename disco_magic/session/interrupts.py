@@ -41,7 +41,7 @@ class Interrupting(Dispatch):
             UsageMistake: there is no such worker.
             SessionClosed: the session is a copy in a forked process.
         """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         self.check_present()
         launcher = self._launcher  # read first: after a restart, the number is of another life
         launcher.interrupt(self.ledger.seq, chosen)
@@ -58,7 +58,7 @@ class Interrupting(Dispatch):
             list[int], list[int]: the workers whose threads were given up after 0.9 s, in a call that does not
                 return, and those that clean up.
         """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         seq, life = self.ledger.seq, self.life
         stuck: list[int] = []
         for patience_s in PAUSES_S:

@@ -137,7 +137,7 @@ class Looks(Accounts):
             SessionClosed: the session was shut down.
             Exception: what `function` raised, on the first worker on which it did.
         """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         return self._examined(register, on_part, function, arguments, [(worker,) for worker in chosen])
 
     def examine_pair(
@@ -183,7 +183,7 @@ class Looks(Accounts):
             SessionClosed: the session was shut down.
             Exception: what `function` raised, on the first worker on which it did.
         """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         if self.closed:
             self._refuse()
         return self._launcher.examine_names(function, arguments, chosen)

@@ -89,7 +89,7 @@ class Syncing(Failures):
             timeout: as there.
             verb: how errors name the wait.
         """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
         asked = self.ledger
         known = known_of(asked)
         self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)

@@ -28,6 +28,7 @@ def packed(verb: str, x: Any) -> NDArray[np.uint8]:
         raise
     except Exception as reason:
         told = f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}"
+        _leave_out_ours(reason)
         raise UsageMistake(f"{told}{_NAMED if '<lambda>' in told else ''}") from reason
 
 
@@ -42,6 +43,13 @@ def unpacked(verb: str, content: NDArray[np.uint8], sender: int) -> Any:
     except PlaneError:
         raise
     except Exception as reason:
+        _leave_out_ours(reason)
         raise UsageMistake(
             f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"
         ) from reason
+
+
+def _leave_out_ours(reason: Exception) -> None:
+    """Remove the frame of ours that called `pickle`: below it are the user's own, if any."""
+    trace = reason.__traceback__
+    reason.__traceback__ = None if trace is None else trace.tb_next

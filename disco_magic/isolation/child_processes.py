@@ -108,7 +108,8 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
         execution = programs.execution_of(me)
         main, ranks = "", {}
         if execution is not None:
-            program, ranks = execution.program, execution.ranks
+            program = execution.program
+            ranks = {name: value for name, value in execution.environment.copy().items() if value is not None}
             way, main = ("name", program.module) if program.module else ("path", program.path)
             for each in ("name", "path"):
                 data.pop(f"init_main_from_{each}", None)

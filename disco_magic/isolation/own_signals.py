@@ -35,10 +35,18 @@ def _mine() -> dict[Any, Any] | None:
     return None if threading.current_thread() is threading.main_thread() else _OWN.mine()
 
 
+def _is_of_process(number: Any) -> bool:
+    """Whether a worker's handler of that signal would never be called."""
+    try:
+        return signal.Signals(number).name in _OF_THE_PROCESS
+    except ValueError:
+        return False
+
+
 def _is_kept(number: Any) -> bool:
     """Whether a worker's handler of that signal is kept; if not, Python raises its usual error."""
     try:
-        return signal.Signals(number).name not in _OF_THE_PROCESS
+        return bool(signal.Signals(number))
     except ValueError:
         return False
 
@@ -69,6 +77,12 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
     @wraps(process)
     def set_handler(signalnum: int, handler: Any, /) -> Any:
         mine = None if calling_worker() is None else _mine()
+        if mine is not None and _is_of_process(signalnum):
+            name = signal.Signals(signalnum).name
+            raise ValueError(
+                f"signal only works in main thread: {name} comes to the process in which all workers are - "
+                "set its handler in the notebook; on a worker, threading.Timer calls after a time"
+            )
         if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - the caller
             return process(signalnum, handler)
         if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):

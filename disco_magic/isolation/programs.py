@@ -2,7 +2,8 @@
 
 Arguments depend on the caller: workers reach a program that waits in their queues at different times, in
 parallel with the notebook and other programs. The same holds for the variables by which torchrun gives each
-process its rank. All other variables, the import path and the imported modules are the process's.
+process its rank, and for those that a program sets or removes. The import path and the imported modules are
+the process's.
 """
 
 from __future__ import annotations
@@ -75,17 +76,17 @@ class Execution:
     Attributes:
         program: the program.
         argv: its arguments, which it may change.
-        ranks: see `ranks_of`; it may change them.
+        environment: what it was given, see `ranks_of`, and what it has set; None: it has removed that.
         exits: what it has registered with `atexit`.
     """
 
     program: Program
     argv: list[str]
-    ranks: dict[str, str]
+    environment: dict[str, str | None]
     exits: list[Exit] = field(default_factory=list)
 
 
-def ranks_of(worker: CallingWorker) -> dict[str, str]:
+def ranks_of(worker: CallingWorker) -> dict[str, str | None]:
     """Return what torchrun on one host would put into the environment of a worker's process.
 
     ``LOCAL_RANK`` is the index of the worker's GPU: it differs from the rank where workers share GPUs, or
@@ -102,33 +103,42 @@ _lock: Final = new_lock()
 
 
 class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
-    """`os.environ` while workers execute programs: has the ranks of the caller, which may change them.
+    """`os.environ` while workers execute programs: what the caller's program was given, and has set itself.
+
+    What a program sets goes to the process, too, for libraries in C: they find what was set last.
 
     Its methods do not use ``super()``: another thread may be in one when the class is changed back.
     """
 
     def __getitem__(self, key: Any) -> Any:
-        ranks = _ranks()
-        return ranks[key] if key in ranks else _PLAIN.__getitem__(self, key)
+        own = _own()
+        if key not in own:
+            return _PLAIN.__getitem__(self, key)
+        value = own[key]
+        if value is None:
+            raise KeyError(key)
+        return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         mine = _mine()
         if mine is None or key not in RANKS:
             _PLAIN.__setitem__(self, key, value)
-        else:
+        if mine is not None:
             self.encodevalue(value)  # raises the usual errors
-            mine.ranks[key] = value
+            mine.environment[key] = value
 
     def __delitem__(self, key: Any) -> None:
-        ranks = _ranks()
-        if key in ranks:
-            del ranks[key]
-        else:
+        mine = _mine()
+        if mine is None:
             _PLAIN.__delitem__(self, key)
+        else:
+            self[key]  # raises the usual errors
+            mine.environment[key] = None
 
     def __iter__(self) -> Iterator[Any]:
-        ranks = _ranks()
-        return iter([*ranks, *(key for key in _PLAIN.__iter__(self) if key not in ranks)])
+        own = _own()
+        mine = [key for key, value in own.items() if value is not None]
+        return iter([*mine, *(key for key in _PLAIN.__iter__(self) if key not in own)])
 
     def __repr__(self) -> str:
         return f"environ({dict(self)!r})"
@@ -137,9 +147,9 @@ class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' cla
         return sum(1 for _ in self)
 
 
-def _ranks() -> dict[str, str]:
+def _own() -> dict[str, str | None]:
     mine = _mine()
-    return {} if mine is None else mine.ranks
+    return {} if mine is None else mine.environment
 
 
 def _mine() -> Execution | None:

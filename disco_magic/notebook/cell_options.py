@@ -81,9 +81,9 @@ def _add_workers(who: Callable[..., object]) -> None:
     )
     who(
         "--session",
-        type=of.name,
+        type=of.session,
         metavar="NAME",
-        help="run it in the session held by this variable instead of the current one",
+        help="run it in the session held by this variable, or of this number, instead of the current one",
     )
     who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
     who("--show", metavar="WORKERS", help="show output and values of these only; all run")

@@ -22,6 +22,7 @@ from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
 from disco_magic.notebook.output.progress import look_at
 from disco_magic.notebook.output.scope import NotebookScope, shown_workers
+from disco_magic.notebook.pitfalls import told_of_numbers
 from disco_magic.notebook.tables.results import is_empty, show_only
 from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
@@ -177,6 +178,8 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
     if said := stale_imports(compiled, partial(is_autoreloaded, front.shell)):
+        front.sessions.say(said)
+    if said := told_of_numbers(compiled.codes):
         front.sessions.say(said)
     return _sending(front, options, _as_asked(front, compiled, options))
 

@@ -69,11 +69,13 @@ class Front:
         return found
 
     def session_in(self, name: str) -> Session:
-        """The session in a notebook variable.
+        """The session in a notebook variable, or the open one of that number.
 
         Raises:
-            UsageMistake: there is no such variable, or it holds something else.
+            UsageMistake: there is no such variable or session, or the variable holds something else.
         """
+        if name.isdigit():
+            return _numbered(int(name))
         held = self.variables([name])[name]
         from disco_magic.session.session import Session  # brings NumPy, which the extension does not
 
@@ -97,3 +99,13 @@ class Front:
     def bind(self, values: dict[str, Any]) -> None:
         """Bind notebook variables."""
         self.shell.push(values)
+
+
+def _numbered(number: int) -> Session:
+    from disco_magic.session.current import open_sessions  # as above
+
+    there = {each.id: each for each in open_sessions()}
+    if number not in there:
+        known = ", ".join(map(str, sorted(there))) or "none"
+        raise UsageMistake(f"there is no open session {number}; there are: {known}")
+    return there[number]

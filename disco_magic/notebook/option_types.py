@@ -38,6 +38,11 @@ def name(text: str) -> str:
     return text
 
 
+def session(text: str) -> str:
+    """The name of a variable that holds a session, or the number of one that is open."""
+    return text if text.isascii() and text.isdigit() else name(text)
+
+
 def part(text: str) -> str:
     """A register, or a part of one: ``model.0.weight``."""
     return re.sub(r"^\w+", lambda found: unicodedata.normalize("NFKC", found[0]), unquoted(text))

@@ -8,6 +8,7 @@ recognised by the expression that failed.
 from __future__ import annotations
 
 import ast
+import dis
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.namespaces import beside
@@ -16,11 +17,13 @@ from disco_magic.phrases import class_name, people
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Iterable
 
     from disco_magic.callers.failed_expression import FailedExpression
     from disco_magic.notebook.shell import Shell
 
 _NOTHING: Final = "NoneType"
+_NUMBERS: Final = ("worker_id", "num_workers")
 # Collectives that return a result on the root only -> the one that returns it on all members.
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
 
@@ -34,6 +37,25 @@ def advice_on_pitfalls(shell: Shell, error: BaseException) -> list[str]:
         return []
     said = _hidden(failed) or (_of_root(failed) if _NOTHING in str(error) else "")
     return [said] if said else []
+
+
+def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
+    """What a cell makes of names that have a number on each worker, in a sentence; "" if it binds none.
+
+    No error follows: in ``for worker_id in range(2)`` all workers get the same one, for good.
+    """
+    about = [code for code in codes if any(name in code.co_names for name in _NUMBERS)]
+    steps = (step for code in about for step in dis.get_instructions(code))
+    bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
+    names = [name for name in _NUMBERS if name in bound]
+    if not names:
+        return ""
+    them = " and ".join(names)
+    back = "gives it back" if len(names) == 1 else "gives them back"
+    return (
+        f"{them} in this cell is a register like any other, not what the worker is given; "
+        f"%disco rm {' '.join(names)} {back}"
+    )
 
 
 def _hidden(failed: FailedExpression) -> str:

@@ -128,6 +128,30 @@ def test_what_a_program_puts_into_the_environment_is_everybodys(told, monkeypatc
     assert os.environ["RANK"] == "the process's"
 
 
+def test_what_each_sets_or_removes_it_finds_and_so_do_its_processes(told, monkeypatch):
+    monkeypatch.setenv("DISCO_TEST", "before")
+    monkeypatch.setenv("DISCO_GONE", "before")
+    source = """
+import subprocess, sys
+os.environ["DISCO_TEST"] = f"of {worker_id}"
+if worker_id: del os.environ["DISCO_GONE"]
+barrier()
+ask = "import os; print(os.environ['DISCO_TEST'], os.environ.get('DISCO_GONE'))"
+run = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout
+gone = "DISCO_GONE" in os.environ, list(os.environ).count("DISCO_TEST")
+gone += len(os.environ) == len(dict(os.environ)),
+try: del os.environ["DISCO_GONE"]
+except KeyError: gone += "missing",
+told = os.environ["DISCO_TEST"], run, gone
+"""
+    assert told(source) == [
+        ("of 0", "of 0 before\n", (True, 1, True)),
+        ("of 1", "of 1 None\n", (False, 1, True, "missing")),
+    ]
+    assert os.environ["DISCO_TEST"] in ("of 0", "of 1")  # the last one, for libraries in C
+    assert os.environ["DISCO_GONE"] == "before"
+
+
 def test_who_ends_first_leaves_the_others_theirs(told):
     source = "if worker_id: recv(0)\ntold = sys.argv[1:]\nif not worker_id: send(1, 1)"
     assert told(source, "a") == [["a"], ["a"]]

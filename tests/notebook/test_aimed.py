@@ -106,3 +106,13 @@ def test_other_threads_find_the_current_one_meanwhile(four, other):
         thread.join()
     assert found == [session()]
     assert keeper.find() is session()
+
+
+def test_a_session_that_no_variable_holds_is_named_by_its_number(four, other):
+    first = session()
+    four.run(f"%%disco --session {other.id}\nnum_workers")
+    assert four.lines == ["[0-2] 3"]
+    four.run(f"%disco broadcast a --session {first.id}")
+    assert first.names() == ("a",)
+    four.fail("%disco status --session 99999", UsageMistake)
+    assert f"there is no open session 99999; there are: {first.id}, {other.id}" in four.shown[-1]

@@ -102,7 +102,8 @@ def test_status_names_other_sessions_that_are_open(crew):
     crew.run("import disco_magic\nother = disco_magic.ThreadedSession(3)")
     crew.run("%disco status")
     assert "also open: Disco session" in crew.out
-    assert "--session NAME" in crew.out
+    assert f"--session {session().id}" not in crew.out
+    assert "(%disco status --session " in crew.out
     crew.run("other.shutdown()")
     crew.run("%disco status")
     assert "also open" not in crew.out

@@ -77,3 +77,30 @@ def test_mistakes_of_another_kind_are_left_to_python(four, cell):
 def test_a_cell_with_a_line_of_ipython_is_read_as_well(four):
     four.fail("%%time\n\n%%disco\n!true\nallreduce = {}; allreduce(1)", CellError)
     assert four.shown[-1].startswith("allreduce is a register, dict, which hides")
+
+
+@pytest.mark.parametrize(
+    ("cell", "names", "back"),
+    [
+        ("for worker_id in range(2): pass", "worker_id", "it"),
+        ("num_workers, worker_id = 2, 0", "worker_id and num_workers", "them"),
+        ("import os as num_workers", "num_workers", "it"),
+    ],
+)
+def test_a_cell_that_binds_the_worker_s_number_is_told_of_it(four, cell, names, back):
+    four.run(f"%%disco\n{cell}")
+    rest = f"%disco rm {names.replace(' and', '')} gives {back} back"
+    assert four.lines[0].startswith(f"{names} in this cell is a register like any other")
+    assert four.lines[0].endswith(rest)
+    four.run(f"%disco rm {names.replace(' and', '')}")
+    four.run("%%disco\nworker_id, num_workers")
+    assert four.lines == [f"[{worker}] ({worker}, 4)" for worker in range(4)]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["x = worker_id", "f = lambda worker_id: worker_id", "[worker_id for worker_id in (1, 2)] and None"],
+)
+def test_one_that_reads_it_or_has_it_in_a_function_is_not(four, cell):
+    four.run(f"%%disco\n{cell}")
+    assert four.lines == []

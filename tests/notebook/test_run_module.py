@@ -151,6 +151,23 @@ def test_what_cannot_be_run_is_said_and_nothing_is_imported(session, project, na
     assert s.names() == ()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (("--nproc-per-node", "2", "train.py", "--lr", "3"), "train.py --lr 3"),
+        (("--help",), "the program itself"),
+    ],
+)
+def test_what_starts_processes_for_ranks_is_not_run_on_every_worker(session, project, arguments, instead):
+    folder = project / "horovod" / "runner" / "launch"
+    folder.mkdir(parents=True)
+    for name in ("__init__", "__main__"):
+        (folder / f"{name}.py").write_text("raise SystemExit('started')\n")
+    s = session(2)
+    with pytest.raises(UsageMistake, match=f"nothing was run; run {instead} instead: its ranks are the"):
+        s.run_module("horovod.runner.launch", *arguments)
+
+
 def test_a_package_of_each_worker_s_own_is_imported_by_each(session, project):
     (project / "shop" / "model.py").write_text(
         "STATE = []\ndef scale(x):\n    STATE.append(x)\n    return len(STATE)\n"

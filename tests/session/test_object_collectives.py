@@ -47,6 +47,7 @@ def test_what_cannot_travel_is_said(four, verb):
     with pytest.raises(CellError, match=f"{verb}: a function cannot be pickled: .*lambda") as caught:
         four.run(f"{verb}(lambda: 1)")
     assert type(caught.value.origin.exception) is UsageMistake
+    assert caught.value.origin.exception.__cause__.__traceback__ is None  # no line of ours
     four.run("if worker_id == 1:\n    class Mine: pass")
     with pytest.raises(CellError, match=f"{verb}: what worker 1 sent cannot be read here: .*Mine"):
         four.run(f"{verb}(Mine() if worker_id == 1 else None{', 1' if verb == 'broadcast_object' else ''})")

@@ -85,6 +85,8 @@ def test_what_no_process_could_set_is_refused(session):
     for line in ("signal.signal(signal.SIGALRM, handle)", "signal.signal(1000, handle)"):
         with pytest.raises(CellError, match="main thread"):
             s.run(line)
+    with pytest.raises(CellError, match="SIGALRM comes to the process in which all workers are"):
+        s.run("signal.signal(signal.SIGALRM, handle)")
 
 
 def test_the_program_s_own_thread_sets_them_as_ever(session):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
 
-_MAIN = "__main__"
+MAIN = "__main__"
 
 
 class FoundModule(NamedTuple):
@@ -49,7 +49,7 @@ def find_module(name: str) -> FoundModule:
     for part in inner:
         spec, known = _beneath(spec, known, part), f"{known}.{part}"
     if spec.submodule_search_locations is not None:
-        spec, known = _beneath(spec, known, _MAIN), f"{known}.{_MAIN}"
+        spec, known = _beneath(spec, known, MAIN), f"{known}.{MAIN}"
     path = spec.origin or ""
     if not path.endswith(tuple(importlib.machinery.SOURCE_SUFFIXES)):
         raise UsageMistake(f"{known!r} has no source that could be run: it is {path or 'no file'}")
@@ -80,8 +80,8 @@ def _beneath(spec: ModuleSpec, known: str, part: str) -> ModuleSpec:
         raise UsageMistake(f"there is no module '{known}.{part}': {known!r} is a module, not a package")
     # By its last name: with its full name, the packages around it would have to be imported.
     found = importlib.machinery.PathFinder.find_spec(part, list(folders))
-    if found is None and part == _MAIN:
-        raise UsageMistake(f"{known!r} is a package without {_MAIN}.py: name a module in it")
+    if found is None and part == MAIN:
+        raise UsageMistake(f"{known!r} is a package without {MAIN}.py: name a module in it")
     if found is None:
         where = f"the package {known!r}, {', '.join(folders)}{_like(part, folders)}"
         raise UsageMistake(f"there is no module {part!r} in {where}")

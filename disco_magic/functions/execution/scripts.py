@@ -8,12 +8,12 @@ import os
 import tokenize
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.source_text import parsed
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.execution.cells import cell_from_tree
-from disco_magic.functions.execution.found_modules import find_module
+from disco_magic.functions.execution.found_modules import MAIN, find_module
 from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
     from disco_magic.functions.execution.cells import Cell
+
+
+# Modules that start a process for each rank.
+_LAUNCHERS: Final = (
+    "accelerate.commands.accelerate_cli",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+    "horovod.runner.launch",
+    "torch.distributed.launch",
+    "torch.distributed.run",
+)
 
 
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
@@ -50,10 +61,18 @@ def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
     package that it is in is imported when it is executed, not before.
 
     Raises:
-        UsageMistake: there is no such module, or it has no source.
+        UsageMistake: there is no such module, it has no source, or it starts processes for ranks, as torchrun
+            does.
         SyntaxError: with the line in the file.
     """
     found, here = find_module(name), os.getcwd()
+    if found.name.removesuffix(f".{MAIN}") in _LAUNCHERS:
+        rest = next((at for at, each in enumerate(arguments) if str(each).endswith(".py")), None)
+        program = "the program itself" if rest is None else " ".join(map(str, arguments[rest:]))
+        raise UsageMistake(
+            f"{name} would start its processes once on every worker, and nothing was run; run "
+            f"{program} instead: its ranks are the workers"
+        )
     label = found.path.removeprefix(os.path.join(here, ""))
     return _compiled(label, Program((found.path, *arguments), found.path, here, found.root, found.name))
 

@@ -19,7 +19,6 @@ from disco_magic.functions.process_groups.arguments import (
     listed,
     operation_of,
     pairs_of,
-    root_of,
     see_alike,
     split,
 )
@@ -54,7 +53,7 @@ class Verbs(Members):
 
     def reduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Reduce each tensor in place, at the root."""
-        op, root = operation_of(*opts, **named), root_of(*opts, **named)
+        op, root = operation_of(*opts, **named), self._root(*opts, **named)
         for tensor in listed(tensors):
             array = near(tensor)
             self._call("reduce", array, op, root, array if root == self.rank() else None)
@@ -102,7 +101,7 @@ class Verbs(Members):
 
     def broadcast(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Broadcast each tensor in place."""
-        root = root_of(*opts, **named)
+        root = self._root(*opts, **named)
         for tensor in listed(tensors):
             bits = near(tensor, bits=True)
             self._call("broadcast", bits, root, bits)
@@ -137,7 +136,7 @@ class Verbs(Members):
 
     def gather(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """Gather every member's tensors, each into a list of tensors, at the root."""
-        root = root_of(*opts, **named)
+        root = self._root(*opts, **named)
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=ins) if is_root else [(None, each) for each in listed(ins)]
         for parts, given in pairs:
@@ -151,7 +150,7 @@ class Verbs(Members):
 
     def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Gather into one tensor, at the root."""
-        root = root_of(*opts, **named)
+        root = self._root(*opts, **named)
         whole = self._call("gather", flat(given, bits=True), root, 0, None)
         if root == self.rank():
             split(whole, [out])
@@ -159,7 +158,7 @@ class Verbs(Members):
 
     def scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """Give each member one tensor of the root's list."""
-        root = root_of(*opts, **named)
+        root = self._root(*opts, **named)
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=outs) if is_root else [(each, None) for each in listed(outs)]
         for out, parts in pairs:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.process_groups.arguments import see_can_be_averaged, see_equal
+from disco_magic.functions.process_groups.arguments import root_of, see_can_be_averaged, see_equal
 from disco_magic.functions.process_groups.messages import Messages
 
 if TYPE_CHECKING:
@@ -111,6 +111,17 @@ class Members(Messages):
         if len(parts) != len(self._members):
             raise UsageMistake(f"{len(parts)} output tensors were passed for {len(self._members)} members")
         see_equal(given.numel(), parts[self.rank()].numel(), "elements")
+
+    def _root(self, *opts: Any, **named: Any) -> int:
+        """The rank of the root, or the source, from what PyTorch passes.
+
+        Raises:
+            UsageMistake: the group has no such rank.
+        """
+        root = root_of(*opts, **named)
+        if not 0 <= root < len(self._members):
+            raise UsageMistake(f"{root} is no rank of this process group of {len(self._members)} members")
+        return root
 
     def _see_fit_by_rank(self, gives: Sequence[int], takes: Sequence[int], what: str) -> None:
         """Check that each member gives as much of `what` as it has room for here; costs one more collective.

@@ -40,8 +40,8 @@ def session_parser(name: str, description: str) -> OptionParser:
     parser = parser_of(name, description)
     parser.add_argument(
         "--session",
-        type=of.name,
+        type=of.session,
         metavar="VARIABLE",
-        help="the session that this variable holds, instead of the current one",
+        help="the session that this variable holds, or that has this number, instead of the current one",
     )
     return parser

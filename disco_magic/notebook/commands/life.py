@@ -113,9 +113,10 @@ def _say_status(front: Front, session: Session) -> None:
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
-    others = [repr(each) for each in open_sessions() if each is not session]
+    others = [each for each in open_sessions() if each is not session]
     if others:
-        front.sessions.say(f"also open: {'; '.join(others)} (%disco status --session NAME)")
+        said = "; ".join(map(repr, others))
+        front.sessions.say(f"also open: {said} (%disco status --session {others[0].id})")
 
 
 def _sizes(snapshot: SessionSnapshot) -> str:

@@ -36,7 +36,7 @@ def names(shell):
         "-g one",
         "extra",
         '"not closed',
-        "--session 1",
+        "--session 1x",
         "-w 0 -w 1",
         "--workers 0 -t 1",
     ],

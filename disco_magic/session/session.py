@@ -23,7 +23,7 @@ from disco_magic.session.modules import Modules
 from disco_magic.session.names import NamedRegisters
 from disco_magic.session.parameters import Parameters
 from disco_magic.session.placement import Placement
-from disco_magic.session.pump import attentive
+from disco_magic.session.pump import attentive, sigint_held_back
 from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.recording import Recording
 from disco_magic.session.refusing_lock import RefusingLock
@@ -109,12 +109,15 @@ class Session(
 
     def _begin(self) -> None:
         with attentive() as inbox:  # a SIGINT half-way would leave threads that nothing can end
-            self.open(self._preset.launcher(self.topology, self.id))
-            current.enroll(self)
-            current.make_current(self)
+            self._start_workers()
         if not inbox.empty():
             self.shutdown(timeout=0.0)
             raise KeyboardInterrupt("interrupted while the workers were started")
+
+    def _start_workers(self) -> None:
+        self.open(self._preset.launcher(self.topology, self.id))
+        current.enroll(self)
+        current.make_current(self)
 
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.
@@ -160,6 +163,14 @@ class Session(
         self._locked(partial(self._note_end, launcher))
         return unfinished
 
+    def _end_at_once(self) -> KeyboardInterrupt | None:
+        """End all workers, also if a Ctrl-C comes meanwhile, which is returned."""
+        try:
+            self._end(0.0)
+        except KeyboardInterrupt as struck:
+            return struck
+        return None
+
     def _note_end(self, launcher: Launcher) -> None:
         # Another thread may have restarted the session meanwhile: its new workers have not ended.
         self._taken_down = self._taken_down or launcher is self._launcher
@@ -184,15 +195,24 @@ class Session(
         self._launcher.forsake(f"this is a forked process, and of session {self.id} {why}")
 
     def restart(self) -> None:
-        """Interrupt all workers and start new ones: same session, same worker ids, empty registers."""
+        """Interrupt all workers and start new ones: same session, same worker ids, empty registers.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C or the stop button, once the new workers are there.
+        """
 
         def act() -> None:
             self._is_restarting = True
             try:
-                self._end(0.0)
-                self.log_failures()
-                self._futures = 0
-                self._begin()
+                with (
+                    sigint_held_back()
+                ):  # half-way there would be no workers, and nobody to know of which kind
+                    struck = self._end_at_once()
+                    self.log_failures()
+                    self._futures = 0
+                    self._start_workers()
+                if struck is not None:
+                    raise struck
             finally:
                 self._is_restarting = False
 

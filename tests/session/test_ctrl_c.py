@@ -12,7 +12,9 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, SyncTimeout
+from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.session import pump
+from disco_magic.session.config import Preset
 from tests.session.conftest import interrupt_main
 from tests.unfinished import apart
 
@@ -366,3 +368,22 @@ def test_a_cell_that_is_stopped_alone_names_no_other(busy, here):
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt, match=r"registers may differ between them\. Where they were: "):
             pending.wait()
+
+
+@pytest.mark.parametrize(("owner", "name"), [(ThreadLauncher, "stop"), (Preset, "launcher")])
+def test_an_interrupted_restart_leaves_the_session_with_new_workers(session, monkeypatch, owner, name):
+    s = session(3)
+    s.run("x = 1")
+    whole = getattr(owner, name)
+
+    def struck(*args):
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+        return whole(*args)
+
+    monkeypatch.setattr(owner, name, struck)
+    with pytest.raises(KeyboardInterrupt):
+        s.restart()
+    assert not s.closed
+    assert s.names() == ()
+    assert s.run("worker_id, num_workers").values == [(worker, 3) for worker in range(3)]

@@ -94,11 +94,18 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
     raw = running.info.raw_cell if running is not None else None
     number = getattr(running, "execution_count", None) or shell.execution_count
     stripped = body.strip("\n")
-    if raw is None or stripped not in raw:  # the magic was called by a program, or built by another magic
+    if raw is None or not _ends_with(raw, stripped):  # called by a program, or built by another magic
         raw = body if line is None else f"%%disco {line}\n{body}"
     before = raw[: raw.rindex(stripped)]
     # The transforms drop leading blank lines, so they count as skipped.
     return Place(number, raw, before.count("\n") + _blank_lines(stripped))
+
+
+def _ends_with(raw: str, body: str) -> bool:
+    """Whether a cell is `body` below magics and comments; it may also have it in a text that it executes."""
+    before, found, _ = raw.rpartition(body)
+    lines = (line.strip() for line in before.split("\n"))
+    return bool(found or not body) and all(not line or line.startswith(("%", "#")) for line in lines)
 
 
 def _blank_lines(text: str) -> int:

@@ -60,6 +60,24 @@ def test_functions_of_a_cell_can_be_looked_up_by_inspect(crew):
     assert crew.lines[-1].endswith("] 'def f():\\n    return 1\\n'")
 
 
+TRAIN = """def train(n):
+    get_ipython().run_cell_magic('disco', '', '''
+z = 1
+w = 2
+''')
+    return 1 / n
+train(1)"""
+
+
+def test_a_cell_that_executes_another_one_from_a_text_keeps_its_own_source(crew):
+    crew.run(TRAIN)
+    assert crew.run("import inspect\ninspect.getsource(train)") == TRAIN.removesuffix("train(1)")
+    crew.fail("train(0)", ZeroDivisionError)
+    assert any("return 1 / n" in line for line in crew.shown)
+    crew.fail("%%time\n%%disco\n\n# what\nx = 1\n1 / 0", CellError)
+    assert any(line.endswith(", line 6") for line in crew.shown)
+
+
 def test_braces_that_are_no_expression_are_left_to_the_shell(four):
     four.run("%%disco -w 0\n!echo '{print $1}' | cat")
     assert four.lines == ["[0] {print $1}"]

@@ -30,8 +30,12 @@ class Item:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for output that reads the same; digits and addresses have to be equal too."""
-        return self.kind, tuple(self.lines), tuple((mime, str(self.data[mime])) for mime in sorted(self.data))
+        """Equal for output that reads the same; digits and addresses have to be equal too.
+
+        A display that has a name is equal to no other: each is updated by itself.
+        """
+        content = tuple((mime, str(self.data[mime])) for mime in sorted(self.data))
+        return self.kind, tuple(self.lines), content, display_id(self.kwargs)
 
 
 Kept = dict[int, list[Item]]

@@ -9,6 +9,7 @@ from disco_magic.functions.execution.transcript import LIMIT
 from disco_magic.notebook.output.arrange import Item, append_lines
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected
+from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.page import Page
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class KeptPage(Page):
             super().display(worker, publish, data, kwargs)
         elif worker in self._shown:
             self._replace(worker)
+            kwargs = with_own_id(kwargs, among_others=len(self._shown) > 1)  # now, in the worker's context
             self._kept[worker].append(Item("display", [], publish, data, kwargs))
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`

@@ -69,6 +69,22 @@ def test_each_worker_updates_the_display_that_it_has_named_itself(four, front):
     assert ids(front) == [each for each in first if "worker 2" in each]
 
 
+@pytest.mark.parametrize("first", ["live", "ordered", "grouped"])
+@pytest.mark.parametrize("second", ["live", "ordered", "grouped"])
+def test_so_it_does_where_output_waits_for_the_end_of_the_cell(four, front, first, second):
+    named = "transient={'display_id': 'progress'}"
+    four.run(f"%%disco --output {first}\nshow({HTML}, {named})")
+    shown = ids(front)
+    assert len(set(shown)) == 4
+    four.run(f"%%disco --output {second}\nshow({HTML}, {named}, update=True)")
+    assert sorted(ids(front)[4:]) == sorted(shown)
+
+
+def test_equal_displays_that_can_be_updated_are_shown_by_themselves(four, front):
+    four.run(f"%%disco --output grouped\nshow({HTML}, transient={{'display_id': f'{{worker_id:032x}}'}})")
+    assert ids(front) == [f"{worker:032x}" for worker in range(4)]
+
+
 def test_what_the_notebook_has_shown_can_be_updated_and_the_reverse(four, front):
     four.run(f"%%disco\nshow({HTML}, transient={{'display_id': 'of the notebook'}}, update=True)")
     four.run(f"%%disco -w 1\nshow({HTML}, transient={{'display_id': 'mine'}})")

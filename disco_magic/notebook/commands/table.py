@@ -52,9 +52,9 @@ def perform(front: Front, line: str) -> Any:
     Raises:
         UsageMistake, UsageError: the line is wrong; nothing was done.
     """
-    name, _, rest = line.strip().partition(" ")
+    name, rest = _word_and_rest(line)
     if name == "help":  # as in `help timeline`
-        name, _, rest = f"{rest.strip()} -h".strip().partition(" ")
+        name, rest = _word_and_rest(f"{rest} -h")
     if name in ("", "-h", "--help"):
         print(overview())
         return None
@@ -69,6 +69,11 @@ def perform(front: Front, line: str) -> Any:
         return command.run(front, options)
     with front.sessions.aimed_at(front.session_in(named)):
         return command.run(front, options)
+
+
+def _word_and_rest(line: str) -> tuple[str, str]:
+    first, rest, *_ = [*line.split(None, 1), "", ""]
+    return first, rest
 
 
 def overview() -> str:

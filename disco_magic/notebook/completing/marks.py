@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 REGISTER: Final = "register"
+MOST: Final = 10_000
 SPACE: Final = "\u00a0"  # no-break: JupyterLab would wrap at an ordinary one
 
 
@@ -23,9 +24,13 @@ def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
     """``register``, ``register ≠`` or ``register [0,2]`` for those of `names` that are registers.
 
     The sign means that types, shapes, dtypes or kinds of device differ. Workers are listed if others have no
-    such register. Values are not compared. Waits for no worker.
+    such register. Values are not compared. Waits for no worker. Of more than `MOST` values none are marked:
+    JupyterLab drops completions that take a second.
     """
-    found = session.examine_names(registers_among, tuple(names))
+    chosen = tuple(names)
+    if len(chosen) * session.num_workers > MOST:
+        return dict.fromkeys(chosen, REGISTER)
+    found = session.examine_names(registers_among, chosen)
     return {row.name: _mark(row) for row in merge(session.id, found, session.circles_of_marks()).rows}
 
 

@@ -6,6 +6,7 @@ take effect when the workers execute them.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import BEHIND, VERBS
 from disco_magic.functions.copies import copy_of, is_shared
 from disco_magic.notebook.inspector.holders import reference_of
 from disco_magic.phrases import ranges
@@ -45,10 +47,13 @@ class Acts:
         """Bind the notebook variable `name` to a copy of the value on `worker`.
 
         Raises:
-            UsageMistake: `name` is no variable name, or an existing variable that was not made here.
+            UsageMistake: `name` is no variable name, a name of Python's own, or an existing variable that was
+                not made here.
         """
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageMistake(f"{name!r} is not a variable name")
+        if hasattr(builtins, name):
+            raise UsageMistake(f"{name!r} is a name of Python's own; write another one")
         existing = self._front.shell.user_ns
         if name in existing and existing[name] is not self._bound.get(name, _NEVER):
             raise UsageMistake(f"the notebook has a variable {name!r} already; write another name")
@@ -84,8 +89,11 @@ class Acts:
         """Give a register another name; a numbered one gets a name in addition to its number.
 
         Raises:
-            UsageMistake: `name` is no variable name, or a register of that name exists.
+            UsageMistake: `name` is no variable name, a register of that name exists, or it would hide what
+                cells are given.
         """
+        if name in BEHIND or name in VERBS:
+            raise UsageMistake(f"cells find {name!r} without any register; write another name")
         if name in session.names():
             raise UsageMistake(f"there is a register {name!r} already; write another name")
         _ready(session, label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +16,7 @@ from disco_magic.locks import new_rlock
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.holders import holders
+from disco_magic.notebook.inspector.remark import Remark
 from disco_magic.notebook.inspector.table import status, table_html
 from disco_magic.notebook.inspector.toolbar import Toolbar
 from disco_magic.notebook.inspector.view import FEW_NBYTES, dtypes
@@ -69,7 +70,7 @@ class Inspector:
         self._refresher = refresher
         self._lock = new_rlock()
         self._closed = False
-        self._said = ""
+        self._remark = Remark(front)
         self._still = Still()
         self._watch = Watch()
         self._noted = -1
@@ -146,6 +147,10 @@ class Inspector:
         row = self._detail.row
         bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
+        if row is not None and (session := self._front.sessions.find()) is not None:
+            with suppress(DiscoError):  # it may be gone: the row is what was seen last
+                parts = session.look_into(row.name, sample=LEAST)
+                bundle["text/plain"] = repr(parts if parts.rows else row)
         return self._still.bundles(bundle, None if self._closed else self.widget)
 
     def __repr__(self) -> str:
@@ -161,6 +166,7 @@ class Inspector:
     def _refresh(self, *, asked: bool) -> None:
         with self._lock, self._complaining():
             if not self._closed:
+                self._remark.fade(asked=asked)
                 self._look()
                 self._draw(asked=asked)
 
@@ -217,6 +223,7 @@ class Inspector:
         """Draw the last state again, after the user has changed a control."""
         with self._lock, self._complaining():
             if not self._closed:
+                self._remark.fade(asked=asked)
                 self._draw(asked=asked)
 
     def _act(self, act: Act) -> None:
@@ -227,7 +234,7 @@ class Inspector:
         except Exception as error:  # noqa: BLE001 - as in _complaining
             said = _in_words(error)
         with self._lock:
-            self._said = said
+            self._remark.make(said)
         self._refresh(asked=False)
         self._refresher.soon()  # when the workers have executed it
 
@@ -246,7 +253,7 @@ class Inspector:
             yield
         except Exception as error:  # noqa: BLE001 - even a bug of ours should be shown and end nothing
             complaint = _in_words(error)
-        said = [f"<div>{escape(text)}</div>" for text in (self._said, complaint) if text]
+        said = [f"<div>{escape(text)}</div>" for text in (self._remark.text, complaint) if text]
         self._message.value = f'<div role="status">{"".join(said)}</div>' if said else ""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.register_text import agreement, parts_caption
-from disco_magic.core.words import human_bytes
+from disco_magic.core.words import human_bytes, plural
 from disco_magic.notebook.pictures.charts import spark
 from disco_magic.phrases import ranges
 
@@ -217,7 +217,7 @@ def _coarse(counts: Sequence[int]) -> Sequence[int]:
 
 def status(snapshot: SessionSnapshot, shown: int) -> str:
     """The line above the table, of which `shown` rows of the snapshot are shown."""
-    count, differing = len(snapshot.rows), snapshot.differing
-    said = f"{count:,} registers on {ranges(range(snapshot.num_workers))}"
+    differing = snapshot.differing
+    said = f"{plural(len(snapshot.rows), 'register')} on {ranges(range(snapshot.num_workers))}"
     said += f", {shown:,} shown" if shown != len(snapshot.listed) else ""
-    return said + (f", {differing:,} differ {MARK}" if differing else "")
+    return said + (f", {differing:,} differ{'s' * (differing == 1)} {MARK}" if differing else "")

@@ -7,14 +7,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, TableLook, head_cells
+from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.register_text import (
     NO_VALUE,
     absent,
     agreement,
     caption,
     content,
+    first_of,
+    further,
     left_out,
     parts_caption,
+    snapshot_text,
     together,
     where,
 )
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
 
 
+_CELLS: Final = 4_800
+_LEAST: Final = 20
+"""A still table has so many values at most, on all workers together, but so many registers at least."""
 _LOOK: Final = TableLook(
     "disco-registers",
     "{} tfoot td,{} tfoot th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
@@ -37,8 +44,16 @@ _LOOK: Final = TableLook(
 
 
 def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
-    """MIME bundle of all registers of a session."""
-    return {"text/plain": repr(snapshot), "text/html": snapshot_html(snapshot)}
+    """MIME bundle of the registers of a session, of so many that a notebook's file stays small."""
+    return {
+        "text/plain": snapshot_text(snapshot, _most(snapshot.num_workers)),
+        "text/html": snapshot_html(snapshot),
+    }
+
+
+def _most(num_workers: int) -> int:
+    """How many registers of so many workers a still table shows."""
+    return min(MOST_PARTS, max(_LEAST, _CELLS // max(1, num_workers)))
 
 
 def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
@@ -71,8 +86,11 @@ def snapshot_html(snapshot: SessionSnapshot) -> str:
     """The table of all registers; differing cells are marked not only by colour."""
     title = escape(caption(snapshot))
     totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
-    foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'
-    return _table_html(title, snapshot.listed, foot, snapshot.num_workers)
+    most = _most(snapshot.num_workers)
+    left = further(snapshot.listed, most)
+    rest = f'<tr><td colspan="{1 + snapshot.num_workers}">{left}</td></tr>' if left else ""
+    foot = f'<tfoot>{rest}<tr><th scope="row">total</th>{totals}</tr></tfoot>'
+    return _table_html(title, first_of(snapshot, most), foot, snapshot.num_workers)
 
 
 def _table_html(

@@ -48,6 +48,9 @@ def trained(four):
             {"0": "worker", "1": "worker", "2": "worker", "3": "worker", "all": "workers"},
         ),
         ("%disco auto o", {"on": "word", "off": "word"}),
+        ("%disco debug -w ", {"0": "worker", "1": "worker", "2": "worker", "3": "worker"}),
+        ("%disco help ti", {"timeline": "command"}),
+        ("%disco get\tw", {"winners": "register\u00a0\u2260"}),
         ("%%disco --output li", {"live": "word"}),
         ("%%disco --output=li", {"live": "word"}),
         ("%%disco --time --outp", {"--output": "option"}),
@@ -64,7 +67,7 @@ def trained(four):
     ],
 )
 def test_lines_complete_options_what_they_take_and_names(trained, offered, line, expected):
-    found = {re.split("[ ,=]", text)[-1]: kind for text, kind in offered(line).items()}
+    found = {re.split(r"[\s,=]", text)[-1]: kind for text, kind in offered(line).items()}
     if not expected:  # IPython's own take over
         assert not {"option", "word", "worker", "register"} & set(found.values())
     else:

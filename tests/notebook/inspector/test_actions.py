@@ -34,6 +34,32 @@ def test_only_the_second_click_deletes(inspector, session):
     assert "x" not in session
 
 
+def test_what_was_said_fades_two_cells_later_and_at_once_if_it_is_about_another_session(
+    inspector, session, front
+):
+    look_at(inspector, "x")
+    press(inspector, "Delete")
+    front.shell.execution_count += 1
+    inspector.refresh()
+    assert "click again to delete x" in message(inspector)
+    front.shell.execution_count += 1
+    inspector.refresh()
+    assert message(inspector) == ""
+    press(inspector, "Pin")
+    assert "stays on top" in message(inspector)
+    session.restart()
+    inspector.refresh()
+    assert message(inspector) == ""
+
+
+def test_what_was_said_fades_when_the_user_looks_at_something_else(inspector):
+    look_at(inspector, "x")
+    press(inspector, "Pin")
+    assert "stays on top" in message(inspector)
+    look_at(inspector, "same")
+    assert message(inspector) == ""
+
+
 def test_another_register_must_be_asked_for_again_before_it_is_deleted(inspector):
     look_at(inspector, "x")
     press(inspector, "Delete")

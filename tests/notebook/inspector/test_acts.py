@@ -72,6 +72,17 @@ def test_to_notebook_overwrites_only_what_it_has_bound_itself(session, acts, fro
             assert front.shell.user_ns[name] == precious
 
 
+def test_names_of_python_s_own_and_of_collectives_are_not_hidden(session, acts, front):
+    session.run("x = worker_id")
+    with pytest.raises(UsageMistake, match="'print' is a name of Python's own; write another one"):
+        acts.to_notebook(session, "x", 0, "print")
+    for name in ("allreduce", "worker_id"):
+        with pytest.raises(UsageMistake, match=f"cells find '{name}' without any register"):
+            acts.rename(session, "x", name)
+    assert session.names() == ("x",)
+    assert front.shell.user_ns == {}
+
+
 def test_a_value_of_none_is_a_value(session, acts, front):
     session.run("x = None if worker_id == 1 else 5")
     acts.to_notebook(session, "x", 1, "mine")

@@ -12,6 +12,7 @@ import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
+from disco_magic.notebook.completing import marks as marks_of
 from disco_magic.notebook.tables.registers import dref_bundle, parts_bundle, row_bundle, snapshot_bundle
 from disco_magic.notebook.tables.results import result_bundle, show_only
 from disco_magic.session.current import session
@@ -381,3 +382,24 @@ def test_what_is_in_a_register_is_a_table_of_its_parts(session):
         '<tfoot><tr><td colspan="4">and 5 more, in its .rows</td>'
         in parts_bundle(s.look_into("p"))["text/html"]
     )
+
+
+@pytest.mark.parametrize(("num_workers", "shown"), [(2, 300), (64, 75), (1000, 20)])
+def test_a_still_of_many_registers_shows_so_many_those_that_differ_first(num_workers, shown):
+    one, other = RegisterInfo("int", text="1"), RegisterInfo("str", text="x")
+    alike = [Row(f"r{number}", (one,) * num_workers) for number in range(400)]
+    odd = Row("odd", (*[one] * (num_workers - 1), other))
+    bundle = snapshot_bundle(SessionSnapshot(1, num_workers, (*alike, odd)))
+    lines = bundle["text/plain"].splitlines()
+    assert "401 registers, 1 differs" in lines[0]
+    assert " odd " in lines[1] + lines[2]
+    assert lines[-2] == f"and {401 - shown} more, in its .rows"
+    assert bundle["text/html"].count('<th scope="row">') == shown + 1  # and the total
+    assert f"and {401 - shown} more, in its .rows" in bundle["text/html"]
+
+
+def test_marks_of_many_registers_are_left_out(four, monkeypatch):
+    monkeypatch.setattr(marks_of, "MOST", 7)
+    four.run("%%disco\na = b = 1\nif worker_id: a = 'x'")
+    assert marks_of.marks(session(), ["a"]) == {"a": "register\u00a0\u2260"}
+    assert marks_of.marks(session(), ["a", "b"]) == {"a": "register", "b": "register"}

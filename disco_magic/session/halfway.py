@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Final
 
-from disco_magic.callers.tracebacks import site_of_error
+from disco_magic.callers.tracebacks import site_of_error, steps_of, traceback_of
+from disco_magic.core.words import until_the_end
 from disco_magic.errors import (
     Interrupted,
     SyncTimeout,
@@ -14,16 +16,22 @@ from disco_magic.errors import (
     WorkerInterrupt,
     interrupted_at,
 )
+from disco_magic.functions.execution.bindings import MODULE
 from disco_magic.functions.execution.program_runs import OLDER
+from disco_magic.libraries import is_of_library
 from disco_magic.phrases import people, who_has
 from disco_magic.values.sharded import HOME, UNKNOWN, Remedy, models_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from types import FrameType
 
     from disco_magic.errors import Failure
     from disco_magic.session.session import Session
     from disco_magic.values.sharded import Progress
+
+
+_SYSTEM: Final = "<frozen importlib._bootstrap>"
 
 
 def refused(failures: Iterable[Failure]) -> str:
@@ -48,6 +56,38 @@ def older(failures: Iterable[Failure]) -> str:
     """Notes on names that a stopped program had not bound yet, though an earlier run has left them."""
     notes = (note for each in failures for note in getattr(each.exception, "__notes__", ()))
     return ". ".join(dict.fromkeys(note for note in notes if note.startswith(OLDER)))
+
+
+def half_imported(failures: Iterable[Failure]) -> str:
+    """A sentence about libraries whose import was stopped; "" if none was.
+
+    Parts of them stay imported, and many cannot be executed twice: PyTorch's next import fails.
+    """
+    imported = (_imported(each.exception) for each in failures)
+    names = dict.fromkeys(name for name in imported if name and _is_of_library(name))
+    if not names:
+        return ""
+    again = "the next one" if len(names) == 1 else "the next ones"
+    return f"The import of {', '.join(names)} was stopped half-way: {again} may fail {until_the_end()}"
+
+
+def _imported(error: BaseException) -> str:
+    """The package or module in whose import it was raised, the outermost; "" if in none."""
+    frames = (step.tb_frame for step in steps_of(traceback_of(error)))
+    return next(filter(None, map(_imported_by, frames)), "").partition(".")[0]
+
+
+def _imported_by(frame: FrameType) -> str:
+    """The module that is imported by a frame: one of Python's own, or, if they were removed, the module's."""
+    name = frame.f_locals.get("name") if frame.f_code.co_filename == _SYSTEM else None
+    if frame.f_code.co_name == MODULE:
+        name = getattr(frame.f_globals.get("__spec__"), "name", None)
+    return name if isinstance(name, str) else ""
+
+
+def _is_of_library(name: str) -> bool:
+    spec = None if name in sys.stdlib_module_names else PathFinder.find_spec(name)
+    return spec is not None and is_of_library(spec.origin or "")
 
 
 def halfway(session: Session, seq: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.core.words import plural, until_the_end
 from disco_magic.phrases import people, people_who, ranges, who_has
-from disco_magic.session.halfway import older, refused
+from disco_magic.session.halfway import half_imported, older, refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Stopped(NamedTuple):
 def told(stop: Stopped, halfway: str) -> str:
     """The message about a cell that has ended; `halfway`: a sentence about unfinished models, or ""."""
     where = f"Where they were: {stop.then}" if stop.then is not None else ""
-    left = refused(stop.failures), older(stop.failures), halfway
+    left = refused(stop.failures), older(stop.failures), half_imported(stop.failures), halfway
     return ". ".join(filter(None, (_who(stop), _what_was_before(stop), given_up(stop), *left, where)))
 
 

@@ -9,6 +9,8 @@ from types import ModuleType
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout
+from disco_magic.session import halfway
+from tests.session.written import write
 
 IMPORT = "from tests.values.sharded import ShardedNet"
 STOPPED = "if worker_id == 0: interrupt_main()\nwhile True: pass"
@@ -58,6 +60,19 @@ def test_nothing_is_said_of_who_is_stopped_before_a_collective_or_in_one(busy, h
     with pytest.raises(KeyboardInterrupt) as caught:
         s.run("here()\nif worker_id == 0: here.arrived(2), interrupt_main()\nwhile True: allreduce(1)")
     assert "refused" not in str(caught.value)
+
+
+@pytest.mark.parametrize("is_library", [True, False])
+def test_a_library_whose_import_was_stopped_is_named(busy, folder, monkeypatch, is_library):
+    monkeypatch.setattr(halfway, "is_of_library", lambda _: is_library)
+    write(
+        folder, {"slow_library/__init__.py": "from . import part", "slow_library/part.py": "while True: pass"}
+    )
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        s.run("if worker_id == 0: interrupt_main()\nif worker_id == 1: import slow_library\nwhile True: pass")
+    said = "The import of slow_library was stopped half-way: the next one may fail until the process ends"
+    assert (said in str(caught.value)) == is_library
 
 
 def test_models_in_the_midst_of_a_step_are_named_with_what_helps(busy, fsdp):

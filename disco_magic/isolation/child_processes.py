@@ -168,8 +168,18 @@ def fit_subprocess(module: ModuleType) -> Callable[[], None]:
     return replace_all([begun])
 
 
-def fit_system(module: ModuleType) -> Callable[[], None]:
-    """Give commands that programs run by `os.system` their rank in the environment; `module` is ``os``."""
+def fit_commands(module: ModuleType) -> Callable[[], None]:
+    """Give what programs execute by `os.system` and `os.exec*` their rank in the environment.
+
+    `module` is ``os``. In a process that `os.fork` or `os.spawn*` has made, the worker is still known.
+    """
+
+    @wraps(vars(module)["execv"])
+    def execv(path: Any, argv: Any, /) -> None:
+        me = calling_worker()
+        if me is None or programs.execution_of(me) is None:
+            executed.below(path, argv)
+        os.execve(path, argv, dict(os.environ))  # noqa: S606 - what the user executes
 
     @wraps(vars(module)["system"])
     def system(command: Any) -> int:
@@ -182,8 +192,8 @@ def fit_system(module: ModuleType) -> Callable[[], None]:
             return code  # type: ignore[no-any-return]
         return -code if code < 0 else code << 8  # type: ignore[no-any-return] # as `os.wait` has it
 
-    ran = Replaced(module, "system", system)
-    return replace_all([ran])
+    ran, executed = Replaced(module, "system", system), Replaced(module, "execv", execv)
+    return replace_all([ran, executed])
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:

@@ -136,10 +136,11 @@ RUNS = {
 BY_SHELL = """
 import os, shlex, sys
 path = f"told{os.environ['RANK']}"
+ask = [sys.executable, "-c", "import os; raise SystemExit(40 + int(os.environ['RANK']))"]
 program = shlex.join([sys.executable, "-c", "import os; print(os.environ.get('RANK'))"])
 status = os.system(f"{program} > {path}"), os.system("exit 3") >> 8, os.system("kill -9 $$") & 0x7F
 with open(path) as file:
-    told = file.read(), status
+    told = file.read(), status, os.spawnv(os.P_WAIT, sys.executable, ask)
 """
 
 
@@ -150,7 +151,7 @@ def test_a_command_for_the_shell_has_the_rank_and_returns_the_status(session, tm
     program.write_text(BY_SHELL)
     s = session(2)
     s.run_file(program, timeout=DEADLINE_S)
-    assert s.run("told").values == [(f"{rank}\n", (0, 3, 9)) for rank in range(2)]
+    assert s.run("told").values == [(f"{rank}\n", (0, 3, 9), 40 + rank) for rank in range(2)]
     assert os.system("exit 3") >> 8 == 3  # noqa: S605, S607 - the notebook's is as it was
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
-from disco_magic.isolation.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess, fit_system
+from disco_magic.isolation.child_processes import fit_alias, fit_commands, fit_pool, fit_spawn, fit_subprocess
 from disco_magic.isolation.forks import fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
@@ -49,7 +49,7 @@ CHANGES: Final = Libraries(
         "multiprocessing.pool": fit_pool,
         "multiprocessing.popen_fork": fit_launching,
         "subprocess": fit_subprocess,
-        "os": fit_system,
+        "os": fit_commands,
         "multiprocessing.context": told_if_unknown(
             fit_start_methods, "all workers share one start method for processes in this version of Python"
         ),

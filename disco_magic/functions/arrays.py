@@ -43,6 +43,7 @@ _CARRIERS: Final = {
     **dict.fromkeys(("broadcast", "scatter"), "broadcast_object(x)"),
     "send": "send_object(x, to)",
 }
+_WHOLE: Final = frozenset({int, *(np.dtype(each).type for each in "bhilqBHILQ")})
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # Types that NumPy reads by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None))
@@ -70,6 +71,10 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         raise UsageMistake(
             f"{kind}: {lost} of a {class_name(x)} are not carried, and rows would meet by their place - pass "
             f"x.to_numpy(), or let {_CARRIERS.get(kind, 'allgather_objects(x)')} carry all of it"
+        )
+    if home_of(type(x)) == "pandas" and hasattr(x, "isna") and np.any(x.isna()):
+        raise UsageMistake(
+            f"{kind}: missing values of this {class_name(x)} would become NaN - pass x.to_numpy(na_value=...)"
         )
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")
@@ -101,9 +106,19 @@ def _changed(x: Any, array: NDArray[Any]) -> str:
         if not all(isinstance(each, text) for each in items):
             return "NumPy would make texts of the numbers in this list"
         return "" if array.ravel().tolist() == items else "NumPy would drop the zeros at the end of a text"
-    if array.dtype.kind == "f" and set(kinds_of(x)) == {int}:
+    if array.dtype.kind == "f" and _are_whole(x):
         return "NumPy would round these integers to float64, because no type of integers holds all of them"
     return ""
+
+
+def _are_whole(x: Any) -> bool:
+    """Whether a list, of lists perhaps, has whole numbers only."""
+    kinds = set(kinds_of(x))
+    if kinds <= _WHOLE:
+        return True
+    if not kinds <= _WHOLE | {list, tuple}:
+        return False
+    return set(kinds_of(np.asarray(x, object).ravel().tolist())) <= _WHOLE
 
 
 def refuse_traced(kind: str, x: Any) -> None:
@@ -227,6 +242,8 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
             f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "
             "numbers, or use session.put(name, value) for other objects"
         )
+    if changed := _changed(host, array):
+        raise UsageMistake(f"{verb}: {changed}; use session.put(name, value)")
     return array
 
 

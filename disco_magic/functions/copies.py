@@ -36,7 +36,7 @@ def is_shared(value: Any) -> bool:
     """Whether the object itself may be handed to all workers: immutable, or meant to be shared by all."""
     kind = type(value)
     if kind in ATOMS or (isinstance(value, _SHARED) and not isinstance(value, np.void)):
-        return True
+        return kind is not types.BuiltinFunctionType or _is_of_nothing(value)
     return kind is tuple and ATOMS.issuperset(map(type, value))  # a shape, for instance
 
 
@@ -50,7 +50,14 @@ def is_constant(value: Any) -> bool:
         return all(type(type(each)) is type and type(each) in ATOMS for each in value)
     if type(kind) is type and kind in ATOMS:
         return True
+    if kind is types.BuiltinFunctionType:
+        return _is_of_nothing(value)
     return issubclass(kind, _SHARED) and not issubclass(kind, np.void)  # a void's fields can be set
+
+
+def _is_of_nothing(function: types.BuiltinFunctionType) -> bool:
+    """Whether it is a function of C, and no method bound to an object, such as ``[].append``."""
+    return function.__self__ is None or isinstance(function.__self__, types.ModuleType | type)
 
 
 def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
@@ -73,6 +80,8 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         return value if kind in ATOMS else own_definition(value, receiver)
     if kind is np.ndarray and not value.dtype.hasobject:
         return new_copy(value)
+    if kind is types.BuiltinFunctionType:  # `deepcopy` would return it, bound to the original
+        return getattr(copy_of(value.__self__, receiver), value.__name__)
     try:
         copied, memo = _deep_copy(value, {})
         inside = tuple(all_inside(copied, memo)) if receiver.strict else ()

@@ -237,13 +237,16 @@ class Marks:
         return passing
 
 
+_ATOM_IDS: Final = frozenset(map(id, ATOMS))  # a metaclass may have an ``__eq__`` of its own
+
+
 def is_anonymous(value: Any) -> bool:
     """Whether another name may hold the same object by chance. Runs no code of the value's class."""
     kind = type(value)
     return (
-        kind in ATOMS
+        id(kind) in _ATOM_IDS
         or issubclass(kind, np.generic)
-        or (kind is tuple and ATOMS.issuperset(map(type, value)))
+        or (kind is tuple and _ATOM_IDS.issuperset(map(id, map(type, value))))
     )
 
 

@@ -55,7 +55,7 @@ def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Non
         UsageMistake: it cannot.
     """
     # An axis of length 0 does not make up for the others: NumPy computes strides all the same.
-    nbytes = math.prod(max(1, length) for length in shape) * dtype.itemsize
+    nbytes = math.prod(max(1, length) for length in shape[:_MOST_AXES]) * dtype.itemsize
     if any(length < 0 for length in shape):
         why = "it has a negative length"
     elif len(shape) > _MOST_AXES:

@@ -32,8 +32,8 @@ def parse(text: str, where: str) -> Object:
 def _once(pairs: list[tuple[str, Any]]) -> Object:
     made = dict(pairs)
     if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"the key {twice!r} is there twice")
     return made
 

@@ -12,17 +12,15 @@ Only headers are read here. Everything that can be wrong with them is found befo
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
-
-if TYPE_CHECKING:
-    import os
 
 # The limit of the format's own library: real headers are far smaller, and a bad one must not use up memory.
 MAX_HEADER_NBYTES: Final = 100_000_000
@@ -47,7 +45,7 @@ def open_safetensors(path: str | os.PathLike[str]) -> Catalogue:
 
 
 def _chosen(path: Path) -> Path:
-    if not path.is_dir():
+    if not os.path.isdir(path):  # false also for what cannot be the name of a file
         return path
     index = path / INDEX_NAME
     if index.exists():
@@ -107,12 +105,12 @@ def _entry(
     if len(offsets) != 2 or offsets[0] > offsets[1]:
         raise UsageMistake(f"{where}: 'data_offsets' is {list(offsets)}, expected [begin, end]")
     start, end = offsets
+    check_shape(where, shape, dtype)
     expected = stored_nbytes(shape, dtype)
     if end - start != expected:
         raise UsageMistake(
             f"{where}: it has {end - start} bytes, but {dtype} of shape {list(shape)} takes {expected}"
         )
-    check_shape(where, shape, dtype)
     return StoredTensor(name, shape, dtype, file, begin + start), begin + start, begin + end
 
 
@@ -157,7 +155,7 @@ def read_index(path: Path) -> Catalogue:
 
 
 def _check_present(paths: dict[str, Path], where: str) -> None:
-    missing = [part for part, path in paths.items() if not path.exists()]
+    missing = [part for part, path in paths.items() if not os.path.exists(path)]
     if missing:
         folder = next(iter(paths.values())).parent
         raise UsageMistake(

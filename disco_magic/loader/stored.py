@@ -54,6 +54,8 @@ class StoredFile:
             found = path.stat()
         except OSError as reason:
             raise UsageMistake(f"{where} cannot be read: {reason.strerror}: {path}") from None
+        except ValueError as reason:  # a zero, or half a character
+            raise UsageMistake(f"{where} cannot be read: {reason}: {str(path)!r}") from None
         if not stat.S_ISREG(found.st_mode):
             raise UsageMistake(f"{where} is no file: {path}")
         if not os.access(path, os.R_OK):

@@ -14,17 +14,15 @@ before any worker allocates. MD5 sums require reading everything; whoever reads 
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
-
-if TYPE_CHECKING:
-    import os
 
 # The current name first.
 NAMES: Final = ("tensor-cache.json", "ndarray-cache.json")
@@ -65,7 +63,7 @@ def open_tensor_cache(path: str | os.PathLike[str], text: str = "") -> Catalogue
 
 
 def _listing(path: Path) -> Path:
-    if not path.is_dir():
+    if not os.path.isdir(path):  # as in `safetensors`
         return path
     for name in NAMES:
         if (path / name).exists():

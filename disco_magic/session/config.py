@@ -195,8 +195,8 @@ class ThreadedSession(Session):
         topology = Topology(choice.num_workers, num_groups, axes)
         super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)
 
-    def _begin(self) -> None:
-        super()._begin()
+    def _start_workers(self) -> None:
+        super()._start_workers()
         if self.plane_name in ("nccl", "rccl"):
             # At the start, where an unreachable GPU surprises nobody; not waited for.
             self.call_packed(builtins.connect)

@@ -9,7 +9,8 @@ import numpy as np
 
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.values.columns import facts_of, facts_of_labels
-from disco_magic.values.fingerprint import digest, fingerprint
+from disco_magic.values.divergence import survey
+from disco_magic.values.fingerprint import digest, fingerprint, pickled_fingerprint
 from disco_magic.values.frames import Column, is_table
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of, name_of
@@ -34,12 +35,27 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
         shown: MIME type -> how it is shown.
     """
     kind = type(value)
-    equal = _of_table(value) if is_table(kind) else fingerprint(value)
+    equal = _of_table(value) if is_table(kind) else fingerprint(value, of_object=_of_object)
     if not shown or issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
         return equal
     told = shown if module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}
     texts = [f"{name} {_PLACES.sub('', str(data))}" for name, data in told.items()]
     return digest("\n".join(texts).encode("utf-8", "surrogatepass"), equal)
+
+
+def _of_object(value: Any) -> bytes:
+    """The fingerprint of what is in an object, like that of a check; if that is not known, of its pickle.
+
+    Pickle also writes which parts are one object, how arrays lie in memory, and the order of attributes.
+    """
+    parts = survey("", value, values=True)
+    if any(held.opaque or held.cut for _, held in parts):
+        return pickled_fingerprint(value)
+    told = [
+        (path, held.type, held.shape, held.dtype, held.elements, held.text, held.digest)
+        for path, held in parts
+    ]
+    return digest(repr(told).encode("utf-8", "surrogatepass"))
 
 
 def _of_table(table: Any) -> bytes:

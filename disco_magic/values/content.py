@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.core.held import Held
-from disco_magic.values.fingerprint import PLAIN, fingerprint, number_text
+from disco_magic.values.fingerprint import PLAIN_IDS, fingerprint, number_text
 from disco_magic.values.kinds import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _LONG: Final = 100
-# Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
-PLAIN_IDS: Final = frozenset(map(id, PLAIN))
-CONTAINER_IDS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 # Types with values that are not equal to themselves: a dict can have several of them as keys.
 _WITH_NAN: Final = (float, complex, np.inexact, np.datetime64, np.timedelta64)
 

@@ -13,6 +13,7 @@ from disco_magic.phrases import class_name
 from disco_magic.values.distances import distance, equal
 from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.values.fingerprint import PLAIN, fingerprint
+from disco_magic.values.kinds import is_long
 from disco_magic.values.lookalikes import why_apart
 from disco_magic.values.pictures import Picture, text_of
 from disco_magic.values.samples import is_number
@@ -170,8 +171,17 @@ class _Found:
         if not self._numbers:
             verdict = f"{differing:,} of {size:,} differ" if differing else "they are equal"
             return replace(told, reason=f"elements of type {one.name} cannot be subtracted; {verdict}")
-        note = "" if one.name == other.name else f"{one.name} and {other.name} were compared as float64"
+        note = (
+            ""
+            if one.name == other.name
+            else f"{one.name} and {other.name} were compared as {_common({one.name, other.name})}"
+        )
         return replace(told, max_abs=float(self._max_abs), max_rel=self._max_rel, note=note)
+
+
+def _common(names: set[str]) -> str:
+    """As what numbers of two dtypes were compared, in words; see `distance`."""
+    return "numbers" if any(name.endswith(("int64", "i8", "u8")) for name in names) else "float64"
 
 
 def _relative(apart: Array, one: Array, other: Array) -> float:
@@ -184,7 +194,7 @@ def _relative(apart: Array, one: Array, other: Array) -> float:
 
 
 def _size_of(numbers: Array) -> Array:
-    wide = np.longdouble if numbers.dtype.char in "gG" else np.float64
+    wide = np.longdouble if is_long(numbers.dtype) else np.float64
     return np.abs(numbers if numbers.dtype.kind == "c" else numbers.astype(wide)).astype(wide)
 
 
@@ -268,7 +278,9 @@ def _still(value: Any, depth: int = 0, taken: list[int] | None = None) -> Any:
             raise _OpaqueError
         return kind(copied)
     if kind is dict:
-        return {_plain(key): _still(item, depth + 1, taken) for key, item in value.copy().items()}
+        held = {_plain(key): _still(item, depth + 1, taken) for key, item in value.copy().items()}
+        # In one order: it is no part of a dict's value.
+        return dict(sorted(held.items(), key=lambda pair: fingerprint(pair[0])))
     return kind([_still(item, depth + 1, taken) for item in list(value)])
 
 

@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 
 from disco_magic.values.elements import parts_of
-from disco_magic.values.kinds import is_gpu_array
+from disco_magic.values.kinds import is_gpu_array, is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,9 +86,12 @@ def has_gaps(dtype: np.dtype[Any]) -> bool:
     if dtype.subdtype is not None:
         return has_gaps(dtype.subdtype[0])
     if dtype.names is None:
-        return _PADDED and dtype.char in "gG"
-    fields = [dtype[name] for name in dtype.names]
-    return sum(field.itemsize for field in fields) < dtype.itemsize or any(map(has_gaps, fields))
+        return _PADDED and is_long(dtype)
+    fields = [found[:2] for found in (dtype.fields or {}).values()]
+    covered = bytearray(dtype.itemsize)  # fields may overlap
+    for field, start in fields:
+        covered[start : start + field.itemsize] = bytes([1]) * field.itemsize
+    return not all(covered) or any(has_gaps(field) for field, _ in fields)
 
 
 def _blocks(array: Array) -> Iterator[Array]:

@@ -20,22 +20,19 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
-from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
+from disco_magic.values.columns import facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
 from disco_magic.values.describe import describe, elements_text
-from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
-from disco_magic.values.fingerprint import fingerprint, number_text
-from disco_magic.values.frames import COLUMN, Column, is_table
+from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.frames import is_table
+from disco_magic.values.held_elements import OF_OBJECTS, SHORT, is_of_objects, look_at_elements
 from disco_magic.values.inside import Seen, constant_text, is_atom
 from disco_magic.values.kinds import (
-    is_all_elements,
-    is_gpu_array,
     is_of_framework,
     is_split_tensor,
     type_name,
 )
-from disco_magic.values.located import device_of
 from disco_magic.values.scalars import scalar_text
 from disco_magic.values.tensors import (
     bits_of,
@@ -50,7 +47,6 @@ from disco_magic.values.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disco_magic.values.columns import Facts
     from disco_magic.values.content import Content
 
 Array = np.ndarray[Any, Any]
@@ -59,9 +55,6 @@ _DEPTH: Final = 8
 PARTS: Final = 1000
 """How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
 PARTS_BY_VALUE: Final = 10_000
-_SHORT: Final = 6
-# So much of each text in a short column is shown.
-_LONG: Final = 60
 _CPU: Final = Device("cpu")
 # Keys of one such type have an order that is the same on all workers.
 _SORTED: Final[list[list[type]]] = [[int], [str]]
@@ -127,15 +120,12 @@ def look(
     values that were looked at before.
     """
     kind = type(value)
-    if issubclass(kind, np.ndarray):
-        return _look_at_array(value, values=values)
-    if is_gpu_array(kind):
-        return _look_at_gpu_array(value, own, values=values)
+    found = look_at_elements(value, own, values=values)
+    if found is not None:
+        return found
     if is_plain(kind) or scalar_text(value):
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
-    if kind is Column:
-        return _look_at_column(value, values=values)
     content = (seen or Seen()).content(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
@@ -152,7 +142,7 @@ def _look_into_tensor(tensor: Any, found: Held) -> Held:
     bits = bits_of(tensor)
     if bits is None:
         return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")
-    numbers = numbers_of(tensor) if bits.size <= _SHORT else None
+    numbers = numbers_of(tensor) if bits.size <= SHORT else None
     text = "" if numbers is None else elements_text(numbers)
     return replace(found, text=text, digest=digest_of(bits), opaque="")
 
@@ -166,65 +156,6 @@ def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
     where = None if device is None else _text(device)
     # A worker's own GPU counts as the same place on all workers; another worker's GPU does not.
     return Held(name, tuple(shape), _text(dtype), own.kind if where == str(own) else where, opaque=why)
-
-
-def _look_at_column(column: Column, *, values: bool) -> Held:
-    found = Held(COLUMN, (column.length,), column.dtype)
-    if not values:
-        return found
-    facts = facts_of(column)
-    if facts is None:
-        return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
-    text = _column_text(column, facts) if column.length <= _SHORT else ""
-    return replace(found, text=text, digest=fingerprint(facts))
-
-
-def _column_text(column: Column, facts: Facts) -> str:
-    """All elements of a short column, if they are numbers or texts."""
-    only = facts[0] if len(facts) == 1 else array_of(column)
-    if type(only) is list:
-        return short(f"[{', '.join(map(_item_text, only))}]")
-    return "" if only is None else elements_text(only)
-
-
-def _item_text(item: Any) -> str:
-    return number_text(item[:_LONG] if isinstance(item, str | bytes) else item)
-
-
-def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:
-    where, text, digest = device_of(array), "", b""
-    if own.kind != "cpu" and array.device.id == own.index:
-        where = where.partition(":")[0]
-    if values:
-        digest = digest_of(array)
-        text = elements_text(array.get()) if array.size <= _SHORT else ""
-    return Held(type_name(type(array)), array.shape, str(array.dtype), where, text=text, digest=digest)
-
-
-def _look_at_array(value: Array, *, values: bool) -> Held:
-    kind = type(value)
-    array = np.asarray(value)
-    text, digest, why = "", b"", ""
-    if values and array.dtype.hasobject and is_all_elements(kind):
-        facts = facts_of_items(array.reshape(-1).tolist())
-        digest = b"" if facts is None else fingerprint(facts)
-        why = "its elements are Python objects" if facts is None else ""
-    elif values and not is_all_elements(kind):
-        why = f"values of type {type_name(kind)} cannot be compared"
-    elif values:
-        digest = digest_of(array)
-        text = elements_text(array) if array.size <= _SHORT else ""
-    unseen = "objects in an array" if array.dtype.hasobject and not digest else ""
-    return Held(
-        type_name(kind),
-        array.shape,
-        str(array.dtype),
-        "cpu",
-        text=text,
-        digest=digest,
-        opaque=why,
-        unseen=unseen,
-    )
 
 
 def _look_at_container(value: Any, content: Content, *, values: bool, deepest: bool) -> Held:
@@ -259,8 +190,8 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
     if is_table(kind):
         facts = facts_of_labels(value)
         return (b"", "its labels are objects") if facts is None else (fingerprint(facts), "")
-    if deepest and not all_plain:
-        return b"", f"it is nested in more than {_DEPTH} containers"
+    if why := _why_opaque(content, all_plain=all_plain, deepest=deepest):
+        return b"", why
     if kind is set or kind is frozenset:
         return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
     if all_plain and (kind is list or kind is tuple):
@@ -279,6 +210,13 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
         elif not all_plain:  # the positions of the others are compared, too
             whole.append(list(content.places))
     return fingerprint(whole), ""
+
+
+def _why_opaque(content: Content, *, all_plain: bool, deepest: bool) -> str:
+    if deepest and not all_plain:
+        return f"it is nested in more than {_DEPTH} containers"
+    has_records = any(issubclass(kind, np.void) for kind in kinds_of(content.items))
+    return OF_OBJECTS if has_records and any(map(is_of_objects, content.items)) else ""
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -12,15 +12,18 @@ import types
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.callers.namespaces import CELL_MODULE, is_defined
 from disco_magic.core.device import Device
 from disco_magic.values.digests import digest_of, has_gaps
-from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor, name_of
+from disco_magic.values.kinds import is_all_elements, is_gpu_array, is_of_framework, is_tensor, name_of
 from disco_magic.values.tensors import bits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Values that are completely described by their type and their repr.
 PLAIN = (
@@ -28,16 +31,25 @@ PLAIN = (
     *(range, dt.date, dt.timedelta),
     *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
 )
+# By identity: a metaclass may have an ``__eq__`` of its own, and no ``__hash__``.
+PLAIN_IDS = frozenset(map(id, PLAIN))
+CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 # Types that refer to nothing else; many values are handled at once. No floats: NaNs of any bits are alike.
-_FLAT = {bool, int, str, bytes, type(None)}
+_FLAT = set(map(id, (bool, int, str, bytes, type(None))))
 # Those of a set are sorted: the order must not depend on how it was made.
-_ORDERED = {int, str, bytes}
+_ORDERED = set(map(id, (int, str, bytes)))
 _DEPTH = 16
 # hashlib keeps the interpreter's lock up to so many bytes.
 _KEPT = 2047
 
 
-def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
+def fingerprint(
+    value: Any,
+    *,
+    depth: int = 0,
+    known: dict[int, bytes] | None = None,
+    of_object: Callable[[Any], bytes] | None = None,
+) -> bytes:
     """Return 16 bytes that are equal for equal values, computed over every element.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
@@ -48,26 +60,33 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     pickle differently); different values never have equal ones, unless lists in them contain each other in a
     cycle.
 
-    `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that a
-    value that contains itself comes to an end.
+    Args:
+        value: the value.
+        depth: how many containers are around the value: deeper than 16 it is pickled as a whole, so that a
+            value that contains itself comes to an end.
+        known: what was found of containers, by identity.
+        of_object: makes the fingerprint of what would be pickled; None: by pickling it.
     """
     kind = type(value)
-    if kind in PLAIN:
+    if kind is range:  # equal ones may have been made with another end, or another step
+        value = (*value[:2], value[-1]) if value else ()
+        return digest(f"range {value!r}".encode())
+    if id(kind) in PLAIN_IDS:
         return digest(f"{kind.__name__} {number_text(value)}".encode("utf-8", "surrogatepass"))
-    if kind in (list, tuple, dict, set, frozenset) and depth < _DEPTH:
+    if id(kind) in CONTAINER_IDS and depth < _DEPTH:
         known = {} if known is None else known
         if id(value) not in known:
             # Until it is known, for a container that contains itself: how far out that is.
             known[id(value)] = digest(str(depth).encode(), b"itself")
-            known[id(value)] = _of_container(value, depth, known)
+            known[id(value)] = _of_container(value, depth, known, of_object)
         return known[id(value)]
-    if kind is np.ndarray or issubclass(kind, np.generic):
+    if is_all_elements(kind) or issubclass(kind, np.generic):
         array = np.asarray(value)
         if not array.dtype.hasobject:
             return of_array(array, kind.__name__)
     if is_gpu_array(kind):
         return of_array(value, "cupy.ndarray")
-    return _of_tensor(value) or _of_object(value)
+    return _of_tensor(value) or (of_object or pickled_fingerprint)(value)
 
 
 def _of_tensor(value: Any) -> bytes:
@@ -82,14 +101,16 @@ def _of_tensor(value: Any) -> bytes:
     return of_array(bits, f"torch.{name_of(kind)} {value.dtype} {history}")
 
 
-def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
+def _of_container(
+    value: Any, depth: int, known: dict[int, bytes], of_object: Callable[[Any], bytes] | None
+) -> bytes:
     kind = type(value)
     # A copy: another thread may be changing it.
     items = tuple(chain.from_iterable(value.copy().items()) if kind is dict else value)
     flat = _of_flat(kind, items)
     if flat is not None:
         return digest(flat, f"{kind.__name__} flat".encode())
-    parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
+    parts = [fingerprint(item, depth=depth + 1, known=known, of_object=of_object) for item in items]
     if kind in (set, frozenset):
         parts.sort()
     return digest(b"".join(parts), kind.__name__.encode())
@@ -97,7 +118,7 @@ def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
 
 def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
     """Bytes that completely describe a container of values that refer to nothing; None for any other."""
-    kinds = set(map(type, items))
+    kinds = set(map(id, map(type, items)))  # their metaclass may not be able to hash them
     if container in (set, frozenset):
         if len(kinds) != 1 or not kinds <= _ORDERED:
             return None
@@ -105,7 +126,7 @@ def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
     with suppress(ValueError):  # two gigabytes in one piece, or an int of more digits than Python writes
         if kinds <= _FLAT:
             return marshal.dumps(items, 2)  # later versions also write which strings are shared or interned
-        if kinds <= _FLAT | {float}:
+        if kinds <= _FLAT | {id(float)}:
             return repr(items).encode()
     return None
 
@@ -135,7 +156,7 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes tensors by their elements, and what any worker's cells have defined by its name.
+    """Writes arrays and tensors by their elements, and what any worker's cells have defined by its name.
 
     Functions of cells that cannot be reached by name, such as lambdas, are written by their code, defaults
     and closure. Without this, PyTorch would also write where it keeps tensors, and zip files with dates;
@@ -146,7 +167,7 @@ class _Pickler(pickle.Pickler):
         """Called for what is neither number, text nor container."""
         kind = type(value)
         if not issubclass(kind, (type, types.FunctionType)):
-            found = _of_tensor(value)
+            found = _of_elements(value) if is_all_elements(kind) else _of_tensor(value)
             return (bytes, (found,)) if found else NotImplemented
         if value.__module__ != CELL_MODULE:
             return NotImplemented
@@ -181,7 +202,13 @@ def _content(cell: types.CellType) -> Any:
         return None
 
 
-def _of_object(value: Any) -> bytes:
+def _of_elements(array: np.ndarray[Any, Any]) -> bytes:
+    """The fingerprint of an array of NumPy, b"" if there are objects in it."""
+    return b"" if array.dtype.hasobject else of_array(array, type(array).__name__)
+
+
+def pickled_fingerprint(value: Any) -> bytes:
+    """The fingerprint of an object by its pickled form, or by its repr if it has none."""
     try:
         stream = io.BytesIO()
         _Pickler(stream, protocol=4).dump(value)  # with older ones, times lack their `fold`

@@ -16,18 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from disco_magic.callers.callers_worker import CallersWorker
-from disco_magic.values.content import (
-    CONTAINER_IDS,
-    PLAIN_IDS,
-    Content,
-    are_places,
-    attribute,
-    kinds_of,
-    subscript,
-    tells_all,
-)
+from disco_magic.values.content import Content, are_places, attribute, kinds_of, subscript, tells_all
 from disco_magic.values.fields import content_of_object
-from disco_magic.values.fingerprint import number_text
+from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, number_text
 from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
 from disco_magic.values.kinds import home_of, is_of_framework, name_of, qualname_of
 

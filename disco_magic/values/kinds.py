@@ -54,6 +54,11 @@ def is_all_elements(kind: type) -> bool:
     return is_any_of(kind, _ARRAYS)
 
 
+def is_long(dtype: np.dtype[Any]) -> bool:
+    """Whether its numbers are `numpy.longdouble`, or complex ones; its letter is that of others, too."""
+    return issubclass(dtype.type, np.longdouble | np.clongdouble)
+
+
 def is_gpu_array(kind: type) -> bool:
     """Whether this is cupy's array class itself, and none derived from it."""
     return name_of(kind) == "ndarray" and home_of(kind) == "cupy"

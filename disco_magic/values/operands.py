@@ -23,9 +23,9 @@ from disco_magic.causes import behind
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, Failure
 from disco_magic.operands import Operands
-from disco_magic.values.content import CONTAINER_IDS, PLAIN_IDS
 from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.described import short
+from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS
 from disco_magic.values.frames import is_frame
 from disco_magic.values.members import NOTHING
 from disco_magic.values.reading import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.values.content import PLAIN_IDS
+from disco_magic.values.fingerprint import PLAIN_IDS
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_any_of
 from disco_magic.values.members import NOTHING, Member, attribute
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from disco_magic.values.kinds import is_long
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -99,9 +101,10 @@ def is_number(dtype: np.dtype[Any]) -> bool:
 
 def float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
     """The float type that holds all numbers of a dtype, or their magnitudes; 64-bit integers are rounded."""
-    if dtype.char in "gG":
+    if is_long(dtype):
         return np.longdouble
-    return np.float32 if dtype.char in "fF" or dtype.itemsize <= 2 else np.float64
+    is_single = issubclass(dtype.type, np.float32 | np.complex64) or dtype.itemsize <= 2
+    return np.float32 if is_single else np.float64
 
 
 def summaries(samples: Sequence[Array], bins: int = 16) -> list[Summary]:

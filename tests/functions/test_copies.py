@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.copies import copy_of, is_shared
+from disco_magic.functions.copies import copy_of, is_constant, is_shared
 from tests.values.conftest import without_address
 
 
@@ -141,3 +141,15 @@ def test_a_table_of_numbers_and_text_is_copied_as_pandas_copies_it(pandas, monke
 def test_a_table_that_cannot_be_copied_is_refused_by_its_type(pandas):
     with pytest.raises(UsageMistake, match="a value of type Series cannot be copied"):
         copy_of(pandas.Series([[threading.Lock()]]))
+
+
+def test_methods_of_built_in_objects_are_bound_to_the_copy():
+    held = [1]
+    append = copy_of(held.append)
+    append(2)
+    assert held == [1]
+    assert append.__self__ == [1, 2]
+    assert is_shared(len)
+    assert is_shared(dict.fromkeys)
+    assert not is_shared(held.append)
+    assert not is_constant(held.append)

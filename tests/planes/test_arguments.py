@@ -52,6 +52,8 @@ def test_a_zero_dimensional_array_stays_one():
         (["a", "b\0"], "NumPy would drop the zeros at the end of a text"),
         (b"ab\0", "NumPy would drop the zeros at the end of this text"),
         ([2**62 + 1, 2**63, -1], "NumPy would round these integers to float64"),
+        ([[2**63], [-1]], "NumPy would round these integers to float64"),
+        ([np.uint64(2**63 + 1), np.int64(1)], "NumPy would round these integers to float64"),
         ([[1, 2], [3]], "list cannot be read as a NumPy array"),
         (np.ma.array([1, 2], mask=[0, 1]), "masked arrays would lose their masks"),
         ({"w": np.zeros(2)}, r"in cells allreduce_tree\(x\) reduces every array in it"),

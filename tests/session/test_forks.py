@@ -56,7 +56,7 @@ def test_a_child_of_a_worker_collects_nothing_of_the_others(session):
         "process = multiprocessing.get_context('fork').Process(target=child)\n"
         "process.start(); process.join()"
     )
-    assert s.run("process.exitcode, gc.get_freeze_count() == before").values == [(0, True)] * 2
+    assert s.run("process.exitcode, gc.get_freeze_count() <= before").values == [(0, True)] * 2
 
 
 def test_processes_are_launched_one_by_one():

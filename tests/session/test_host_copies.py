@@ -136,3 +136,17 @@ def test_read_only_memory_of_other_libraries_is_not_written(session, tmp_path):
     there = s.copy_to_worker_0(np.ones(4096))
     with pytest.raises(UsageMistake, match="writeable array on the CPU, got Lender"):
         s.copy_from_worker_0(Lender(np.memmap(tmp_path / "x", "f8", "r")), there)
+
+
+@pytest.mark.parametrize("verb", ["broadcast", "scatter"])
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ([1, "a"], "would make texts of the numbers"),
+        (["a\0", "b"], "would drop the zeros at the end"),
+        ([2**63, -1], "would round these integers"),
+    ],
+)
+def test_what_numpy_would_change_is_refused_as_on_workers(session, verb, host, said):
+    with pytest.raises(UsageMistake, match=f"{verb}: NumPy {said}.*; use session.put"):
+        getattr(session(2), verb)(host)

@@ -274,3 +274,30 @@ def test_large_arrays_are_compared_by_a_sample(monkeypatch):
     told = lookalikes.why_apart(x, x + 1, "worker 3's")
     assert told == "65,536 of 65,536 sampled elements differ from worker 3's, by up to 1"
     assert lookalikes.why_apart(x, x.copy(), "worker 3's") == ""
+
+
+EQUAL = """
+import dataclasses
+@dataclasses.dataclass
+class Pair:
+    one: object
+    other: object
+w = "ab cd ab".split()
+shared = [1.0]
+"""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "Pair(w[0], w[0] if worker_id else w[2])",
+        "Pair(shared, shared if worker_id else [1.0])",
+        "[Pair(np.ones((2, 3)).T if worker_id else np.ones((3, 2)), 1)]",
+    ],
+)
+def test_how_equal_objects_were_made_does_not_matter(session, cell):
+    s = session(2)
+    s.run(EQUAL)
+    result = s.run(cell)
+    assert len(result.groups()) == 1
+    assert result.apart() == []

@@ -300,3 +300,24 @@ def test_the_spot_is_where_the_largest_difference_lies_in_the_plane_that_is_show
 def test_the_spot_of_one_axis_is_in_the_only_row():
     assert difference_of(np.zeros(3), np.array([0.0, 0, 1]), Window()).spot == (0, 2)
     assert difference_of(np.zeros(3), np.zeros(3), Window()).spot is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.array([2**62 + 1]), np.array([2**62], "u8")),
+        (np.array([2**60], ">i8"), np.array([2**60 + 1], "<i8")),
+        (np.array([2**53 + 1]), np.array([2.0**53])),
+        (np.array([-1]), np.array([2**64 - 1], "u8")),
+    ],
+)
+def test_whole_numbers_of_64_bits_are_not_rounded_to_others(one, other):
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("no type has enough bits here")
+    assert difference_of(one, other, Window()).differing == 1
+
+
+def test_a_dict_has_no_order():
+    one, other = {1: 2, 3: {"a": 1, "b": [2]}}, {3: {"b": [2], "a": 1}, 1: 2}
+    assert difference_of(one, other, Window()).differing == 0
+    assert difference_of(one, {**other, 1: 3}, Window()).differing == 1

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from disco_magic.values import digests
-from disco_magic.values.digests import digest_of
+from disco_magic.values.digests import digest_of, has_gaps
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -84,3 +86,22 @@ def test_a_contiguous_array_is_read_without_a_copy(monkeypatch):
     digest_of(array)
     (block,) = seen
     assert np.shares_memory(np.asarray(block), array)
+
+
+@pytest.mark.parametrize("size", [24, 32])
+def test_numbers_of_other_libraries_may_have_the_letter_of_long_ones(size):
+    eight = np.arange(size, dtype="u1").view(ml_dtypes.float8_e4m3fnuz)
+    assert eight.dtype.char == "G"
+    assert not has_gaps(eight.dtype)
+    other = eight.copy()
+    other.view("u1")[11] = 99
+    assert digest_of(eight) == digest_of(eight.copy()) != digest_of(other)
+    assert digest_of(eight[::2]) == digest_of(eight[::2].copy())
+
+
+def test_fields_that_overlap_may_leave_a_gap():
+    layout = {"names": ["a", "b"], "formats": ["f8", "i8"], "offsets": [0, 0], "itemsize": 16}
+    one, other = np.zeros(2, np.dtype(layout)), np.zeros(2, np.dtype(layout))
+    other.view("u1").reshape(2, 16)[:, 8:] = 7
+    assert has_gaps(one.dtype)
+    assert digest_of(one) == digest_of(other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import tracemalloc
 import types
 
 import numpy as np
@@ -265,3 +266,36 @@ def test_objects_of_cells_classes_that_are_equal_have_one_fingerprint_whoever_as
     finally:
         for worker, names in enumerate(made):
             namespaces.drop(9998, worker, names)
+
+
+class Meta(type):  # noqa: PLW1641 - its classes have no hash
+    def __eq__(cls, other):
+        raise AssertionError("its own code was called")
+
+
+class Odd(metaclass=Meta):
+    def __repr__(self):
+        return "Odd"
+
+    def __reduce__(self):
+        return str, ("odd",)
+
+
+def test_classes_are_told_apart_without_asking_their_metaclass():
+    assert fingerprint([Odd(), 1]) == fingerprint([Odd(), 1]) != fingerprint([Odd(), 2])
+
+
+def test_equal_ranges_are_equal():
+    assert fingerprint(range(0, 3, 2)) == fingerprint(range(0, 4, 2)) != fingerprint(range(0, 5, 2))
+    assert fingerprint(range(0)) == fingerprint(range(5, 1)) != fingerprint(())
+
+
+def test_arrays_in_objects_are_not_pickled_and_how_they_lie_does_not_matter():
+    box, other = types.SimpleNamespace(x=np.ones((3, 2))), types.SimpleNamespace(x=np.ones((2, 3)).T)
+    assert fingerprint(box) == fingerprint(other)
+    big = types.SimpleNamespace(x=np.ones(1 << 22))
+    tracemalloc.start()
+    fingerprint(big)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < big.x.nbytes / 4

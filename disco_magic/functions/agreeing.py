@@ -115,7 +115,8 @@ class Agreeing(Trees):
 
         Cost: one pass over the data, at about 1 GB/s per core, or by a kernel on the GPU; 20 us for each
         part, for which workers take turns; a collective of 16 bytes, or several where something differs.
-        With `rtol` or `atol`, arrays that differ are gathered on the first worker, one after the other.
+        With `rtol` or `atol`, arrays that differ are gathered on the first worker, a million elements of each
+        at a time. Floating-point numbers in records and in arrays of objects have to be equal.
 
         Example:
             >>> cell = "for step in range(9): step += 1 + (worker_id == 3 and step > 2); worker.check(step)"

@@ -20,7 +20,7 @@ from disco_magic.values.lookalikes import numbers_apart, numbers_in
 from disco_magic.values.parts import NOTHING, part_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
@@ -69,16 +69,27 @@ def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array
 
     Empty on all if a member has none, or if their sizes differ.
     """
+    return next(iter(gathered_in_blocks(me, elements, circle, 0)), [])
+
+
+def gathered_in_blocks(
+    me: Objects, elements: Array | None, circle: Workers, block: int
+) -> Iterator[list[Array]]:
+    """Yield as `gathered`, of so many elements at a time, 0: of all at once; on the other workers nothing.
+
+    Nothing on all if a member has none, or if their sizes differ. All have to take all blocks.
+    """
     raw = np.empty(0, np.uint8)
     if elements is not None and not elements.dtype.hasobject:  # of those there are only addresses
         raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
     sizes = me.allgather(np.array([raw.size]), over=circle).tolist()
-    if 0 in sizes or len(set(sizes)) > 1:
-        return []
-    everybody_s = me.gather(raw, over=circle)
-    if everybody_s is None or elements is None:
-        return []
-    return list(everybody_s.reshape(len(circle), -1).view(elements.dtype))
+    if elements is None or 0 in sizes or len(set(sizes)) > 1:
+        return
+    step = block * elements.dtype.itemsize or raw.size
+    for start in range(0, raw.size, step):
+        everybody_s = me.gather(raw[start : start + step], over=circle)
+        if everybody_s is not None:
+            yield list(everybody_s.reshape(len(circle), -1).view(elements.dtype))
 
 
 def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:

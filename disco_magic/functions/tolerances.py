@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.apart import attempt, gathered, part_of
+from disco_magic.functions.apart import attempt, gathered_in_blocks, part_of
 from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.content import tells_all
 from disco_magic.values.distances import distance, equal
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from disco_magic.values.distances import Array
 
 _EXACT = frozenset("biu")
+_BLOCK = 1 << 20  # elements of each worker that are compared at a time
 
 
 class Tolerance(NamedTuple):
@@ -117,10 +118,12 @@ def near_enough(
 
 def _arrays_are(me: Objects, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
     """Whether the arrays of a circle are near the first worker's; known to that one, False on the others."""
-    everybody_s = gathered(me, attempt(_all_of, array), circle)
-    return bool(everybody_s) and all(
-        attempt(tolerance.covers, everybody_s[0], other) for other in everybody_s[1:]
-    )
+    found = [
+        attempt(tolerance.covers, first, other)
+        for first, *others in gathered_in_blocks(me, attempt(_all_of, array), circle, _BLOCK)
+        for other in others
+    ]
+    return bool(found) and all(found)
 
 
 def _all_of(array: Any) -> Array:

@@ -69,7 +69,8 @@ class Histogram:
 
     Attributes:
         edges: `(k + 1,)`, ascending, equidistant; () without finite elements.
-        counts: `(k,)`, of the finite elements; one on an edge is in the bin above it, the largest
+        counts: `(k,)`, of the finite elements; one on an edge is in the bin above it (or, rounded to float32,
+            perhaps in the one below), the largest
             in the last.
         nans, infs: how many elements are NaN, and infinite.
         sampled: whether only a part of the elements was counted.

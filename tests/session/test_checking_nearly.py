@@ -111,3 +111,13 @@ def test_what_has_another_type_is_no_matter_of_tolerance(session):
 def test_a_tolerance_that_says_nothing_is_refused(session, options, said):
     with pytest.raises(UsageMistake, match=said):
         session(2).check(**options)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+@pytest.mark.parametrize("off", [1e-7, 1.0])
+def test_arrays_are_compared_a_block_at_a_time(session, monkeypatch, block, off):
+    monkeypatch.setattr(tolerances, "_BLOCK", block)
+    s = session(3)
+    s.run(f"w = np.arange(100.0).reshape(4, 25).T; w[24, 3] += {off} * worker_id")
+    assert bool(s.check("w", values=True, rtol=1e-6)) == (off < 1)
+    s.run(f"near = worker.check(w, rtol={off})")

@@ -59,7 +59,7 @@ def first_of(snapshot: SessionSnapshot, most: int | None) -> list[Row]:
 def further(rows: Sequence[Row], most: int | None) -> str:
     """``and 100 more``, rows that are not shown, or ""."""
     left = 0 if most is None else len(rows) - most
-    return f"and {left:,} more, in its .rows" if left > 0 else ""
+    return f"and {left:,} more, in .rows of session.registers()" if left > 0 else ""
 
 
 def parts_text(parts: RegisterParts) -> str:
@@ -71,7 +71,8 @@ def parts_text(parts: RegisterParts) -> str:
 
 def left_out(parts: RegisterParts, shown: int) -> str:
     """``and 100 more``, parts not shown, or ""."""
-    return further(parts.rows, shown)
+    left = len(parts.rows) - shown
+    return f"and {left:,} more, in its .rows" if left else ""
 
 
 def parts_caption(parts: RegisterParts) -> str:

@@ -72,6 +72,8 @@ class Cells(types.ModuleType):
 
 sys.modules["__disco__"] = Cells("__disco__")
 os.environ.update(ranks)
+for name in gone:
+    os.environ.pop(name, None)
 '''
 
 
@@ -89,9 +91,9 @@ _READERS: Final = tuple(
 class _Prologue:
     """When pickled, executes `_PROLOGUE` in the process that unpickles it; otherwise does nothing."""
 
-    def __init__(self, main: str, ranks: dict[str, str]) -> None:
+    def __init__(self, main: str, ranks: dict[str, str], gone: list[str]) -> None:
         why = _OF_PROGRAM if main else _OF_CELL
-        self._names = {"main": main, "ranks": ranks, "why": why, "readers": _READERS}
+        self._names = {"main": main, "ranks": ranks, "gone": gone, "why": why, "readers": _READERS}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, (_PROLOGUE, self._names)
@@ -106,16 +108,16 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
         if me is None:
             return data
         execution = programs.execution_of(me)
-        main, ranks = "", {}
+        main, ranks, gone = "", dict[str, str](), list[str]()
         if execution is not None:
             program = execution.program
-            ranks = {name: value for name, value in execution.environment.copy().items() if value is not None}
+            ranks, gone = execution.environment.copy(), programs.removed_by(execution)
             way, main = ("name", program.module) if program.module else ("path", program.path)
             for each in ("name", "path"):
                 data.pop(f"init_main_from_{each}", None)
             data[f"init_main_from_{way}"] = main
         # Unpickled first: the rest, which says what is to be called, needs it.
-        return {"disco_magic": _Prologue(main, dict(ranks)), **data}
+        return {"disco_magic": _Prologue(main, ranks, gone), **data}
 
     prepared = Replaced(module, "get_preparation_data", get_preparation_data)
     return replace_all([prepared])

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _OWN: Final = PerProgram()
 _LOCK: Final = new_lock()
 # Programs set these to have the process get the signal: by a timer, or from a process that it starts.
-_OF_THE_PROCESS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF", "SIGCHLD"})
+_ALARMS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF"})
+_OF_THE_PROCESS: Final = _ALARMS | {"SIGCHLD"}
 
 
 def _mine() -> dict[Any, Any] | None:
@@ -79,9 +80,10 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
         mine = None if calling_worker() is None else _mine()
         if mine is not None and _is_of_process(signalnum):
             name = signal.Signals(signalnum).name
+            timer = "; on a worker, threading.Timer calls after a time" if name in _ALARMS else ""
             raise ValueError(
                 f"signal only works in main thread: {name} comes to the process in which all workers are - "
-                "set its handler in the notebook; on a worker, threading.Timer calls after a time"
+                f"set its handler in the notebook{timer}"
             )
         if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - the caller
             return process(signalnum, handler)

@@ -2,8 +2,8 @@
 
 Arguments depend on the caller: workers reach a program that waits in their queues at different times, in
 parallel with the notebook and other programs. The same holds for the variables by which torchrun gives each
-process its rank, and for those that a program sets or removes. The import path and the imported modules are
-the process's.
+process its rank, and for all others from then on: a program has an environment of its own. The import path
+and the imported modules are the process's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import SYS
@@ -76,17 +76,17 @@ class Execution:
     Attributes:
         program: the program.
         argv: its arguments, which it may change.
-        environment: what it was given, see `ranks_of`, and what it has set; None: it has removed that.
+        environment: its own `os.environ`.
         exits: what it has registered with `atexit`.
     """
 
     program: Program
     argv: list[str]
-    environment: dict[str, str | None]
+    environment: dict[str, str]
     exits: list[Exit] = field(default_factory=list)
 
 
-def ranks_of(worker: CallingWorker) -> dict[str, str | None]:
+def ranks_of(worker: CallingWorker) -> dict[str, str]:
     """Return what torchrun on one host would put into the environment of a worker's process.
 
     ``LOCAL_RANK`` is the index of the worker's GPU: it differs from the rank where workers share GPUs, or
@@ -103,53 +103,97 @@ _lock: Final = new_lock()
 
 
 class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
-    """`os.environ` while workers execute programs: what the caller's program was given, and has set itself.
+    """`os.environ` while workers execute programs: for code of a program, the program's own.
 
-    What a program sets goes to the process, too, for libraries in C: they find what was set last.
+    What a program sets goes to the process, too, for libraries in C, until all programs have ended: there,
+    what was set last is found.
 
     Its methods do not use ``super()``: another thread may be in one when the class is changed back.
     """
 
     def __getitem__(self, key: Any) -> Any:
         own = _own()
-        if key not in own:
-            return _PLAIN.__getitem__(self, key)
-        value = own[key]
-        if value is None:
-            raise KeyError(key)
-        return value
+        return _PLAIN.__getitem__(self, key) if own is None else own[self.decodekey(self.encodekey(key))]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        mine = _mine()
-        if mine is None or key not in RANKS:
+        own = _own()
+        if own is None:
             _PLAIN.__setitem__(self, key, value)
-        if mine is not None:
-            self.encodevalue(value)  # raises the usual errors
-            mine.environment[key] = value
+            return
+        name, text = self.decodekey(self.encodekey(key)), self.decodevalue(self.encodevalue(value))
+        own[name] = text
+        if name not in RANKS:
+            _lend(self, name, text)
 
     def __delitem__(self, key: Any) -> None:
-        mine = _mine()
-        if mine is None:
+        own = _own()
+        if own is None:
             _PLAIN.__delitem__(self, key)
-        else:
-            self[key]  # raises the usual errors
-            mine.environment[key] = None
+            return
+        name = self.decodekey(self.encodekey(key))
+        _take_back(self, name, {own.pop(name)})
 
     def __iter__(self) -> Iterator[Any]:
         own = _own()
-        mine = [key for key, value in own.items() if value is not None]
-        return iter([*mine, *(key for key in _PLAIN.__iter__(self) if key not in own)])
+        return _PLAIN.__iter__(self) if own is None else iter(list(own))
 
     def __repr__(self) -> str:
         return f"environ({dict(self)!r})"
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        own = _own()
+        return _PLAIN.__len__(self) if own is None else len(own)
 
 
-def _own() -> dict[str, str | None]:
+# What programs have put into the process's environment: name -> what it had before, None for nothing, and all
+# that was put there since.
+_lent: Final[dict[str, tuple[str | None, set[str]]]] = {}
+_lending: Final = new_lock()
+
+
+def _lend(environ: Any, name: str, text: str) -> None:
+    with _lending:
+        if name not in _lent:
+            _lent[name] = _of_process(environ, name), set()
+        _lent[name][1].add(text)
+        _PLAIN.__setitem__(environ, name, text)
+
+
+def _take_back(environ: Any, name: str, texts: set[str]) -> None:
+    """Restore what the process had, if it has one of these, which programs have put there."""
+    with _lending:
+        before, put = _lent.get(name, (None, set[str]()))
+        if _of_process(environ, name) not in texts & put:
+            return
+        if before is None:
+            _PLAIN.__delitem__(environ, name)
+        else:
+            _PLAIN.__setitem__(environ, name, before)
+
+
+def _of_process(environ: Any, name: str) -> str | None:
+    try:
+        return cast("str", _PLAIN.__getitem__(environ, name))
+    except KeyError:
+        return None
+
+
+def environment_of(worker: CallingWorker) -> dict[str, str]:
+    """The environment with which a program begins on a worker: the process's, and its ranks."""
+    environ = os.environ
+    names = list(_PLAIN.__iter__(environ))
+    found = {name: text for name in names if (text := _of_process(environ, name)) is not None}
+    return {**found, **ranks_of(worker)}
+
+
+def removed_by(execution: Execution) -> list[str]:
+    """The variables of the process that a program has removed for itself."""
+    return [name for name in _PLAIN.__iter__(os.environ) if name not in execution.environment]
+
+
+def _own() -> dict[str, str] | None:
     mine = _mine()
-    return {} if mine is None else mine.environment
+    return None if mine is None else mine.environment
 
 
 def _mine() -> Execution | None:
@@ -222,3 +266,6 @@ def _fit() -> None:
             os.environ.__class__ = _Environment
         elif not wanted and type(os.environ) is _Environment:
             os.environ.__class__ = _PLAIN  # type: ignore[assignment]  # as it was
+            for name, (_, put) in list(_lent.items()):
+                _take_back(os.environ, name, put)
+            _lent.clear()

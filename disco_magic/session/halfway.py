@@ -23,7 +23,7 @@ from disco_magic.phrases import people, who_has
 from disco_magic.values.sharded import HOME, UNKNOWN, Remedy, models_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from types import FrameType
 
     from disco_magic.errors import Failure
@@ -63,18 +63,19 @@ def half_imported(failures: Iterable[Failure]) -> str:
 
     Parts of them stay imported, and many cannot be executed twice: PyTorch's next import fails.
     """
-    imported = (_imported(each.exception) for each in failures)
-    names = dict.fromkeys(name for name in imported if name and _is_of_library(name))
+    imported = (next(filter(_is_of_library, _imported(each.exception)), "") for each in failures)
+    names = dict.fromkeys(filter(None, imported))
     if not names:
         return ""
     again = "the next one" if len(names) == 1 else "the next ones"
     return f"The import of {', '.join(names)} was stopped half-way: {again} may fail {until_the_end()}"
 
 
-def _imported(error: BaseException) -> str:
-    """The package or module in whose import it was raised, the outermost; "" if in none."""
-    frames = (step.tb_frame for step in steps_of(traceback_of(error)))
-    return next(filter(None, map(_imported_by, frames)), "").partition(".")[0]
+def _imported(error: BaseException) -> Iterator[str]:
+    """The packages and modules in whose import it was raised, the outermost first."""
+    for step in steps_of(traceback_of(error)):
+        if name := _imported_by(step.tb_frame):
+            yield name.partition(".")[0]
 
 
 def _imported_by(frame: FrameType) -> str:

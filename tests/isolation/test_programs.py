@@ -116,15 +116,26 @@ def test_others_may_read_the_environment_while_the_last_program_ends(told, monke
     assert type(os.environ) is os._Environ
 
 
-def test_what_a_program_puts_into_the_environment_is_everybodys(told, monkeypatch):
+def test_what_a_program_puts_into_the_environment_is_its_own_and_for_c_the_process_s_meanwhile(
+    told, monkeypatch
+):
     monkeypatch.setenv("DISCO_TEST", "before")
     monkeypatch.setenv("RANK", "the process's")
-    source = "barrier()\nif worker_id == 1: os.environ['DISCO_TEST'] = 'after'\nbarrier()\n"
-    assert told(source + "told = os.environ['DISCO_TEST'], os.environ['RANK']") == [
-        ("after", "0"),
-        ("after", "1"),
+    source = """
+barrier()
+if worker_id == 1: os.environ['DISCO_TEST'] = os.environ['DISCO_NEW'] = 'after'
+barrier()
+data, coded = os.environ._data, os.environ.encodekey
+told = os.environ['DISCO_TEST'], os.environ['RANK'], os.environ.get('DISCO_NEW')
+told += data[coded('DISCO_TEST')].decode(), coded('DISCO_NEW') in data
+barrier()
+"""
+    assert told(source) == [
+        ("before", "0", None, "after", True),
+        ("after", "1", "after", "after", True),
     ]
-    assert os.environ["DISCO_TEST"] == "after"
+    assert os.environ["DISCO_TEST"] == "before"
+    assert "DISCO_NEW" not in os.environ
     assert os.environ["RANK"] == "the process's"
 
 
@@ -132,24 +143,43 @@ def test_what_each_sets_or_removes_it_finds_and_so_do_its_processes(told, monkey
     monkeypatch.setenv("DISCO_TEST", "before")
     monkeypatch.setenv("DISCO_GONE", "before")
     source = """
-import subprocess, sys
-os.environ["DISCO_TEST"] = f"of {worker_id}"
-if worker_id: del os.environ["DISCO_GONE"]
-barrier()
-ask = "import os; print(os.environ['DISCO_TEST'], os.environ.get('DISCO_GONE'))"
-run = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout
-gone = "DISCO_GONE" in os.environ, list(os.environ).count("DISCO_TEST")
-gone += len(os.environ) == len(dict(os.environ)),
-try: del os.environ["DISCO_GONE"]
-except KeyError: gone += "missing",
-told = os.environ["DISCO_TEST"], run, gone
+import multiprocessing, subprocess, sys
+from unittest import mock
+def ask(queue): queue.put((os.environ["DISCO_TEST"], os.environ.get("DISCO_GONE")))
+if __name__ == "__main__":
+    os.environ["DISCO_TEST"] = f"of {worker_id}"
+    if worker_id: del os.environ["DISCO_GONE"]
+    barrier()
+    line = "import os; print(os.environ['DISCO_TEST'], os.environ.get('DISCO_GONE'))"
+    run = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True).stdout
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=ask, args=(queue,))
+    process.start()
+    spawned = queue.get()
+    process.join()
+    gone = "DISCO_GONE" in os.environ, list(os.environ).count("DISCO_TEST")
+    gone += len(os.environ) == len(dict(os.environ)), os.environ.setdefault("DISCO_SET", str(worker_id))
+    with mock.patch.dict(os.environ, {"DISCO_TEST": f"patched {worker_id}"}, clear=True):
+        barrier()
+        patched = dict(os.environ)
+        barrier()
+    try: del os.environ["DISCO_GONE"]
+    except KeyError: gone += "missing",
+    told = os.environ["DISCO_TEST"], run, spawned, patched, gone
 """
     assert told(source) == [
-        ("of 0", "of 0 before\n", (True, 1, True)),
-        ("of 1", "of 1 None\n", (False, 1, True, "missing")),
+        ("of 0", "of 0 before\n", ("of 0", "before"), {"DISCO_TEST": "patched 0"}, (True, 1, True, "0")),
+        (
+            "of 1",
+            "of 1 None\n",
+            ("of 1", None),
+            {"DISCO_TEST": "patched 1"},
+            (False, 1, True, "1", "missing"),
+        ),
     ]
-    assert os.environ["DISCO_TEST"] in ("of 0", "of 1")  # the last one, for libraries in C
-    assert os.environ["DISCO_GONE"] == "before"
+    assert (os.environ["DISCO_TEST"], os.environ["DISCO_GONE"]) == ("before", "before")
+    assert "DISCO_SET" not in os.environ
 
 
 def test_who_ends_first_leaves_the_others_theirs(told):

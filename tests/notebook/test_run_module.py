@@ -166,6 +166,11 @@ def test_what_starts_processes_for_ranks_is_not_run_on_every_worker(session, pro
     s = session(2)
     with pytest.raises(UsageMistake, match=f"nothing was run; run {instead} instead: its ranks are the"):
         s.run_module("horovod.runner.launch", *arguments)
+    (project / "torchrun").write_text("raise SystemExit('started')\n")
+    with pytest.raises(UsageMistake, match=f"nothing was run; run {instead} instead"):
+        s.run_file(project / "torchrun", *arguments)
+    (project / "accelerate").write_text("found = 1\n")
+    s.run_file(project / "accelerate", "env")
 
 
 def test_a_package_of_each_worker_s_own_is_imported_by_each(session, project):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
+import threading
 from types import ModuleType
 
 import pytest
@@ -62,15 +64,20 @@ def test_nothing_is_said_of_who_is_stopped_before_a_collective_or_in_one(busy, h
     assert "refused" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["slow_library", "mine"])
 @pytest.mark.parametrize("is_library", [True, False])
-def test_a_library_whose_import_was_stopped_is_named(busy, folder, monkeypatch, is_library):
-    monkeypatch.setattr(halfway, "is_of_library", lambda _: is_library)
-    write(
-        folder, {"slow_library/__init__.py": "from . import part", "slow_library/part.py": "while True: pass"}
-    )
+def test_a_library_whose_import_was_stopped_is_named(busy, folder, monkeypatch, is_library, name):
+    monkeypatch.setattr(halfway, "is_of_library", lambda origin: is_library and "slow" in origin)
+    monkeypatch.setattr(builtins, "disco_begun", threading.Event(), raising=False)
+    begun = "import builtins\nbuiltins.disco_begun.set()\nwhile True: pass"
+    write(folder, {"slow_library/__init__.py": "from . import part", "slow_library/part.py": begun})
+    write(folder, {"mine.py": "import slow_library"})
     s = busy(2)
     with pytest.raises(KeyboardInterrupt) as caught:
-        s.run("if worker_id == 0: interrupt_main()\nif worker_id == 1: import slow_library\nwhile True: pass")
+        s.run(
+            f"import builtins\nif worker_id == 1: import {name}\n"
+            "builtins.disco_begun.wait()\ninterrupt_main()\nwhile True: pass"
+        )
     said = "The import of slow_library was stopped half-way: the next one may fail until the process ends"
     assert (said in str(caught.value)) == is_library
 

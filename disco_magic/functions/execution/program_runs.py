@@ -47,7 +47,7 @@ class ProgramRun:
         self._streams_before: Mapping[str, Any] = streams.now
         self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
         self._hooks = process_hooks.now()
-        self._execution = programs.Execution(program, list(program.argv), programs.ranks_of(worker))
+        self._execution = programs.Execution(program, list(program.argv), programs.environment_of(worker))
 
     def begin(self) -> None:
         """Set up the environment of the program."""

@@ -34,6 +34,13 @@ _LAUNCHERS: Final = (
     "torch.distributed.launch",
     "torch.distributed.run",
 )
+# The scripts by which they are called.
+_SCRIPTS: Final = {
+    "accelerate": "accelerate.commands.accelerate_cli",
+    "deepspeed": "deepspeed.launcher.runner",
+    "horovodrun": "horovod.runner.launch",
+    "torchrun": "torch.distributed.run",
+}
 
 
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
@@ -51,6 +58,7 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
     name = main if os.path.isfile(main) else name
     filename = os.path.abspath(name)
     folder = os.path.dirname(filename)
+    _refuse_launcher(name, _SCRIPTS.get(os.path.basename(filename), ""), arguments)
     return _compiled(name, Program((name, *arguments), filename, folder, folder))
 
 
@@ -66,15 +74,21 @@ def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
         SyntaxError: with the line in the file.
     """
     found, here = find_module(name), os.getcwd()
-    if found.name.removesuffix(f".{MAIN}") in _LAUNCHERS:
-        rest = next((at for at, each in enumerate(arguments) if str(each).endswith(".py")), None)
-        program = "the program itself" if rest is None else " ".join(map(str, arguments[rest:]))
-        raise UsageMistake(
-            f"{name} would start its processes once on every worker, and nothing was run; run "
-            f"{program} instead: its ranks are the workers"
-        )
+    _refuse_launcher(name, found.name.removesuffix(f".{MAIN}"), arguments)
     label = found.path.removeprefix(os.path.join(here, ""))
     return _compiled(label, Program((found.path, *arguments), found.path, here, found.root, found.name))
+
+
+def _refuse_launcher(label: str, module: str, arguments: Sequence[str]) -> None:
+    """Refuse to execute, on every worker, what starts a process for each rank."""
+    if module not in _LAUNCHERS or (module.endswith("_cli") and "launch" not in arguments):
+        return
+    rest = next((at for at, each in enumerate(arguments) if str(each).endswith(".py")), None)
+    program = "the program itself" if rest is None else " ".join(map(str, arguments[rest:]))
+    raise UsageMistake(
+        f"{label} would start its processes once on every worker, and nothing was run; run "
+        f"{program} instead: its ranks are the workers"
+    )
 
 
 def _compiled(label: str, program: Program) -> Cell:

@@ -68,13 +68,22 @@ def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
                 note()
 
     entering, leaving = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
+    stack = names.get("_get_current_dispatch_mode_stack")
+    if stack is not None and (present := stack()):  # the notebook is in some already
+        _entered[threading.current_thread()] = list(present)
     take = replace_all([entering, leaving])
     _noting[:] = [note]
 
     def undo() -> None:
         take()
+        with _lock:
+            # Those of workers that have ended without leaving them; the notebook may be in some of its own.
+            main = _entered.pop(threading.current_thread(), [])
+            _entered.clear()
+            _entered[threading.current_thread()] = main
+            note()
+            _entered.clear()
         _noting.clear()
-        _entered.clear()
 
     return undo
 

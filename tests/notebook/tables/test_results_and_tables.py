@@ -393,9 +393,9 @@ def test_a_still_of_many_registers_shows_so_many_those_that_differ_first(num_wor
     lines = bundle["text/plain"].splitlines()
     assert "401 registers, 1 differs" in lines[0]
     assert " odd " in lines[1] + lines[2]
-    assert lines[-2] == f"and {401 - shown} more, in its .rows"
+    assert lines[-2] == f"and {401 - shown} more, in .rows of session.registers()"
     assert bundle["text/html"].count('<th scope="row">') == shown + 1  # and the total
-    assert f"and {401 - shown} more, in its .rows" in bundle["text/html"]
+    assert f"and {401 - shown} more, in .rows of session.registers()" in bundle["text/html"]
 
 
 def test_marks_of_many_registers_are_left_out(four, monkeypatch):

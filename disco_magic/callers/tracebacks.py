@@ -37,6 +37,8 @@ _BETWEEN: Final = frozenset(
     )
 )
 _IMPORTS: Final = "<frozen importlib"
+# Their messages say enough where the runtime has called what raises them: a file that it reads, say.
+_TELLING: Final = (MemoryError, OSError, SyntaxError, ImportError)
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
@@ -117,7 +119,7 @@ def own_frames(error: BaseException) -> TracebackType | None:
         innermost = trace.tb_frame.f_code.co_filename
         trace = trace.tb_next
     if trace is None:
-        told = ours or issubclass(type(error), MemoryError | OSError)  # their messages say enough
+        told = ours or issubclass(type(error), _TELLING)
         return None if told or innermost in _CALLERS else whole
     kept, imports = [trace], list[TracebackType]()
     is_between = False

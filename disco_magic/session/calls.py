@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.device import Device
 from disco_magic.core.messages import Answer, Call, Fetch, Store
-from disco_magic.errors import UsageMistake, is_told
+from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.places import HOST_PLACE
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.messages import Ordinary
+    from disco_magic.errors import Failure
     from disco_magic.session.arguments import Life, Limit
 
 __tracebackhide__ = is_told
@@ -215,12 +216,22 @@ class Calls(Syncing):
         chosen = self.check_workers(workers)
         seen = self._glance(register, chosen, timeout, life)
         if seen is not None:
-            self.raise_failures()
+            self._raise_others_than()
             return seen
         ended = self.ask(lambda seq, kills: Fetch(seq, register, kills, chosen), chosen, timeout, "get", life)
         answers = {worker: cast("Answer", reply) for worker, reply in ended.replies.items()}
-        self.raise_failures([answer.failure for answer in answers.values() if answer.failure is not None])
+        failed = [answer.failure for answer in answers.values() if answer.failure is not None]
+        self._raise_others_than(*failed)
         return {worker: answers[worker].value for worker in chosen}
+
+    def _raise_others_than(self, *own: Failure) -> None:
+        """Raise what has failed; if the value has no failure of its `own`, say that the value is there."""
+        try:
+            self.raise_failures(own)
+        except WorkerError as error:
+            if not own:
+                error.add_note("the value that was asked for is there, and the next get returns it")
+            raise
 
     def on_worker_0(
         self, function: Any, dref: DRef, host: Any, timeout: float | None, *, into_register: bool

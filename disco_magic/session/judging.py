@@ -146,6 +146,8 @@ class Verdict:
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             if self.cell.is_of_present_life:
                 self.cell.session.with_where_sent(outcome)
+            if not result.errors:
+                outcome.add_note(f"{self.cell.label} itself has ended without an error")
             outcome.result = result  # type: ignore[attr-defined]
         has_failed = not all(map(is_of_interrupt, failures.values()))
         goes_first = self.stop.last_step is not None and has_failed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, Divergence
-from disco_magic.values import divergence
+from disco_magic.values import divergence, held_elements
 
 NET = """
 class Layer:
@@ -178,8 +178,8 @@ def test_a_class_with_an_abstract_base_is_looked_into(s):
 
 def test_what_many_parts_share_is_looked_at_once(monkeypatch):
     looked = []
-    digest = divergence.digest_of
-    monkeypatch.setattr(divergence, "digest_of", lambda array: looked.append(array) or digest(array))
+    digest = held_elements.digest_of
+    monkeypatch.setattr(held_elements, "digest_of", lambda array: looked.append(array) or digest(array))
     shared = np.zeros(3)
     parts = divergence.survey("x", [[shared], {"a": shared}, shared], values=True)
     assert [held.digest for path, held in parts if held.dtype] == [digest(shared)] * 3

@@ -11,6 +11,7 @@ import pytest
 from disco_magic.callers.sites import Site
 from disco_magic.errors import CellError, WorkerError
 from disco_magic.session.queues import KEPT
+from tests.conftest import until
 
 
 def notes(wait):
@@ -42,7 +43,10 @@ def test_a_cell_that_raises_it_tells_it_and_its_own_failure_has_none(session):
     assert notes(lambda: s.run("1 / 0")) == []
     s.call_packed(np.ones, "x")
     sent = line() - 1
-    assert notes(lambda: s.run("1")) == [f"call ones was sent at {Site(__file__, sent)}"]
+    where, itself = notes(lambda: s.run("1"))
+    assert where == f"call ones was sent at {Site(__file__, sent)}"
+    assert itself.startswith("Cell ")
+    assert itself.endswith(" itself has ended without an error")
     s.call_packed(np.ones, "x")
     with pytest.raises(CellError) as caught:
         s.run("if worker_id: allreduce(1)\nelse: [allreduce(1) for _ in range(2)]", workers=[0, 1])
@@ -89,3 +93,15 @@ def test_verbs_that_fill_registers_are_told_where_the_program_has_called_them(se
 
 def line_of(call):
     return call.__code__.co_firstlineno
+
+
+def test_a_value_that_is_there_is_said_to_be_there_by_the_error_of_another_call(session):
+    s = session(2)
+    good = s.call_packed(lambda: 7)
+    bad = s.call_packed(lambda: 1 / 0)
+    until(lambda: s.ledger.has_failures)
+    assert (
+        notes(lambda: good.get(0))[-1] == "the value that was asked for is there, and the next get returns it"
+    )
+    assert good.get(0) == 7
+    assert not any("is there" in note for note in notes(lambda: bad.get(0)))

@@ -57,6 +57,8 @@ class _Move(NamedTuple):
                 were = "was" if len(lost) == 1 else "were"
                 why = str(error) or f"%disco {self.name} was interrupted"
                 error.args = (f"{', '.join(lost)} {were} not sent: {why}",)
+                if isinstance(error, WorkerError):  # notebooks show what has failed, and the notes
+                    error.add_note(f"{', '.join(lost)} {were} not sent: run the line again")
             raise
 
     def bind(self, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:

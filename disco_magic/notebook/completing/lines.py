@@ -185,9 +185,10 @@ def _parts(session: Session | None, word: str) -> Mapping[str, str]:
 
 
 def _sessions(front: Front) -> Iterable[str]:
-    """The variables that hold an open session."""
+    """The variables that hold an open session, and the numbers of all that are open."""
     module = sys.modules.get("disco_magic.session.session")
     if module is not None:
+        yield from (str(each.id) for each in module.current.open_sessions())
         for name, value in dict(front.shell.user_ns).items():
             if isinstance(value, module.Session) and not value.closed and not name.startswith("_"):
                 yield name

@@ -1,4 +1,4 @@
-"""What a process that one thread forks must not take over from the others: their imports, pipes and garbage.
+"""Processes that workers start at the same time, and what those must not take over from the other workers.
 
 Processes that `multiprocessing` forks, of a `DataLoader` for instance, begin with all that the other workers
 are in the middle of. In a process of its own each worker would have none of that.
@@ -40,6 +40,22 @@ def fit_launching(module: ModuleType) -> Callable[[], None]:
 
     launched = Replaced(vars(module)["Popen"], "_launch", _launch)
     return replace_all([launched])
+
+
+def fit_joblib(module: ModuleType) -> Callable[[], None]:
+    """Let one worker at a time ask for joblib's processes, which all share; `module` is ``joblib.executor``.
+
+    Who asks second could get them before who made them has added the folder for their arrays.
+    """
+    making = new_lock()
+
+    @classmethod  # type: ignore[misc]
+    def get_memmapping_executor(cls: type, *args: Any, **options: Any) -> Any:
+        with making:
+            return made.below.__get__(None, cls)(*args, **options)
+
+    made = Replaced(vars(module)["MemmappingExecutor"], "get_memmapping_executor", get_memmapping_executor)
+    return replace_all([made])
 
 
 def _begin_alone() -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from disco_magic.isolation.forks import fit_launching
+from disco_magic.isolation.forks import fit_joblib, fit_launching
 from tests.conftest import DEADLINE_S, until
 from tests.session.written import write
 
@@ -83,3 +83,37 @@ def test_processes_are_launched_one_by_one():
     undo()
     Popen()._launch(0)
     assert most == [1] * 5
+
+
+def test_who_asks_for_processes_of_joblib_waits_until_they_are_whole():
+    begun, gate = threading.Event(), threading.Event()
+
+    class MemmappingExecutor:
+        shared = None
+
+        @classmethod
+        def get_memmapping_executor(cls, folder):
+            if cls.shared is None:
+                cls.shared = cls()
+                begun.set()
+                gate.wait(DEADLINE_S)
+                cls.shared.folder = folder
+            return cls.shared.folder
+
+    module = ModuleType("joblib.executor")
+    module.MemmappingExecutor = MemmappingExecutor
+    undo = fit_joblib(module)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(MemmappingExecutor.get_memmapping_executor("/tmp")))  # noqa: S108
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+        assert begun.wait(DEADLINE_S)
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert found == ["/tmp"] * 3  # noqa: S108
+    undo()
+    assert MemmappingExecutor.get_memmapping_executor("") == "/tmp"  # noqa: S108

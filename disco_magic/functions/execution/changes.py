@@ -8,7 +8,7 @@ from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation.child_processes import fit_alias, fit_commands, fit_pool, fit_spawn, fit_subprocess
-from disco_magic.isolation.forks import fit_launching
+from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
@@ -48,6 +48,7 @@ CHANGES: Final = Libraries(
         "multiprocessing.spawn": fit_spawn,
         "multiprocessing.pool": fit_pool,
         "multiprocessing.popen_fork": fit_launching,
+        "joblib.executor": fit_joblib,
         "subprocess": fit_subprocess,
         "os": fit_commands,
         "multiprocessing.context": told_if_unknown(

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from disco_magic.callers.current import refuse_in_worker
-from disco_magic.errors import SyncTimeout, is_told
+from disco_magic.errors import CellError, SyncTimeout, is_told
 from disco_magic.session.ear import EAR
 from disco_magic.session.pump import LOOK_UP_S
 
@@ -83,9 +83,9 @@ async def until_ended(
 ) -> tuple[bool, SyncTimeout | None]:
     """Wait until a cell has ended (`PendingCell.wait` then says how) or the session's time is over.
 
-    Cancelling the await stops the cell, as with any future, and returns when it has stopped. Ctrl-C and the
-    stop button do the same, because they cancel what they interrupt. The two look alike from here, so both
-    also stop what was sent before the cell; `PendingCell.cancel` leaves that alone.
+    Cancelling the await stops the cell, as with any future, and returns when it has stopped: like
+    `PendingCell.cancel`, or, if a SIGINT has come meanwhile, like Ctrl-C, which also stops what was sent
+    before the cell. Ctrl-C and the stop button cancel what they interrupt.
 
     Args:
         pending: the cell.
@@ -104,15 +104,18 @@ async def until_ended(
         return None
 
     waiter = asyncio.ensure_future(in_thread(wait))
-    cancelled = False
+    cancelled, stopping = False, list[asyncio.Future[None]]()  # a loop keeps no reference
     # The loop may have stood still before it ticks, with Ctrl-C left to Python's own handler meanwhile.
-    with EAR.listening(), ticking(EAR.listen):
+    with EAR.listening(), EAR.noting() as has_heard, ticking(EAR.listen):
         while not waiter.done():
             try:
                 await asyncio.shield(waiter)
             except asyncio.CancelledError:
+                if has_heard():
+                    pending.stop_soon()
+                elif not cancelled:
+                    stopping.append(asyncio.ensure_future(in_thread(pending.cancel)))
                 cancelled = True
-                pending.stop_soon()
             if cancelled and waiter.done() and waiter.result() is not None:
                 waiter = asyncio.ensure_future(in_thread(wait))  # it timed out before it could see the stop
     return cancelled, waiter.result()
@@ -135,7 +138,12 @@ async def awaited(
                 raise late
             return wait()
         if pending.done():
-            wait()
+            try:
+                wait()
+            except CellError as error:
+                if error.stopped == "cancelled":
+                    raise asyncio.CancelledError(str(error)) from None
+                raise
         raise asyncio.CancelledError(f"the wait for {pending.label} was cancelled")
     finally:
         del pending, wait, on_look, late  # error -> traceback -> this frame -> handle -> error

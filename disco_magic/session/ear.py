@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
+from disco_magic.session.sigint import sigint_noted
+
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Handle, Task
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 
@@ -31,6 +33,21 @@ class Ear:
         # Weak references: a task that a loop abandons is closed by the garbage collector, and drops out here.
         self._tasks: list[ref[Task[Any]]] = []
         self._asked: list[Handle] = []  # cancellations that the loop has not run yet
+        self._heard = 0
+
+    @contextmanager
+    def noting(self) -> Iterator[Callable[[], bool]]:
+        """Yield a function that says whether a SIGINT has come meanwhile, whoever received it."""
+        noted: list[bool] = []
+        before = self._heard
+        if _handler() in (signal.default_int_handler, self._hear):
+            yield lambda: self._heard > before
+            return
+        try:
+            with sigint_noted(lambda: noted.append(True)):
+                yield lambda: bool(noted) or self._heard > before
+        finally:
+            _leave_no_runner()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -81,6 +98,7 @@ class Ear:
             self._asked.pop().cancel()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._heard += 1
         tasks = self._here()
         if not tasks or self._asked:
             self._forget()
@@ -95,6 +113,17 @@ class Ear:
     def _cancel(self, task: Task[Any]) -> None:
         self._asked.clear()
         task.cancel()
+
+
+def _leave_no_runner() -> None:
+    """Give Ctrl-C back to Python in place of an `asyncio.run` that has ended and did not find its handler.
+
+    It looks for it before it cancels the tasks that are left, and one of these may have been noting.
+    """
+    handler = _handler() if _in_main_thread() else None
+    main = getattr(handler, "keywords", {}).get("main_task")
+    if main is not None and main.done():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _in_main_thread() -> bool:

@@ -117,6 +117,20 @@ class sigint_deferred_to(sigint_to):  # noqa: N801 - as above
         return False
 
 
+class sigint_noted(sigint_to):  # noqa: N801 - as above
+    """Within it, SIGINT also calls `hear`, and then goes to the handler that was found."""
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a SIGINT, as above."""
+        if self.is_closed:
+            super().__call__(number, frame)
+            return
+        self._heard_by()
+        below = self.below()
+        if callable(below):
+            below(number, frame)
+
+
 def _is(handler: Any, default: signal.Handlers) -> bool:
     """Whether `handler` is `default`, which `getsignal` returns as a plain int."""
     return type(handler) is int and handler == default

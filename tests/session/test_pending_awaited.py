@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 
 import pytest
@@ -100,3 +101,38 @@ def test_awaited_on_a_worker_it_would_wait_for_itself(session):
 
     with pytest.raises(WorkerError, match="which would wait for itself"):
         s.call_packed(lambda: asyncio.run(main())).get(0)
+
+
+def test_a_cancelled_await_stops_its_cell_alone_and_is_no_ctrl_c(gated, gate):
+    s = gated(2)
+    earlier = s.call_packed(gate, 0)
+    pending = s.run_nowait("1")
+
+    async def main():
+        other = asyncio.ensure_future(pending)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pending, 0.01)
+        with pytest.raises(CellError, match="was cancelled"):
+            await other
+
+    asyncio.run(main())
+    with pytest.raises(CellError, match="was cancelled"):
+        pending.wait()
+    gate.open()
+    assert earlier.get_all() == [None, None]
+
+
+def test_ctrl_c_in_an_await_stops_what_was_sent_before_too(gated, gate):
+    s = gated(2)
+    earlier = s.run_nowait("while True: pass")
+    pending = s.run_nowait("1")
+
+    async def main():
+        asyncio.get_running_loop().call_later(0.01, signal.raise_signal, signal.SIGINT)
+        await pending
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    with pytest.raises(KeyboardInterrupt):
+        pending.wait()
+    earlier.cancel()

@@ -101,11 +101,23 @@ def test_a_handler_that_came_later_is_left_alone(gated, gate, sigint):
     assert signal.getsignal(signal.SIGINT) is later
 
 
-@pytest.mark.parametrize("theirs", [signal.SIG_IGN, lambda *_: None])
-def test_where_somebody_else_hears_ctrl_c_nothing_is_replaced(gated, gate, sigint, theirs):
+def test_where_ctrl_c_is_ignored_nothing_is_replaced(gated, gate, sigint):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handle = begun(gated, "gate()\n5")
+    assert awaited_in_loop(handle, gate, lambda: signal.getsignal(signal.SIGINT)) is signal.SIG_IGN
+
+
+def test_where_somebody_else_hears_ctrl_c_it_goes_there(gated, gate, sigint):
+    heard = []
+
+    def theirs(*_):
+        heard.append(True)
+
     signal.signal(signal.SIGINT, theirs)
     handle = begun(gated, "gate()\n5")
-    assert awaited_in_loop(handle, gate, lambda: signal.getsignal(signal.SIGINT)) is theirs
+    awaited_in_loop(handle, gate, lambda: signal.raise_signal(signal.SIGINT))
+    assert heard == [True]
+    assert signal.getsignal(signal.SIGINT) is theirs
 
 
 def test_one_that_is_put_back_too_late_does_what_python_does():

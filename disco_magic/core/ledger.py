@@ -216,6 +216,11 @@ class Ledger:
         return bool(self._failures)
 
     @property
+    def unraised(self) -> list[Failure]:
+        """What failed and was not raised yet, as far as it is kept."""
+        return [*self._failures.values(), *self._others.values()]
+
+    @property
     def expecting(self) -> bool:
         """Whether replies are still to come."""
         return bool(self._expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Run
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
+
+
+# Cells whose handles were dropped are looked at by the next wait, or when there are so many.
+_MOST_ORPHANS: Final = 100
 
 
 class Cells(Failures):
@@ -223,7 +227,8 @@ class Cells(Failures):
     ) -> PendingCell:
         contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
-        self.adopt_orphans()  # of a program that drops all handles and never waits
+        if self._orphans.qsize() >= _MOST_ORPHANS:  # of a program that drops all handles and never waits
+            self.adopt_orphans()
 
         def act(inbox: Inbox) -> PendingCell:
             me = cast("Session", self)

@@ -120,9 +120,15 @@ class Failures(Resting):
 
         Handles would still raise them, but may never be asked.
         """
-        if self.forsaken:  # the fork's parent process logs it
-            return
-        failures, others = self.take_failures(self.failures_of_handles())
+        if not self.forsaken:  # else the fork's parent process logs it
+            self._log(*self.take_failures(self.failures_of_handles()))
+
+    def log_unraised(self) -> None:
+        """As `log_failures`, of a life after which another one follows; its ledger stays as it is."""
+        found = self._locked(lambda: self.ledger.unraised)
+        self._log(*Ledger(self.num_workers).take_failures([*self.failures_of_handles(), *found]))
+
+    def _log(self, failures: dict[int, Failure], others: list[Failure]) -> None:
         told = {worker: each for worker, each in failures.items() if not is_of_interrupt(each)}
         further = [each for each in others if not is_of_interrupt(each)]
         if further and not told:

@@ -45,7 +45,8 @@ _BETWEEN_PARTS: Final = frozenset({
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
     "ledger", "life", "log_failures",
-    "log_unfinished", "names_now", "on_worker_0", "open", "orphan", "own", "patience", "picture",
+    "log_unfinished", "log_unraised", "names_now", "on_worker_0", "open", "orphan", "own", "patience",
+    "picture",
     "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",
     "skip_unbegun", "send", "sent_from", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",
@@ -208,7 +209,7 @@ class Session(
                     sigint_held_back()
                 ):  # half-way there would be no workers, and nobody to know of which kind
                     struck = self._end_at_once()
-                    self.log_failures()
+                    self.log_unraised()
                     self._futures = 0
                     self._start_workers()
                 if struck is not None:

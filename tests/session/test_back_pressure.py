@@ -317,8 +317,8 @@ def test_the_bound_is_ten_thousand_by_default(session):
 
 def test_cells_whose_handles_are_dropped_leave_nothing_behind(session):
     s = session(2, max_outstanding=8)
-    for _ in range(100):
+    for _ in range(300):
         s.run_nowait("1/0")
-    assert len(s.unheard) <= 20
+    assert len(s.unheard) <= 120
     with pytest.raises(WorkerError, match="ZeroDivisionError"):
         s.sync_all()

@@ -38,3 +38,14 @@ def waiting(worker, start, end, **more):
 
 def error(worker, moment):
     return Span(worker, "error", "ValueError: boom", moment, moment, detail="in Cell 1")
+
+
+MANY = timeline(
+    Span(0, "cell", "Cell In[2]", 0.0, 8.0),
+    Span(0, "call", "call f", 8.0, 9.0),
+    Span(1, "copy", "get register #3", 1.0, 3.0),
+    met(0, 1.0, 6.0),
+    waiting(0, 1.0, 5.0),
+    met(1, 5.0, 6.0),
+    Span(1, "error", "ValueError: boom", 6.0, 6.0),
+)

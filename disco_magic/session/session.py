@@ -205,9 +205,8 @@ class Session(
         def act() -> None:
             self._is_restarting = True
             try:
-                with (
-                    sigint_held_back()
-                ):  # half-way there would be no workers, and nobody to know of which kind
+                # Half-way there would be no workers, and nobody to know of which kind.
+                with sigint_held_back():
                     struck = self._end_at_once()
                     self.log_unraised()
                     self._futures = 0

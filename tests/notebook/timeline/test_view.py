@@ -9,17 +9,7 @@ import pytest
 
 from disco_magic.core.timeline import Span
 from disco_magic.notebook.timeline.picture import timeline_html
-from tests.timelines import BOTH, met, timeline, waiting
-
-MANY = timeline(
-    Span(0, "cell", "Cell In[2]", 0.0, 8.0),
-    Span(0, "call", "call f", 8.0, 9.0),
-    Span(1, "copy", "get register #3", 1.0, 3.0),
-    met(0, 1.0, 6.0),
-    waiting(0, 1.0, 5.0),
-    met(1, 5.0, 6.0),
-    Span(1, "error", "ValueError: boom", 6.0, 6.0),
-)
+from tests.timelines import BOTH, MANY, timeline
 
 
 class Takes:

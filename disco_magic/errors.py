@@ -42,8 +42,7 @@ class UsageMistake(DiscoError, ValueError):
 class UnknownName(UsageMistake, KeyError):
     """A register or function of that name does not exist; near misses are in the message."""
 
-    # KeyError.__str__ shows repr(args[0]), which would wrap the sentence in quotes.
-    __str__ = Exception.__str__
+    __str__ = Exception.__str__  # KeyError's shows repr(args[0]), which would wrap the sentence in quotes
 
 
 def is_told(excinfo: Any) -> bool:
@@ -112,9 +111,11 @@ class PlaneAborted(PlaneError):
 
     Attributes:
         failure: what went wrong on the worker that this call needs; None if nothing did.
+        unmet: the call as a `disco_magic.core.unmet.Unmet`; None if it was no collective.
     """
 
     failure: Failure | None = None
+    unmet: Any = None
 
 
 class PlaneUnavailable(PlaneError):
@@ -160,7 +161,6 @@ class WorkerInterrupt(KeyboardInterrupt):
     """
 
     # No `__init__`: an injected one has no arguments, and would execute it wherever it strikes.
-
     @classmethod
     def at(cls, met: Interrupted, detail: object = "") -> WorkerInterrupt:
         """Make one that stopped the worker there; `detail` follows the words."""
@@ -290,7 +290,7 @@ class Divergence(DiscoError):
 
     Attributes:
         report: the `CheckReport`, row by row; None if lines differ.
-        result: the `CellResult` of the cell after which they differ; None if it was no cell's check.
+        result: the `CellResult` of the cell after which they differ; None: it was no cell's check.
     """
 
     result: Any = None

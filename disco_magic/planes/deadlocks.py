@@ -45,7 +45,8 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
     while path:
         for needed in ahead[-1]:
             if needed == start:
-                return path
+                first = path.index(min(path))  # who closed it is chance
+                return path[first:] + path[:first]
             if needed not in seen:
                 seen.add(needed)
                 path.append(needed)
@@ -136,7 +137,6 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         return f"worker {workers[0]} waits for itself in {wait} - {hint}"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
     waits = [waiting[worker] for worker in workers]
-    beside = sorted({worker for wait in waits for worker, _ in wait.gates()}.difference(workers))
     kinds = set(map(type, waits))
     in_a_circle = "" if Probe in kinds else " in a circle"
     said = [f"{people(sorted(workers))} wait for each other{in_a_circle}, none of them can go on"]
@@ -145,7 +145,6 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         f"{_needs(waiting[worker], following, workers)}"
         for worker, following in pairs
     ]
-    said += [f"  worker {worker} waits in {waiting[worker].seen_by(worker)}, too" for worker in beside]
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
     if not kinds <= {Receive, Probe, Delivery}:

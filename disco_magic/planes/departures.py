@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from disco_magic.core import unmet
 from disco_magic.errors import PlaneAborted
-from disco_magic.phrases import people, ranges
+from disco_magic.phrases import people
 from disco_magic.planes.mail import LoneWait, unread_by
 from disco_magic.planes.meeting import Verdict
 
@@ -28,8 +29,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     missing = wait.missing()
     failure, through = _origin(failure)
     if failure is not None:
-        link = f", for which worker {worker} waited" if through else ""
-        text = f"{_told(failure)}{link} - without it, {wait.describe()} cannot complete"
+        text = unmet.without_failed(failure, wait.describe(), worker if through else None)
     elif worker in missing and isinstance(wait, LoneWait):
         which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
         text = (
@@ -37,27 +37,23 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
             f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}"
         )
     elif worker in missing:
-        members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
-        unmet = f"{wait.describe()} - {members} all have to make this call"
-        text = f"worker {worker} finished without joining {unmet}"
+        members = sorted([*(present for present, _ in wait.gates()), *missing])
+        text = unmet.without_absent([worker], wait.describe(), members)
     else:
         text = f"worker {worker} left while it was in {wait.describe()}"
-    rows: dict[str, list[int]] = {}
-    left = "finished" if failure is None else f"failed: {failure.summary}"
-    for present, _ in wait.gates():
-        waiting = "waiting in {} at {}".format(*wait.call_of(present))
-        rows.setdefault(left if present == worker else waiting, []).append(present)
-    for absent in missing:
-        rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
-    table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
+    left = unmet.left(failure)
+    rows = [
+        (each, left if each == worker else unmet.waiting_in(*wait.call_of(each))) for each, _ in wait.gates()
+    ]
+    rows += [(absent, left if absent == worker else whereabouts(absent)) for absent in missing]
     beside = unread_by(wait) if isinstance(wait, LoneWait) else ""
-    return Verdict(PlaneAborted, f"{text}\n{table}{beside}", failure)
+    return Verdict(PlaneAborted, f"{text}\n{unmet.table(rows)}{beside}", failure)
 
 
 def without(failure: Failure, text: str) -> Verdict:
     """The verdict on waits that the failed worker could have ended; `text` says why no other one does."""
     first, _ = _origin(failure)
-    return Verdict(PlaneAborted, f"{_told(first or failure)} - without it, {text}", first)
+    return Verdict(PlaneAborted, f"{unmet.told(first or failure)} - without it, {text}", first)
 
 
 def unreceived(receiver: int, what: str, failure: Failure | None) -> Verdict:
@@ -65,12 +61,8 @@ def unreceived(receiver: int, what: str, failure: Failure | None) -> Verdict:
     first, _ = _origin(failure)
     if first is None:
         return Verdict(PlaneAborted, f"worker {receiver} has finished without receiving {what}")
-    text = f"worker {receiver} has failed without receiving {what} - {_told(first)}"
+    text = f"worker {receiver} has failed without receiving {what} - {unmet.told(first)}"
     return Verdict(PlaneAborted, text, first)
-
-
-def _told(failure: Failure) -> str:
-    return f"worker {failure.worker} failed: {failure.summary}"
 
 
 def _before(wait: LoneWait) -> str:

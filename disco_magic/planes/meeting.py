@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from disco_magic.core.unmet import Unmet, described
 from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
-from disco_magic.phrases import people, people_who
-from disco_magic.planes.calls import Call, grouped
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from disco_magic.errors import Failure
     from disco_magic.planes.blocks import Fold
+    from disco_magic.planes.calls import Call
     from disco_magic.planes.plans import Plan
 
 
@@ -27,11 +28,11 @@ class Verdict(NamedTuple):
     cause: BaseException | None = None
     astray: int | None = None
 
-    def error(self) -> PlaneError:
-        """Return a new exception."""
+    def error(self, unmet: Unmet | None = None) -> PlaneError:
+        """Return a new exception; `unmet`: the caller's part, if it waited in a collective."""
         error = self.kind(self.text)
         if isinstance(error, PlaneAborted):
-            error.failure = self.failure
+            error.failure, error.unmet = self.failure, unmet
         if isinstance(error, PlaneMismatch):
             error.astray = self.astray
         if self.cause is not None:  # even None would hide what the caller is handling: `finally: barrier()`
@@ -175,15 +176,16 @@ class Meeting:
 
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum) that workers [0-1] wait in at Cell In[3], line 4``."""
-        return " and ".join(
-            f"{text} that {people_who(workers, 'waits', 'wait')} in at {site}"
-            for (text, site), workers in grouped(self.calls.values()).items()
-        )
+        return described((worker, self.call_of(worker)) for worker in self.calls)
 
     def call_of(self, worker: int) -> tuple[str, str]:
         """``allreduce(float32 (3,), op=sum)``, ``Cell In[3], line 4``."""
         call = self.calls[worker]
         return call.describe(), str(call.site)
+
+    def unmet_by(self, worker: int) -> Unmet:
+        """What `worker`, which has come, waited in if the meeting has failed."""
+        return Unmet(*self.call_of(worker), self.members, self.scope)
 
     def seen_by(self, worker: int) -> str:
         """``allreduce(float32 (3,), op=sum) of workers [0-3] at Cell In[3], line 4``."""

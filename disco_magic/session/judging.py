@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.core.partings import parting
+from disco_magic.core.unmet import settled
 from disco_magic.errors import (
     CellError,
     PlaneAborted,
@@ -161,6 +162,8 @@ class Verdict:
     def _result(self) -> CellResult:
         ended = cast("Expectation", self.ended)
         replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
+        failures = settled(replies)
+        replies = {worker: reply._replace(failure=failures.get(worker)) for worker, reply in replies.items()}
         result = CellResult(self.cell.label, replies, self._values, self.cell.session.num_workers)
         if self._scope is not None:
             result.stdout.update(self._scope.stdout)

@@ -159,8 +159,8 @@ def test_a_circle_lists_who_waits_where(make, until_parked):
     assert error is not raised.value
     assert str(error).splitlines() == [
         "workers [0-1] wait for each other in a circle, none of them can go on",
-        "  worker 1 waits in recv from worker 0 at Cell In[3], line 6 - it needs worker 0",
         "  worker 0 waits in barrier() of workers [0-2] at Cell In[3], line 5 - it needs worker 1",
+        "  worker 1 waits in recv from worker 0 at Cell In[3], line 6 - it needs worker 0",
         "  Make calls on different communicators, send and recv in the same order on all workers.",
     ]
     with pytest.raises(PlaneMismatch, match="in a circle"):  # a member of the failed barrier that comes later
@@ -197,8 +197,8 @@ def test_those_who_have_sent_to_somebody_else_are_told_whom_and_where_it_was_rec
         cell("plane.recv(seat, 0, None)", 8)(plane, seats[1])
     [error] = ended(first)
     assert str(error).splitlines()[3:] == [
-        "  what worker 1 sent last, to worker 2 at Cell In[3], line 4, was received at Cell In[3], line 7",
         "  what worker 0 sent last, to worker 1 at Cell In[3], line 3, was received at Cell In[3], line 5",
+        "  what worker 1 sent last, to worker 2 at Cell In[3], line 4, was received at Cell In[3], line 7",
         "  Each has sent a message: perhaps to the wrong worker, or another recv took it.",
     ]
 

@@ -22,9 +22,9 @@ __tracebackhide__ = is_told
 _MOST_NAMES: Final = 6
 _MOST_ROWS: Final = 20
 _MOST_LINES: Final = 60
-_ADVICE: Final = (
-    "No register was changed: session[name].get_all() has the values.",
-    "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
+_UNCHANGED: Final = "No register was changed: session[name].get_all() has the values."
+_ADVICE_ON_NAMES: Final = (
+    "Give what is meant to differ a name that begins with an underscore: such names are not compared."
 )
 _ADVICE_ON_MARKS: Final = (
     "Mark a register on all workers that have it, `w = worker.replicated(w)`, or on none: `del` drops marks.",
@@ -47,12 +47,14 @@ class CheckReport:
         workers: ids of the workers that were compared.
         rows: see `CheckRow`.
         within: how far apart numbers were allowed to be, ``"rtol=1e-05, atol=0"``; "": not at all.
+        named: whether the caller has said which registers to compare; else names and marks decided that.
     """
 
     title: str
     workers: Workers
     rows: tuple[CheckRow, ...]
     within: str = ""
+    named: bool = False
 
     @property
     def ok(self) -> bool:
@@ -108,7 +110,9 @@ class CheckReport:
     @property
     def message(self) -> str:
         """What differs in one sentence, the table of all that differs, and what to do."""
-        return self.told(_ADVICE, (_ADVICE_ON_MARKED,))
+        if self.named:
+            return self.told((_UNCHANGED,))
+        return self.told((_UNCHANGED, _ADVICE_ON_NAMES), (_ADVICE_ON_MARKED,))
 
     @property
     def sentence(self) -> str:

@@ -194,7 +194,8 @@ class Checks(Calls):
             if tolerance and any(row.differs for row in rows):
                 nearness = Nearness(rows, tolerance, workers)
                 rows = next(iter(self._asked(nearness, workers, limit).values()))
-            return CheckReport(title, workers, self._with_gaps(rows, workers, limit), str(tolerance))
+            rows = self._with_gaps(rows, workers, limit)
+            return CheckReport(title, workers, rows, str(tolerance), named=survey.names is not None)
         except KeyboardInterrupt as struck:
             if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
                 raise

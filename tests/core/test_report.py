@@ -45,6 +45,11 @@ def test_values_that_differ_come_with_advice_on_marks_and_how_far_they_are_apart
     )
     message = CheckReport("Cell In[7]", (0, 1), (row,)).message
     assert "`del` drops the mark" in message
+    named = CheckReport("Disco session 1", (0, 1), (row,), named=True).message
+    assert named.splitlines()[-2:] == [
+        "No register was changed: session[name].get_all() has the values.",
+        "Equal means bit for bit: 0.0 is not -0.0.",
+    ]
     assert row.lines()[-1] == ("", "", "by 3")
 
 

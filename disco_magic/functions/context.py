@@ -24,6 +24,7 @@ from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.process_groups.groups import Verbs
 from disco_magic.functions.process_groups.messages import Messages
 from disco_magic.functions.stepping import Stepping
+from disco_magic.isolation import own_folders
 from disco_magic.mistakes import about
 from disco_magic.offers import Offers
 
@@ -244,6 +245,7 @@ def enter_worker(context: WorkerContext) -> None:
         context.passed = {}
     context.place.enter()  # at every cell: the previous one may have chosen another device or stream
     context.keep_bound()
+    own_folders.settle(context)
 
 
 def calling_context() -> WorkerContext | None:

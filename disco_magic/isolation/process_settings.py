@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.isolation.own_folders import can_part
+
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
@@ -36,7 +38,9 @@ def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
 
 
 def _folder() -> str | None:
-    """The working directory; None if it was removed."""
+    """The working directory; None if it was removed, or programs have their own."""
+    if can_part():
+        return None
     with suppress(OSError):
         return os.getcwd()
     return None

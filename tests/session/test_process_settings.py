@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import sys
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from disco_magic.errors import CellError
 
 SETTINGS = {
-    "folder": ("os.chdir('/')", os.getcwd),
     "collector": ("gc.disable()", gc.isenabled),
     "thresholds": ("gc.set_threshold(9_999)", gc.get_threshold),
     "recursion": ("sys.setrecursionlimit(sys.getrecursionlimit() + 77)", sys.getrecursionlimit),
@@ -65,11 +63,3 @@ def test_what_a_cell_sets_stays(session):
         assert gc.get_threshold()[0] == 9_999
     finally:
         gc.set_threshold(*before)
-
-
-def test_a_folder_that_is_gone_stays_behind(session, program, tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    session(1).run_file(program(f"os.rmdir({str(gone)!r})\nos.chdir('/')"))
-    assert os.getcwd() == "/"

@@ -13,6 +13,7 @@ from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_exits import fit_atexit
+from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
 from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
@@ -50,7 +51,7 @@ CHANGES: Final = Libraries(
         "multiprocessing.popen_fork": fit_launching,
         "joblib.executor": fit_joblib,
         "subprocess": fit_subprocess,
-        "os": fit_commands,
+        "os": each_of(fit_commands, fit_folders),
         "multiprocessing.context": told_if_unknown(
             fit_start_methods, "all workers share one start method for processes in this version of Python"
         ),

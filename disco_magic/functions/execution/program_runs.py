@@ -11,7 +11,7 @@ from disco_magic.core.registers import RegisterFile
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.awaits import Shield
 from disco_magic.functions.execution.bindings import MODULE, unreached
-from disco_magic.isolation import own_builtins, own_exits, own_imports, process_hooks, programs
+from disco_magic.isolation import own_builtins, own_exits, own_folders, own_imports, process_hooks, programs
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
@@ -73,6 +73,7 @@ class ProgramRun:
         own_builtins.restore(self._worker, self._functions)
         process_hooks.give_back(self._worker, self._hooks)
         restore_settings(self._worker, self._settings)
+        own_folders.settle(self._worker)
         return self._streams.restore(self._streams_before)
 
     def execute(

@@ -98,6 +98,7 @@ GIVES = {
     "broadcast(x, root=1)": lambda xs: [xs[1]] * 4,
     "broadcast(x, root=0)": lambda xs: [xs[0]] * 4,
     "scatter(x, root=0)": lambda xs: np.split(xs[0], 4),
+    "scatter(x, counts=[len(x), *[0] * (num_workers - 1)])": lambda xs: np.split(xs[0], [4, 4, 4]),
     "gather(x, root=0)": lambda xs: on(0, joined(xs)),
     "allgather(x)": joined,
     'allreduce(x, "avg", over="tp")': lambda xs: [(xs[0] + xs[1]) / 2] * 2 + [(xs[2] + xs[3]) / 2] * 2,

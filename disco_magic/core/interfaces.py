@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Record
     from disco_magic.errors import Failure
 
+    Counts = tuple[int, ...] | None  # lengths along an axis, per rank; None: all equal
+
 
 class Plane(Protocol):
     """Moves arrays between workers; knows no session and no channel.
@@ -115,10 +117,15 @@ class Plane(Protocol):
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member."""
 
-    def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
-        """Split the array of rank `root` along `axis`; rank r gets part r."""
+    def scatter(  # noqa: PLR0917 - by position, as its siblings
+        self, seat: Seat, x: Any | None, root: int, axis: int, counts: Counts, out: Any | None
+    ) -> Any:
+        """Split the array of rank `root` along `axis`; rank r gets part r.
 
-    def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
+        Parts are equal, or have the lengths in the root's `counts`, one number per member.
+        """
+
+    def alltoall(self, seat: Seat, x: Any, axis: int, counts: Counts, out: Any | None) -> Any:
         """Split along `axis`; part j goes to rank j; the received parts are joined in rank order.
 
         Parts are equal, or have the lengths in `counts`, one number per member.

@@ -54,7 +54,7 @@ _NAMES: Final = {
     "gather": ("root", "axis", "over"),
     "reduce_scatter": ("op", "axis", "over"),
     "broadcast": ("root", "over"),
-    "scatter": ("root", "axis", "over"),
+    "scatter": ("root", "axis", "counts", "over"),
     "alltoall": ("axis", "counts", "over"),
     "barrier": ("over",),
     "send": ("to", "tag"),

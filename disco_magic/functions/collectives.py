@@ -173,22 +173,36 @@ class Collectives(Calling):
         root: int = 0,
         axis: int = 0,
         *,
+        counts: Any | None = None,
         out: Any | None = None,
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Split rank `root`'s array of shape `(..., n * k, ...)` evenly along `axis`: rank r gets part r.
+        """Split rank `root`'s array along `axis`, evenly or by `counts`: rank r gets part r.
 
-        All members call it. The others pass None, or an array of the same shape and dtype, which is only
-        compared. Returns `(..., k, ...)`: the axis stays, unlike in `Session.scatter`.
-        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
-        Cost: each element is read once and written once.
+        All members call it. Shape `(..., n * k, ...)` gives `(..., k, ...)`, or `(..., counts[r], ...)`: the
+        axis stays, unlike in `Session.scatter`.
+
+        Args:
+            x: the array at the root. The others pass None, or an array of the same shape and dtype, which is
+                only compared.
+            root: rank of the member that has the array.
+            axis: along which it is split.
+            counts: `n` whole numbers, the lengths of the parts; only the root has to pass them.
+            out: array of the result's shape that takes it.
+            in_group: the worker's group only, or all workers.
+            over: axes of the mesh, or ids of the members, in place of `in_group`.
+
+        Errors: see `Collectives`. Cost: each element is read once and written once.
 
         Example:
             >>> session.run("scatter(np.arange(8) if worker_id == 0 else None)").values
             [array([0, 1]), array([2, 3]), array([4, 5]), array([6, 7])]
+            >>> session.run("scatter(np.arange(4), counts=[0, 1, 3, 0])").values
+            [array([], dtype=int64), array([0]), array([1, 2, 3]), array([], dtype=int64)]
         """
-        return self._call("scatter", x, root, axis, out, in_group=in_group, over=over)
+        parts = None if counts is None else counts_of("scatter", counts)
+        return self._call("scatter", x, root, axis, parts, out, in_group=in_group, over=over)
 
     def alltoall(
         self,

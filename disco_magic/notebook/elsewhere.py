@@ -17,7 +17,7 @@ _CALLED: Final = {
     ("bcast", "Bcast", "ibcast"): "broadcast(x)",
     ("Gather", "gatherv", "Gatherv"): "gather(x)",
     ("Scatter",): "scatter(x)",
-    ("scatterv", "Scatterv"): "send(part, to) and recv(source)",
+    ("scatterv", "Scatterv"): "scatter(x, counts=counts)",
     ("Reduce",): "reduce(x)",
     ("Send", "isend", "Isend"): "send(x, to)",
     ("Recv", "irecv", "Irecv"): "recv(source)",

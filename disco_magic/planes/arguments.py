@@ -55,7 +55,7 @@ def read_call(
                 memory.check_reduction(kind, known, array.dtype)
     along = check_axis(kind, axis, array) if kind in ALONG_AXIS else None
     if counts is not None:
-        check_counts(kind, counts, len(seat.members), array, along)
+        check_counts(kind, counts, seat, array, along)
     return Call(
         kind,
         seat,
@@ -131,14 +131,14 @@ def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
 
 
 def check_counts(
-    kind: str, counts: tuple[int, ...], size: int, array: NDArray[Any] | None, axis: int | None
+    kind: str, counts: tuple[int, ...], seat: Seat, array: NDArray[Any] | None, axis: int | None
 ) -> None:
-    """Raise UsageMistake if `counts` do not divide `array` among `size` members."""
-    length = 0 if array is None else array.shape[axis or 0]
+    """Raise UsageMistake if `counts` do not divide `array`, if there is one, among the members."""
+    size, length = len(seat.members), None if array is None else array.shape[axis or 0]
     if len(counts) != size or min(counts) < 0:
         given = "" if len(counts) == size else f"these are {len(counts)}, "
         wrong = f"{given}expected {size} of them, none below 0: how much along the axis goes to each rank"
-    elif sum(counts) != length:
+    elif length is not None and sum(counts) != length:
         wrong = f"they are {sum(counts)} in all, axis {axis} has length {length}"
     else:
         return

@@ -36,7 +36,7 @@ def verdict(calls: Sequence[Call]) -> str | None:
     sentence = None
     if not _alike(calls):  # 5 us faster than comparing fact by fact
         sentence = _kinds(calls) or _arguments(calls)
-    if sentence is None and calls[0].kind in SPLITTING and calls[0].counts is None:
+    if sentence is None and calls[0].kind in SPLITTING and giver(calls).counts is None:
         sentence = _split(calls)
     if sentence is None:
         sentence = _outs(calls)
@@ -72,7 +72,7 @@ def _alike(calls: Sequence[Call]) -> bool:
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
             return False
-        if call.seat.within != within or (call.counts is None) != (first.counts is None):
+        if call.seat.within != within or _counts(call, giving) != _counts(first, giving):
             return False
         other = call.array
         if other is None and kind in FROM_ROOT:
@@ -124,7 +124,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("dtype", _dtype, with_array, "make the dtypes equal"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
-        ("counts", _is_counted, calls, "pass counts everywhere, or nowhere"),
+        ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(calls[0].kind)),
         ("shape", _shape, with_array, "make the shapes equal"),
     ]
     for what, value, concerned, remedy in checks:
@@ -159,7 +159,7 @@ def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     if what == "shape" and call.array is not None:
         free = f" (only axis {call.axis} may differ)" if _may_differ(call) else ""
         return f"{call.array.shape}{free}"
-    if what == "counts":
+    if what == "counts" and call.kind == "alltoall":
         return "no counts" if call.counts is None else "counts"
     return f"{what}={value(call)}"
 
@@ -196,13 +196,20 @@ def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
     return axis
 
 
-def _is_counted(call: Call) -> bool:
-    return call.counts is not None
+def _counts(call: Call, giving: Call) -> object:
+    """What has to agree of `counts`: of a scatter, the lengths, unless a call leaves them to the root's."""
+    if call.kind != "scatter":
+        return call.counts is not None
+    return giving.counts if call.counts is None else call.counts
+
+
+def _remedy_for_counts(kind: str) -> str:
+    return "pass counts everywhere, or nowhere" if kind == "alltoall" else "those of the root are enough"
 
 
 def _may_differ(call: Call) -> bool:
     """Whether the members' arrays may differ in length along the axis."""
-    return call.kind in GATHERING or call.counts is not None
+    return call.kind in GATHERING or (call.kind == "alltoall" and call.counts is not None)
 
 
 def _shape(call: Call) -> tuple[int | None, ...]:
@@ -221,7 +228,7 @@ def _split(calls: Sequence[Call]) -> str | None:
     length = array.shape[axis or 0]
     if length % size == 0:
         return None
-    further = ", or pass counts=[...] with the length of each part" if kind == "alltoall" else ""
+    further = "" if kind == "reduce_scatter" else ", or pass counts=[...] with the length of each part"
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
         f" {-(-length // size) * size}, or split another axis{further}"

@@ -194,7 +194,7 @@ def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    parts = split(sample(calls), _axis(calls), len(calls))
+    parts = sent(giver(calls), _axis(calls))
     return [fold([parts[rank]], [target]) for rank, target in enumerate(_given(targets))]
 
 

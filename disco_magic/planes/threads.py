@@ -32,6 +32,7 @@ from disco_magic.planes.small import plan_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from disco_magic.core.interfaces import Counts
     from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Meeting
@@ -150,10 +151,7 @@ class ThreadPlane:
     # --- collectives ---------------------------------------------------------------------------------
 
     def allreduce(self, seat: Seat, x: Any, op: str, out: Any | None) -> Any:
-        """Reduce `x` of shape ``s`` over the members; every member gets the result, shape ``s``.
-
-        Cost: each element is read once and written once per member.
-        """
+        """Reduce `x` of shape ``s`` over the members; every member gets the result, shape ``s``."""
         return self._collective("allreduce", seat, x, op=op, out=out)
 
     def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
@@ -179,14 +177,16 @@ class ThreadPlane:
         """
         return self._collective("broadcast", seat, x, root=root, out=out)
 
-    def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
-        """Split the array of rank `root` evenly along `axis`; rank r gets part r.
+    def scatter(  # noqa: PLR0917 - by position, as its siblings
+        self, seat: Seat, x: Any | None, root: int, axis: int, counts: Counts, out: Any | None
+    ) -> Any:
+        """Split the array of rank `root` along `axis`, evenly or by its `counts`; rank r gets part r.
 
-        The others pass None, or an array whose shape and dtype are compared with the root's.
+        The others pass None, or what is compared with the root's.
         """
-        return self._collective("scatter", seat, x, root=root, axis=axis, out=out)
+        return self._collective("scatter", seat, x, root=root, axis=axis, counts=counts, out=out)
 
-    def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
+    def alltoall(self, seat: Seat, x: Any, axis: int, counts: Counts, out: Any | None) -> Any:
         """Split along `axis`, evenly or by `counts`; rank j gets part j of each, joined in rank order."""
         return self._collective("alltoall", seat, x, axis=axis, counts=counts, out=out)
 

@@ -1,4 +1,4 @@
-"""Checks of how a plane splits arrays: evenly, and in an alltoall with lengths that the members choose."""
+"""Checks of how a plane splits arrays: evenly, and with lengths that the members choose."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def uneven_splits_are_refused(plane: Plane, size: int, run: Run) -> None:
     x = np.ones(size + 1)
     calls: list[Callable[[Plane, Seat], Any]] = [
         lambda p, s: p.reduce_scatter(s, x, "sum", 0, None),
-        lambda p, s: p.scatter(s, x, 0, 0, None),
+        lambda p, s: p.scatter(s, x, 0, 0, None, None),
         lambda p, s: p.alltoall(s, x, 0, None, None),
     ]
     for scope, call in enumerate(calls):
@@ -72,6 +72,39 @@ def parts_of_any_length_are_exchanged(plane: Plane, size: int, run: Run) -> None
         same(next(results), np.empty((0, 2)), "nothing at all")
 
 
+def parts_of_any_length_are_scattered(plane: Plane, size: int, run: Run) -> None:
+    """The root's `counts` of a scatter say how much each member gets, along any axis; it may be nothing."""
+    cases = [
+        (dtype, axis, root) for dtype in ("f", "?", "U4") for axis in (0, 1, -1) for root in {0, size - 1}
+    ]
+
+    def make(dtype: str, axis: int, root: int) -> Any:
+        shape = [2, 3]
+        shape[axis] = sum(_counts(root, size))
+        return sample(root, tuple(shape), "i" if dtype == "U4" else dtype).astype(dtype)
+
+    def program(plane: Plane, seat: Seat) -> list[Any]:
+        got = []
+        for dtype, axis, root in cases:
+            counts, x = _counts(root, size), make(dtype, axis, root)
+            given = (x, counts) if seat.rank == root else (None, None)
+            got.append(plane.scatter(seat, given[0], root, axis, given[1], None))
+            out = np.empty_like(got[-1])
+            got.append(plane.scatter(seat, np.asfortranarray(x), root, axis, counts, out))
+        got.append(plane.scatter(seat, np.empty((0, 2)), 0, 0, (0,) * size, None))
+        return got
+
+    for rank, got in enumerate(values(run(plane, program, 1))):
+        results = iter(got)
+        for dtype, axis, root in cases:
+            ends = np.cumsum(_counts(root, size))[:-1]
+            part = np.split(make(dtype, axis, root), ends, axis)[rank]
+            text = f"scatter in parts of {np.dtype(dtype)} along axis {axis} from rank {root} to {rank}"
+            same(next(results), part, text)
+            same(next(results), part, f"{text}, into out")
+        same(next(results), np.empty((0, 2)), "nothing at all")
+
+
 def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> None:
     """Wrong counts raise UsageMistake for the caller; counts on only some members, PlaneMismatch on all."""
     x, even = np.ones(2 * size), (2,) * size
@@ -101,6 +134,26 @@ def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> Non
     for scope, (call, text) in enumerate(((differing, "disagree on counts"), (short, "out of worker 0")), 2):
         for error in errors(run(plane, call, scope), PlaneMismatch):
             expect(text in str(error), f"{text!r} is not in {error}")
+    expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
+
+
+def counts_of_a_scatter_are_the_root_s(plane: Plane, size: int, run: Run) -> None:
+    """Counts of other members than the root are a PlaneMismatch on all if they differ from the root's."""
+    x, even = np.ones(2 * size), (2,) * size
+    outs = [np.full(2, 7.0) for _ in range(size)]
+
+    def differing(plane: Plane, seat: Seat) -> Any:
+        counts = (*even[2:], 1, 3) if seat.worker == size - 1 else even
+        return plane.scatter(seat, x, 0, 0, counts, outs[seat.worker])
+
+    def only_elsewhere(plane: Plane, seat: Seat) -> Any:
+        return plane.scatter(seat, x, 0, 0, even if seat.worker else None, outs[seat.worker])
+
+    if size == 1:
+        return
+    for scope, call in enumerate((differing, only_elsewhere), 1):
+        for error in errors(run(plane, call, scope), PlaneMismatch):
+            expect("scatter: the members disagree on counts" in str(error), f"unexpected: {error}")
     expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
 
 
@@ -137,5 +190,7 @@ PART_CHECKS = (
     what_can_be_reduced_is_told_without_the_others,
     uneven_splits_are_refused,
     parts_of_any_length_are_exchanged,
+    parts_of_any_length_are_scattered,
     counts_that_do_not_fit_are_refused,
+    counts_of_a_scatter_are_the_root_s,
 )

@@ -120,7 +120,7 @@ def movements_agree_with_numpy(plane: Plane, size: int, run: Run) -> None:
             for axis in (0, 1, -2):
                 got.append(plane.allgather(seat, x, axis, None))
                 got.append(plane.gather(seat, x, root, axis, None))
-                got.append(plane.scatter(seat, rooted, root, axis, None))
+                got.append(plane.scatter(seat, rooted, root, axis, None, None))
                 got.append(plane.alltoall(seat, x, axis, None, None))
             got.append(plane.broadcast(seat, rooted, root, None))
         return got
@@ -272,7 +272,7 @@ def the_giver_s_library_is_told(plane: Plane, size: int, run: Run) -> None:
         plane.send(mine, x, (seat.worker + 1) % size)
         calls: list[Callable[[], Any]] = [
             lambda: plane.broadcast(mine, x if seat.worker == last else None, last, None),
-            lambda: plane.scatter(mine, x, 0, 0, None),
+            lambda: plane.scatter(mine, x, 0, 0, None, None),
             lambda: plane.recv(mine, (seat.worker - 1) % size, None),
             lambda: plane.broadcast(seat, 1.0, 0, None),
         ]

@@ -160,6 +160,16 @@ def test_a_scatters_negative_axis_means_the_roots_axis():
     assert "disagree on axis" in sentence(root, ("scatter", {"root": 0, "axis": 5}))
 
 
+def test_counts_of_a_scatter_are_the_roots_and_others_may_repeat_them():
+    root = ("scatter", {"array": X, "root": 0, "axis": 0, "counts": (1, 3)})
+    assert sentence(root, ("scatter", {"root": 0, "axis": 0})) is None
+    assert sentence(root, ("scatter", {"array": X, "root": 0, "axis": 0, "counts": (1, 3)})) is None
+    assert sentence(root, ("scatter", {"root": 0, "axis": 0, "counts": (3, 1)})).startswith(
+        "scatter: the members disagree on counts: worker 0 gave counts=(1, 3), worker 1 gave counts=(3, 1) - "
+        "those of the root are enough"
+    )
+
+
 @pytest.mark.parametrize("kind", ["reduce_scatter", "alltoall", "scatter"])
 def test_an_uneven_split_names_length_members_and_a_way_out(kind):
     facts = {"array": X, "axis": 0}
@@ -167,7 +177,7 @@ def test_an_uneven_split_names_length_members_and_a_way_out(kind):
         facts["op"] = "sum"
     if kind == "scatter":
         facts["root"] = 0
-    further = ", or pass counts=[...] with the length of each part" if kind == "alltoall" else ""
+    further = "" if kind == "reduce_scatter" else ", or pass counts=[...] with the length of each part"
     assert sentence(*alike(3, kind, **facts)) == (
         f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
         f" or split another axis{further}"

@@ -152,7 +152,7 @@ def gpus():
         ("alltoall", (0, None, None)),
         ("alltoall", (1, (6, 0, 10, 8), None)),
         ("gather", (1, 0, None)),
-        ("scatter", (1, 0, None)),
+        ("scatter", (1, 0, None, None)),
     ],
 )
 def test_a_collective_that_only_copies_is_one_launch(verb, arguments, gpus, run, monkeypatch):

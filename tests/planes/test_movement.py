@@ -48,7 +48,7 @@ def test_random_shapes_agree_with_numpy(seed, shared, make, run):
             plane.allgather(seat, x, axis, None),
             plane.gather(seat, x, root, axis, None),
             plane.broadcast(seat, x, root, None),
-            plane.scatter(seat, x if seat.rank == root else None, root, axis, None),
+            plane.scatter(seat, x if seat.rank == root else None, root, axis, None, None),
             plane.alltoall(seat, x, axis, None, None),
         ]
 

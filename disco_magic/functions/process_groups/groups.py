@@ -164,7 +164,7 @@ class Verbs(Members):
         for out, parts in pairs:
             whole = joined_alike(parts, out) if is_root else None
             with written(out, bits=True) as part:
-                self._call("scatter", whole, root, 0, part)
+                self._call("scatter", whole, root, 0, None, part)
         return done(outs)
 
     def all_to_all_single(

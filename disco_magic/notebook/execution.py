@@ -18,6 +18,7 @@ from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
 from disco_magic.notebook.debugging.breakpoints import debuggable
+from disco_magic.notebook.expansion import with_variables
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
 from disco_magic.notebook.output.progress import look_at
@@ -171,7 +172,7 @@ class _Sending(NamedTuple):
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     """Do everything before the cell is sent; None if it only asked questions, which are answered."""
-    options = cell_parser().read(line or "")
+    options = cell_parser().read(with_variables(front, line or ""))
     if not (line or "").strip() and _answer(front, body):
         return None
     refuse_contradictions(options)

@@ -2,14 +2,17 @@
 
 IPython leaves a name that it does not find as it is, and the shell makes nothing of it:
 ``!rm -r $out/cache`` would begin at the root. In the Disco kernel all names that cells bind are the workers'.
+
+On the lines of our own magics, one unknown name does not keep the others from being replaced.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 from IPython.utils.text import DollarFormatter
@@ -20,8 +23,12 @@ from disco_magic.notebook.strays import way_here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from string import Formatter
+    from types import FrameType
 
     from disco_magic.notebook.front import Front
+
+# ``{{`` and ``}}`` are braces.
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
 class Expansion:
@@ -74,6 +81,30 @@ def refuse_registers(
             raise UsageError(
                 f"{text.strip()}: {way_here(name, holders)}; below %%disco, such a line runs on every worker"
             )
+
+
+def with_variables(front: Front, line: str) -> str:
+    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are.
+
+    Raises:
+        UsageError: the name is that of a register; see `refuse_registers`.
+    """
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so
+    shell = type(front.shell)
+    calls = shell.run_line_magic.__code__, shell.run_cell_magic.__code__
+    while frame is not None and frame.f_code not in calls:
+        frame = frame.f_back
+    around = None if frame is None else frame.f_back
+    scope = {**front.shell.user_ns, **({} if around is None else around.f_locals)}
+
+    def value(field: re.Match[str]) -> str:
+        refuse_registers(front, field[0], scope)
+        try:
+            return str(DollarFormatter().vformat(field[0], (), scope))
+        except Exception:  # noqa: BLE001 - whatever the expression raises: it was none
+            return field[0]
+
+    return _FIELD.sub(value, line)
 
 
 def _names_in(text: str, formatter: Formatter) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from IPython.core.error import UsageError
 
+import disco_magic as disco
+
 SAID = "{} is a register of the workers; %disco get {} copies worker 0's into the notebook"
 
 
@@ -65,3 +67,17 @@ def test_without_the_extension_nothing_is_refused(crew):
     crew.run("!echo before$out")
     assert crew.lines == ["before"]
     assert "var_expand" not in vars(crew.ip)
+
+
+def test_the_notebook_s_variables_are_replaced_on_our_lines(crew):
+    crew.ip.user_ns.update(chosen="0,1", names=["x", "y"], x=1, y=2)
+    assert crew.run("%%disco -w $chosen\nworker_id").values == [0, 1]
+    assert crew.run("%%disco -w {len(chosen) - 2}\nworker_id").values == [1]
+    crew.run("for name in names:\n    %disco put {name}")
+    assert crew.run("%%disco\nx + y").values == [3] * 2
+    crew.run("def drop(what):\n    get_ipython().run_line_magic('disco', 'rm $what')\ndrop('x')")
+    assert "x" not in disco.session()
+
+
+def test_unknown_names_on_our_lines_stay_as_they_are(crew):
+    assert "'$nobody' names no workers" in str(crew.fail("%%disco -w $nobody\n1"))

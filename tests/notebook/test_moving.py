@@ -82,12 +82,13 @@ def test_a_reference_gives_its_register_the_name(crew):
     assert held("d") == [5] * crew.n
 
 
-@pytest.mark.parametrize("line", ["put {a}", "put $a", "broadcast {a}"])
-def test_braces_and_dollars_on_a_line_are_not_replaced(four, line):
+@pytest.mark.parametrize("line", ["put {%s}", "put $%s", "broadcast {%s}"])
+def test_braces_and_dollars_on_a_line_name_a_variable_with_the_name(four, line):
     four.ip.user_ns.update(a="good", good=1)
-    four.fail(f"%disco {line}", UsageError)
-    assert f"{line.split()[-1]!r} is not a variable name" in four.err
-    assert names(four) == ()
+    four.run(f"%disco {line % 'a'}")
+    assert names(four) == ("good",)
+    four.fail(f"%disco {line % 'nobody'}", UsageError)  # as IPython leaves unknown names
+    assert f"{(line % 'nobody').split()[-1]!r} is not a variable name" in four.err
 
 
 # --- nothing half done -----------------------------------------------------------------------------

@@ -20,13 +20,11 @@ class Command(NamedTuple):
     Attributes:
         parser: parses the text after its name.
         run: executes it; the return value becomes ``Out[n]``.
-        written: transforms the line before its options are parsed; None: no transformation.
         completes: what its arguments name: notebook variables, registers, or registers and their parts.
     """
 
     parser: OptionParser
     run: Callable[[Front, Namespace], Any]
-    written: Callable[[Front, str], str] | None = None
     completes: Literal["notebook", "registers", "parts"] | None = None
 
 

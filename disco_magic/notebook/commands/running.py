@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-
-from IPython.utils.text import DollarFormatter
 
 from disco_magic.functions.execution.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import add_execution_options
 from disco_magic.notebook.commands.command import Command
-from disco_magic.notebook.expansion import refuse_registers
 from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
     import argparse
     from argparse import Namespace
     from collections.abc import Sequence
-    from types import FrameType
 
     from disco_magic.notebook.front import Front
 
@@ -31,8 +25,6 @@ The file runs as a cell does, among the workers' registers, and leaves its own. 
 in it, and sys.argv has the arguments. Options of %disco run stand before the file. `%disco run -m shop.train`
 finds it by name, and its relative imports work; of a package or a folder it is its __main__.py. {lr} and $lr
 are the notebook's variables, as IPython has it: for lr in (0.1, 0.2): %disco run train.py --lr {lr}"""
-# ``{{`` and ``}}`` are braces.
-_FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
 class _RunParser(OptionParser):
@@ -80,28 +72,6 @@ def _run(front: Front, options: Namespace) -> Any:
     return execute_program(front, partial(compile_file, os.path.expanduser(name), arguments), options)
 
 
-def _with_variables(front: Front, line: str) -> str:
-    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are.
-
-    Raises:
-        UsageError: the name is that of a register; see `refuse_registers`.
-    """
-    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so
-    while frame is not None and frame.f_code is not type(front.shell).run_line_magic.__code__:
-        frame = frame.f_back
-    around = None if frame is None else frame.f_back
-    scope = {**front.shell.user_ns, **({} if around is None else around.f_locals)}
-
-    def value(field: re.Match[str]) -> str:
-        refuse_registers(front, field[0], scope)
-        try:
-            return str(DollarFormatter().vformat(field[0], (), scope))
-        except Exception:  # noqa: BLE001 - whatever the expression raises: it was none
-            return field[0]
-
-    return _FIELD.sub(value, line)
-
-
 def _parser() -> OptionParser:
     parser = _RunParser(
         "%disco run", description="Run a program on the workers, as mpiexec python or torchrun would."
@@ -122,4 +92,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-RUN: Final = Command(_parser(), _run, written=_with_variables)
+RUN: Final = Command(_parser(), _run)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.commands import auto, checking, debugging, life, listing, looking, moving, running
+from disco_magic.notebook.expansion import with_variables
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def perform(front: Front, line: str) -> Any:
         hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
-    options = command.parser.read(rest if command.written is None else command.written(front, rest))
+    options = command.parser.read(with_variables(front, rest))
     named = getattr(options, "session", None)
     if named is None:
         return command.run(front, options)

@@ -87,6 +87,8 @@ def parts_caption(parts: RegisterParts) -> str:
         said.append(f"{parts.differing} differ{'s' * (parts.differing == 1)} between workers ({MARK})")
     if parts.bad:
         said.append(f"{parts.bad} ha{'s' if parts.bad == 1 else 've'} NaN or Inf")
+    if any(cell is not None and cell.sampled for row in parts.rows for cell in row.cells):
+        said.append("seen in samples of their elements")
     unknown = sum(not row.compared and not row.differs for row in parts.rows)
     if unknown and parts.num_workers > 1:
         said.append(f"{unknown} compared by type only")
@@ -155,7 +157,7 @@ def agreement(row: Row) -> str:
     if not row.compared:
         return "of this type on all"
     # The text of a container says `(sample)` already.
-    return "the same on all (sample)" if first.sampled and first.dtype is not None else "the same on all"
+    return "no difference in the sample" if first.sampled and first.dtype is not None else "the same on all"
 
 
 def absent(row: Row, worker: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -30,10 +30,13 @@ from disco_magic.values.peek import (
     picture_of,
     statistics_of,
 )
+from disco_magic.values.samples import SAMPLE
+from disco_magic.values.wholly import describe_wholly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.inspector.longlook import Share
     from disco_magic.notebook.inspector.watch import Watch
@@ -43,8 +46,10 @@ if TYPE_CHECKING:
 _LOOK: Final = TableLook("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
 _PLAIN: Final = frozenset(kind.__name__ for kind in PLAIN)
-# Sampled elements of each part of a large register.
+# Sampled elements of each part of a large register that has many parts.
 _SAMPLE: Final = 2048
+# So many are read in all, at most, to see more of each.
+_BUDGET: Final = 1 << 23
 _SMALL: Final = 160
 _LARGE: Final = 320
 _ALONE: Final = 460
@@ -74,12 +79,9 @@ class Choice:
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """A line per worker: type, device, statistics on 65,536 elements; and a line per part, if any."""
-    if any(info is not None and info.dtype is None and info.type not in _PLAIN for info in row.cells):
-        with suppress(UnknownName):  # a cell may have dropped it since
-            few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
-            parts = session.look_into(row.name, sample=None if few else _SAMPLE)
-            if parts.rows:
-                return parts_html(parts, session.mesh.places() if session.mesh else ())
+    parts = parts_of(session, row)
+    if parts is not None:
+        return parts_html(parts, session.mesh.places() if session.mesh else ())
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
@@ -101,6 +103,19 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     sampled = any(info is not None and info.sampled for info in infos)
     note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
     return _table(f"{row.name}: {note}", heads, body)
+
+
+def parts_of(session: Session, row: Row) -> RegisterParts | None:
+    """The parts of a register, of which all elements are read if they are few; None if it has no parts."""
+    if all(info is None or info.dtype is not None or info.type in _PLAIN for info in row.cells):
+        return None
+    few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
+    with suppress(UnknownName):  # a cell may have dropped it since
+        parts = session.look_into(row.name, sample=None if few else _SAMPLE)
+        if not few and 0 < len(parts.rows) * parts.num_workers * SAMPLE <= _BUDGET:
+            parts = session.look_into(row.name, sample=SAMPLE)
+        return parts if parts.rows else None
+    return None
 
 
 def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
@@ -204,6 +219,9 @@ def _shares(share: Share, before: int, parts: int) -> Callable[[int, int], bool]
 
 def exact(session: Session, row: Row, share: Share) -> str:
     """A line per worker with statistics of all elements."""
+    parts = parts_of(session, row)
+    if parts is not None:
+        return _exact_parts(session, parts, share)
     heads = ("worker", "min", "mean", "std", "max", "NaN", "Inf", "zeros", "elements")
     count = len(row.cells)
     lines = []
@@ -219,6 +237,32 @@ def exact(session: Session, row: Row, share: Share) -> str:
         cells = "".join(f'<td class="n">{text}</td>' for text in (*numbers, *counts))
         lines.append(f"<tr>{label}{cells}</tr>")
     return _table(f"{row.name}: statistics of all elements, when they were read", heads, "".join(lines))
+
+
+def _exact_parts(session: Session, parts: RegisterParts, share: Share) -> str:
+    """The table of all parts, of whose arrays all elements are read."""
+    count, rows = parts.num_workers, []
+    for number, part in enumerate(parts.rows):
+        cells: list[RegisterInfo | None] = []
+        for worker in range(count):
+            progress = _shares(share, number * count + worker, len(parts.rows) * count)
+            cells += session.examine(part.name, describe_wholly, progress, workers=(worker,))
+        rows.append(replace(part, cells=tuple(cells)))
+    whole = replace(parts, row=_whole(parts.row, rows), rows=tuple(rows), gaps={})
+    return parts_html(whole, session.mesh.places() if session.mesh else ())
+
+
+def _whole(row: Row, parts: Sequence[Row]) -> Row:
+    """The row of a container, as far as its parts say more than the sample of it that was seen."""
+
+    def of_all(worker: int, info: RegisterInfo) -> RegisterInfo:
+        cells = [cell for part in parts if (cell := part.cells[worker]) is not None]
+        nans, infs = sum(cell.nans or 0 for cell in cells), sum(cell.infs or 0 for cell in cells)
+        seen = b"".join(cell.fingerprint for cell in cells)
+        return replace(info, fingerprint=info.fingerprint + seen, nans=nans, infs=infs, sampled=False)
+
+    cells = tuple(info and of_all(worker, info) for worker, info in enumerate(row.cells))
+    return replace(row, cells=cells)
 
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:

@@ -15,6 +15,7 @@ from disco_magic.errors import DiscoError, UnknownName
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
+from disco_magic.notebook.inspector.faces import parts_of
 from disco_magic.notebook.inspector.holders import holders
 from disco_magic.notebook.inspector.remark import Remark
 from disco_magic.notebook.inspector.table import status, table_html
@@ -149,8 +150,7 @@ class Inspector:
         bundle["text/html"] += self._detail.html
         if row is not None and (session := self._front.sessions.find()) is not None:
             with suppress(DiscoError):  # it may be gone: the row is what was seen last
-                parts = session.look_into(row.name, sample=LEAST)
-                bundle["text/plain"] = repr(parts if parts.rows else row)
+                bundle["text/plain"] = repr(parts_of(session, row) or row)
         return self._still.bundles(bundle, None if self._closed else self.widget)
 
     def __repr__(self) -> str:

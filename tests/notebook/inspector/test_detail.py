@@ -206,6 +206,45 @@ def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(
     assert "a sample of 65,536" in detail(inspector)
 
 
+@pytest.fixture
+def large(session, monkeypatch):
+    """A register that is large, by a low limit, with a NaN on worker 1 and a difference that samples miss."""
+    monkeypatch.setattr(faces, "FEW_NBYTES", 1 << 20)
+    monkeypatch.setattr(describe, "WHOLE_NBYTES", 1 << 20)
+    session.run(
+        "net = {'w': np.zeros(200_001), 'b': np.ones(200_001), 'lr': 0.1}\n"
+        "if worker_id == 1: net['w'][77_777] = np.nan\n"
+        "if worker_id == 0: net['b'][77_777] = 2"
+    )
+
+
+def test_of_large_parts_it_is_said_that_samples_were_seen(inspector, session, large):
+    inspector.refresh()
+    look_at(inspector, "net")
+    assert "net: 3 parts, seen in samples of their elements" in detail(inspector)
+    assert detail(inspector).count("no difference in the sample") == 2
+    assert "seen in samples" in inspector.bundles()[0]["text/plain"]
+
+
+def test_exact_reads_all_elements_of_all_parts(inspector, session, large):
+    inspector.refresh()
+    look_at(inspector, "net")
+    inspector._detail._exact.click()
+    found = "net: 3 parts, 2 differ between workers (\u2260), 1 has NaN or Inf"
+    until(lambda: found in detail(inspector), inspector)
+    assert "1 \u2026 2" in detail(inspector)
+    assert "1 NaN" in detail(inspector)
+    assert "sample" not in detail(inspector)
+
+
+def test_the_text_of_a_closer_look_is_that_of_all_elements_where_they_are_few(inspector, session):
+    session.run("net = {'w': np.zeros((48, 48))}\nif worker_id == 1: net['w'][7, 7] = np.nan")
+    inspector.refresh()
+    look_at(inspector, "net")
+    text = inspector.bundles()[0]["text/plain"]
+    assert text.startswith("net: 1 part, 1 differs between workers (\u2260), 1 has NaN or Inf")
+
+
 def test_one_nan_among_many_elements_is_seen_while_there_are_not_too_many_bytes(
     inspector, session, monkeypatch
 ):

@@ -66,12 +66,14 @@ def test_of_many_parts_the_first_are_drawn(inspector, session):
     assert "and 10 more" in detail(inspector)
 
 
-def test_parts_of_a_large_register_are_looked_at_in_part(inspector, session, monkeypatch):
+@pytest.mark.parametrize(("budget", "said"), [(faces._BUDGET, "all 0"), (1, "all \u22480")])
+def test_parts_of_a_large_register_are_looked_at_in_part(inspector, session, monkeypatch, budget, said):
     monkeypatch.setattr(faces, "FEW_NBYTES", 1000)
+    monkeypatch.setattr(faces, "_BUDGET", budget)
     session.run("params = {'w': np.zeros(3000), 'v': np.zeros(10)}")
     inspector.refresh()
     look_at(inspector, "params")
-    assert "all \u22480" in detail(inspector)
+    assert said in detail(inspector)
 
 
 def test_what_is_dropped_while_it_is_looked_into_is_no_end_of_the_inspector(inspector, session, monkeypatch):

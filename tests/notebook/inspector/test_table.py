@@ -78,7 +78,7 @@ def test_what_was_compared_by_type_only_says_so():
 
 def test_what_only_agrees_in_a_sample_says_so():
     (_, row, _) = table([Row("x", (array(sampled=True),) * 2)]).rows
-    assert row[3].endswith("the same on all (sample)")
+    assert row[3].endswith("no difference in the sample")
 
 
 def test_a_worker_that_differs_is_marked_by_a_sign():

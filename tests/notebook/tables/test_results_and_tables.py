@@ -90,7 +90,7 @@ def test_what_all_workers_have_alike_is_one_cell():
     array_text = f"float32 2\u00d73 \u00b7 {{}} \u00b7 24 B \u00b7 {statistics}"
     assert Cells(html).rows[1:-1] == [
         ["x", array_text.format("cpu") + " \u00b7 the same on all"],
-        ["g", array_text.format("cuda:[0-1]") + " (sample) \u00b7 the same on all (sample)"],
+        ["g", array_text.format("cuda:[0-1]") + " (sample) \u00b7 no difference in the sample"],
         ["n", "list \u00b7 [1] \u00b7 of this type on all"],
         ["u", "no value", "no value"],
     ]

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
+from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, put_back
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.errors import UsageMistake
 from disco_magic.isolation.standing_modules import imports_of
@@ -52,6 +53,35 @@ def fit_rpc(module: ModuleType) -> Callable[[], None]:
 
     replaced = Replaced(module, "init_rpc", init_rpc)
     return replace_all([replaced])
+
+
+def fit_mpi(module: ModuleType) -> Callable[[], None]:
+    """Warn a worker that takes MPI's communicator of a single process; `module` is ``mpi4py.MPI``.
+
+    Each worker would be rank 0 of 1, and its program would compute something else without a word.
+    """
+    told: set[tuple[int, int]] = set()
+    world: Any = dictionary_of(module)["COMM_WORLD"]
+
+    class MpiOfWorkers(ModuleOfWorkers):
+        """The class of the module while any session runs."""
+
+        @property
+        def COMM_WORLD(self) -> Any:  # noqa: N802 - MPI's name
+            """The usual one."""
+            me = calling_worker()
+            if me is not None and me.num_workers > 1 and (me.session_id, me.id) not in told:
+                told.add((me.session_id, me.id))
+                if dictionary_of(self)["Is_initialized"]() and world.Get_size() == 1:
+                    warnings.warn(
+                        "MPI.COMM_WORLD has one rank, the process that all workers are threads of: each is"
+                        " rank 0 of 1 there. Use the collectives that cells have, allreduce(x), or mpiexec",
+                        stacklevel=2,
+                    )
+            return world
+
+    exchange(module, MpiOfWorkers)
+    return lambda: put_back(module, MpiOfWorkers)
 
 
 def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:

@@ -41,3 +41,14 @@ ELSEWHERE: Final = {
     **{name: f"it is {here} here" for names, here in _CALLED.items() for name in names},
 }
 """Name in another framework -> what it is here, in words."""
+
+KEYWORDS: Final = {
+    **dict.fromkeys(("group", "comm", "axis_name"), "over='axis' or over=[0, 2] chooses who takes part"),
+    **dict.fromkeys(("src", "root_rank"), "root= is the rank that has it"),
+    **dict.fromkeys(("dst", "dest"), "to= of a send, root= of a reduce or gather"),
+    **dict.fromkeys(("async_op", "sync_op"), "collectives wait; a whole cell does not, with --nowait"),
+    **dict.fromkeys(("recvbuf", "recvobj", "output"), "out= is the array that takes the result"),
+    **dict.fromkeys(("sendbuf", "sendobj", "tensor", "input"), "the array comes first, without a name"),
+    **dict.fromkeys(("sendcounts", "recvcounts", "split_sizes"), "counts= has the lengths of the parts"),
+}
+"""Keyword of another framework's collectives -> what there is here, in words."""

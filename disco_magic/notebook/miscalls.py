@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.tracebacks import frames_of, traceback_of
-from disco_magic.notebook.elsewhere import ELSEWHERE
+from disco_magic.notebook.elsewhere import ELSEWHERE, KEYWORDS
 from disco_magic.notebook.expressions import failed_expression, name_of_called
 from disco_magic.phrases import near_misses, words
 
@@ -100,7 +100,9 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
     texts = {each.value for each in given if isinstance(each, ast.Constant)}
     axis = next((axis for axis in worker.mesh if axis in texts), None)
     over = f"; over={axis!r} for the axis" if axis and "over" in signature.parameters else ""
-    return f"it is {ast.unparse(node.func)}({shown}){over}"
+    unknown = (each.arg for each in node.keywords if each.arg and each.arg not in signature.parameters)
+    theirs = [f"; {KEYWORDS[name]}" for name in unknown if name in KEYWORDS]
+    return f"it is {ast.unparse(node.func)}({shown}){over}{''.join(theirs)}"
 
 
 def _parameters(signature: inspect.Signature, mesh: Mapping[str, int]) -> list[str]:

@@ -31,11 +31,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     if failure is not None:
         text = unmet.without_failed(failure, wait.describe(), worker if through else None)
     elif worker in missing and isinstance(wait, LoneWait):
-        which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
-        text = (
-            f"{people(missing)} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
-            f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}"
-        )
+        text = _unsent(wait, missing)
     elif worker in missing:
         members = sorted([*(present for present, _ in wait.gates()), *missing])
         text = unmet.without_absent([worker], wait.describe(), members)
@@ -48,6 +44,22 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     rows += [(absent, left if absent == worker else whereabouts(absent)) for absent in missing]
     beside = unread_by(wait) if isinstance(wait, LoneWait) else ""
     return Verdict(PlaneAborted, f"{text}\n{unmet.table(rows)}{beside}", failure)
+
+
+def _unsent(wait: LoneWait, missing: list[int]) -> str:
+    """Why a message, or a receiver, does not come of workers that have finished."""
+    tags = dict.fromkeys(each.call.seat.tag for each in wait.others() if each.call.worker in missing)
+    if tags:
+        had = f"tag{'s' * (len(tags) > 1)} {', '.join(map(repr, tags))}"
+        return (
+            f"{wait.describe()} is for tag {wait.tag!r}, and {people(missing)} finished after sending with "
+            f"{had} - send and receive with the same tag{_before(wait)}"
+        )
+    which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
+    return (
+        f"{people(missing)} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
+        f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}"
+    )
 
 
 def without(failure: Failure, text: str) -> Verdict:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,11 @@ def check_op(verb: str, op: object) -> str:
     """Return `op` if it names a reduction, else raise UsageMistake with the names there are."""
     if isinstance(op, str) and op in OPS:
         return op
+    if hasattr(op, "__array__") or isinstance(op, list | tuple):  # as `comm.Allreduce(x, y)`
+        raise UsageMistake(
+            f"{verb}: op is the name of a reduction, one of {', '.join(OPS)}, got a value of type "
+            f"{class_name(op)}; for an array that takes the result write out="
+        )
     text = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
     close = difflib.get_close_matches(str(text), OPS, n=1)
     guess = _NEAR.get(str(text)) or (close[0] if close else None)

@@ -19,6 +19,12 @@ def mesh(four):
     [
         ("allreduce(1.0, 'sum', 'tp')", "it is allreduce(x, op='sum', *, {}); over='tp' for the axis"),
         ("allreduce(1.0, axis='dp')", "it is allreduce(x, op='sum', *, {})"),
+        (
+            "allreduce(1.0, group=3)",
+            "it is allreduce(x, op='sum', *, {}); over='axis' or over=[0",
+        ),
+        ("allreduce(1.0, async_op=True)", "it is allreduce(x, op='sum', *, {}); collectives wait; a whole"),
+        ("broadcast(1.0, src=1)", "it is broadcast(x=None, root=0, *, {}); root= is the rank that has it"),
         ("worker.reduce()", "it is worker.reduce(x, op='sum', root=0, *, {})"),
         ("barrier('tp')", "it is barrier(*, in_group=True, over=None); over='tp' for the axis"),
         ("worker.rank('tp')", "it is worker.rank(*, in_group=True, over=None); over='tp' for the axis"),

@@ -184,8 +184,17 @@ class Named(enum.StrEnum):
 @pytest.mark.parametrize("op", [Alike(), ["sum"], None, b"sum"], ids=["alike", "list", "None", "bytes"])
 def test_an_op_is_a_text_whatever_was_asked_for_before(op):
     assert read_call("allreduce", SEAT, 1.0, op="sum").op == "sum"
-    with pytest.raises(UsageMistake, match="there is no reduction"):
+    with pytest.raises(UsageMistake, match=r"there is no reduction|op is the name of a reduction"):
         read_call("allreduce", SEAT, 1.0, op=op)
+
+
+def test_who_passes_an_array_to_fill_as_the_op_is_told_to_write_out():
+    with pytest.raises(UsageMistake) as refused:
+        read_call("allreduce", SEAT, np.ones(3), op=np.empty(1000))
+    assert str(refused.value) == (
+        "allreduce: op is the name of a reduction, one of sum, prod, min, max, avg, got a value of type "
+        "ndarray; for an array that takes the result write out="
+    )
 
 
 def test_a_kind_of_text_is_an_op_and_nobody_elses():

@@ -131,9 +131,15 @@ def test_messages_with_a_tag_are_told_by_it(make):
     [text] = plane.unread(0, 1)
     assert text.startswith("float64 (2,) from worker 1, tag 3, sent at ")
     plane.leave(1, 1)
-    asked = "for recv from worker 1, tag 'grad' that .* it needs a send\\(..., 0, tag='grad'\\) on worker 1"
-    with pytest.raises(PlaneAborted, match=asked):
+    said = (
+        "recv from worker 1, tag 'grad' that worker 0 waits in at .* is for tag 'grad', and worker 1 finished"
+    )
+    with pytest.raises(PlaneAborted, match=f"{said} after sending with tag 3 - send and receive with the"):
         plane.recv(seat(0)._replace(tag="grad"), 1, None)
+    plane.leave(2, 1)
+    asked = "for recv from worker 2, tag 'grad' that .* it needs a send\\(..., 0, tag='grad'\\) on worker 2"
+    with pytest.raises(PlaneAborted, match=asked):
+        plane.recv(seat(0)._replace(tag="grad"), 2, None)
 
 
 def test_those_who_wait_for_each_others_tags_are_told_which(make, run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import pytest
 
@@ -86,3 +87,41 @@ def test_neither_is_a_session_of_one_worker_nor_the_program(session, package):
     s = session(1)
     s.run(USES[package])
     exec(USES[package], {"worker_id": 0, "barrier": int})
+
+
+MPI = """
+class World:
+    def Get_size(self): return size
+COMM_WORLD, Is_initialized = World(), lambda: True
+"""
+
+
+@pytest.fixture
+def mpi(tmp_path, monkeypatch):
+    """Makes a package like mpi4py, in which COMM_WORLD has that many ranks."""
+
+    def make(size):
+        for name, source in {"__init__.py": "", "MPI.py": f"size = {size}{MPI}"}.items():
+            (tmp_path / "mpi4py").mkdir(exist_ok=True)
+            (tmp_path / "mpi4py" / name).write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+
+    for name in ("mpi4py", "mpi4py.MPI"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield make
+    for name in ("mpi4py", "mpi4py.MPI"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(("size", "count", "told"), [(1, 2, 2), (1, 1, 0), (4, 2, 0)])
+def test_who_takes_mpis_communicator_of_one_process_is_told(session, mpi, size, count, told):
+    mpi(size)
+    s = session(count)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        s.run("from mpi4py import MPI\nsize = MPI.COMM_WORLD.Get_size()\nMPI.COMM_WORLD is MPI.COMM_WORLD")
+    said = [str(each.message).partition(",")[0] for each in caught]
+    assert said == ["MPI.COMM_WORLD has one rank"] * told
+    assert s["size"].get_all() == [size] * count
+    s.shutdown()
+    assert type(sys.modules["mpi4py.MPI"]) is type(warnings)

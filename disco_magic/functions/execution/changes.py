@@ -32,7 +32,13 @@ from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
-from disco_magic.isolation.shared_states import fit_accelerate, fit_lightning, fit_megatron, fit_rpc
+from disco_magic.isolation.shared_states import (
+    fit_accelerate,
+    fit_lightning,
+    fit_megatron,
+    fit_mpi,
+    fit_rpc,
+)
 from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 
@@ -74,6 +80,7 @@ CHANGES: Final = Libraries(
         "lightning.pytorch.trainer.trainer": fit_lightning,
         "pytorch_lightning.trainer.trainer": fit_lightning,
         "megatron.core.parallel_state": fit_megatron,
+        "mpi4py.MPI": fit_mpi,
         "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"

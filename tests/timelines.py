@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from disco_magic.core.timeline import Span, Timeline
 
 BOTH = (0, 1)
@@ -34,6 +36,12 @@ def met(worker, start, end, number=1, members=BOTH, **more):
 def waiting(worker, start, end, **more):
     """The part of a collective asleep for others."""
     return Span(worker, "waiting", "barrier()", start, end, SITE, "for others", **more)
+
+
+def asleep(*spans):
+    """The collectives, and that they were waits from beginning to end."""
+    waits = [replace(span, kind="waiting", detail="for others", meeting=None) for span in spans]
+    return [*spans, *waits]
 
 
 def error(worker, moment):

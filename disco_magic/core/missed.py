@@ -58,6 +58,8 @@ def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
         groups: collectives of several workers: members, and spans of those that have come.
     """
     unmet = [(_absent(members, spans), spans) for members, spans in groups]
+    # Not all of a call that fails is a wait: the first error of a session takes tenths of a second to make.
+    waited = {(span.worker, span.start_s): span.seconds for span in timeline.spans if span.kind == "waiting"}
     stuck = _stuck(timeline, [(absent, spans) for absent, spans in unmet if absent])
     found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
     for absent, spans in unmet:
@@ -67,7 +69,11 @@ def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
             roots = _roots(absent, begun_s, max(span.end_s for span in spans), stuck, frozenset())
             is_over = not any(span.unfinished for span in spans)
             # Without roots all wait for each other: take the absent ones.
-            found[tuple(sorted(roots)) or absent, is_over].append(sum(span.seconds for span in spans))
+            times = (
+                span.seconds if span.unfinished else waited.get((span.worker, span.start_s), 0.0)
+                for span in spans
+            )
+            found[tuple(sorted(roots)) or absent, is_over].append(sum(times))
     made = (Missed(who, len(waits), sum(waits), over) for (who, over), waits in found.items())
     return tuple(sorted(made, key=lambda each: -each.waited_s))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from disco_magic.core.timeline import FAILED, Record, Span, Timeline
+from tests.timelines import asleep
 
 
 def met(worker, start, members, *, number=1, end=10.0, unfinished=False):
@@ -18,6 +19,8 @@ def message(worker, start, source, *, end=10.0, unfinished=False, detail=FAILED 
 
 
 def summary(*spans, workers=4):
+    calls = [span for span in spans if span.meeting and not span.unfinished]
+    spans = [*(span for span in spans if span not in calls), *asleep(*calls)]
     records = [
         Record(tuple(span for span in spans if span.worker == worker), 0.0, 10.0) for worker in range(workers)
     ]
@@ -53,3 +56,10 @@ def test_what_it_had_waited_in_before_and_what_has_arrived_keep_nobody():
 def test_those_who_wait_for_each_other_were_missed():
     spans = met(0, 1.0, (0, 1), number=1), met(1, 2.0, (0, 1), number=2)
     assert told(*spans, workers=2) == [((1,), 1, 9.0), ((0,), 1, 8.0)]
+
+
+def test_what_is_no_wait_of_a_call_is_not_counted():
+    calls = met(0, 1.0, (0, 1), end=3.0), met(0, 4.0, (0, 1), number=2, end=9.0)
+    (waits,) = asleep(calls[0])[1:]
+    records = [Record((*calls, replace(waits, end_s=1.5)), 0.0, 10.0), Record((), 0.0, 10.0)]
+    assert Timeline.of_records(1, records).summary().missed[0].waited_s == 0.5

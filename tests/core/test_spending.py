@@ -9,7 +9,7 @@ import pytest
 from disco_magic.core.recorded import attended
 from disco_magic.core.spending import Spent, Summary, covered, stretches
 from disco_magic.core.timeline import Span
-from tests.timelines import BOTH, SITE, cell, error, met, timeline, waiting
+from tests.timelines import BOTH, SITE, asleep, cell, error, met, timeline, waiting
 
 
 def test_running_waiting_and_idle_are_the_whole_window():
@@ -90,7 +90,7 @@ def test_what_not_all_came_to_has_no_last_one(spans):
 
 def test_who_never_came_is_named_with_what_the_others_waited():
     begun = [(0, 1.0, 1), (1, 2.0, 1), (0, 3.0, 2), (1, 3.0, 2)]
-    spans = [met(worker, start, 5.0, number, members=(0, 1, 2)) for worker, start, number in begun]
+    spans = asleep(*(met(worker, start, 5.0, number, members=(0, 1, 2)) for worker, start, number in begun))
     spans += [met(0, 6.0, 7.0, 3), cell(2, 0.0, 9.0)]
     assert timeline(*spans, workers=3).summary().sentence == (
         "worker 2 never came to 2 collectives, in which the others waited 11.00 s, all together"

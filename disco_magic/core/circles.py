@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from disco_magic.core.mesh import Mesh
 
 Workers = tuple[int, ...]
+_COORDINATE: Final = re.compile(r"(?:axis |group )?\S+")  # ``tp=1``, ``axis 0=1`` of a mesh without names
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,14 @@ class Circles:
     def within(self, others: Self) -> Self:
         """Return the non-empty intersections of these circles with `others`."""
         found = [
-            (tuple(worker for worker in mine if worker in circle), " ".join(filter(None, (there, here))))
+            (tuple(worker for worker in mine if worker in circle), _place(there, here))
             for circle, there in others
             for mine, here in self
         ]
         kept = [(circle, place) for circle, place in found if circle]
         return type(self)(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), self.over)
+
+
+def _place(*names: str) -> str:
+    """The name of what these have in common; a coordinate that both name is said once."""
+    return " ".join(dict.fromkeys(_COORDINATE.findall(" ".join(names))))

@@ -27,6 +27,14 @@ def test_what_is_marked_over_axes_has_to_agree_along_these(session):
         )
 
 
+@pytest.mark.parametrize("asked", ["tp", ("pp", "tp")])
+def test_a_place_that_a_mark_and_the_check_name_is_said_once(session, asked):
+    s = session(4, mesh={"pp": 2, "tp": 2})
+    s.run("w = worker.replicated(np.zeros(3), over='tp')\nif worker_id == 3: w += 1")
+    with pytest.raises(CellError, match="'w' differs at pp=1: float64"):
+        s.run(f"worker.check(over={asked!r})")
+
+
 def test_parts_have_to_agree_as_their_own_marks_say(session):
     s = session(4, mesh={"dp": 2, "tp": 2})
     s.run(SHARDED + "if worker.coordinates['tp']: model['norm'] += 0.5")

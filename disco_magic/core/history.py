@@ -24,6 +24,8 @@ HEADER: Final = ("workers", "command", "took", "began", "ended")
 LONGEST: Final = 72
 """Characters of an error that are shown."""
 
+# Also what other workers have done of a command that is listed.
+_SHORT: Final = "not listed: calls and copies that took a worker less than 1 ms"
 _INTERRUPT: Final = "WorkerInterrupt"
 _BROKEN: Final = "Plane"
 
@@ -133,7 +135,15 @@ def history_of(
     # Keep the rows of a command together.
     order = sorted(groups, key=lambda key: (first[key[:2]], groups[key][0].span.worker))
     entries = [_entry(groups[key], timeline.end_s) for key in order]
-    return History(timeline.session_id, (*entries, *queued), timeline.remark)
+    remarks = [timeline.remark, _SHORT if _lacks_workers(groups.values(), timeline) else ""]
+    return History(timeline.session_id, (*entries, *queued), "\n".join(filter(None, remarks)))
+
+
+def _lacks_workers(groups: Iterable[Sequence[_Did]], timeline: Timeline) -> bool:
+    """Whether a row of calls or copies lacks workers: others may have done the same in less time."""
+    return any(
+        len(group) < len(timeline.workers) and group[0].span.kind not in ("cell", "error") for group in groups
+    )
 
 
 @dataclass(frozen=True, slots=True)

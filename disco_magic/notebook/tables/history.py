@@ -24,7 +24,7 @@ def history_bundle(history: History, **_: object) -> dict[str, str]:
     """The MIME bundle of a history."""
     heads = head_cells(HEADER) if history.entries else ""
     body = "".join(map(_row_html, history.entries))
-    html = _LOOK.html(escape(history.title), heads, body, foot_lines(len(HEADER), [history.remark]))
+    html = _LOOK.html(escape(history.title), heads, body, foot_lines(len(HEADER), history.remark.split("\n")))
     return {"text/plain": repr(history), "text/html": html}
 
 

@@ -21,6 +21,7 @@ from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, put_back
 from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.sites import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,7 @@ def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
     """Let workers have filters of their own; `module` is ``warnings``."""
     if sys.version_info >= (3, 14):
         return None  # rewritten there; thread-safe with: python -X context_aware_warnings
-    undo = replace_all([*_setting(module), _showing(module), *_blocks(module)])
+    undo = replace_all([*_setting(module), _showing(module), _wording(module), *_blocks(module)])
     exchange(module, WarningsOfWorkers)
 
     def take() -> None:
@@ -132,6 +133,25 @@ def _showing(module: ModuleType) -> Replaced:
 
     shown = Replaced(module, "_showwarnmsg", show)
     return shown
+
+
+def _wording(module: ModuleType) -> Replaced:
+    """Replace the function that puts a warning into words: a worker's cell is named as errors name it.
+
+    Front ends give cells the names of files that do not exist, with the process's id in them.
+    """
+
+    @wraps(vars(module)["_formatwarnmsg_impl"])
+    def put(message: Any) -> str:
+        text: str = worded.below(message)
+        label = None if calling_worker() is None else label_of(message.filename)
+        head = f"{message.filename}:{message.lineno}: "
+        if label is None or not text.startswith(head):
+            return text
+        return f"{label}, line {message.lineno}: {text.removeprefix(head)}"
+
+    worded = Replaced(module, "_formatwarnmsg_impl", put)
+    return worded
 
 
 def _blocks(module: ModuleType) -> list[Replaced]:

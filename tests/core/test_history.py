@@ -190,9 +190,7 @@ def test_a_broken_collective_is_no_end_of_a_command_that_has_another_or_is_not_k
     assert rows(broken(0, 1.5)) == []
 
 
-@pytest.mark.parametrize(
-    ("workers", "said"), [((0, 1), ""), ((1,), "not listed: calls and copies")]
-)
+@pytest.mark.parametrize(("workers", "said"), [((0, 1), ""), ((1,), "not listed: calls and copies")])
 def test_a_call_that_some_have_done_too_fast_to_be_listed_is_not_theirs_alone(workers, said):
     spans = [Span(worker, "call", "call f", 1.0, 2.0, seq=1) for worker in workers]
     history = history_of(timeline(*spans, cell(0, 3.0, 4.0, 2)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 
@@ -216,3 +217,10 @@ def test_when_nobody_works_all_is_python_s_again(session):
     assert type(warnings) is not before[0]
     s.shutdown()
     assert [type(warnings), *(vars(warnings)[name] for name in names)] == before
+
+
+def test_a_warning_names_the_cell_as_errors_do(s):
+    here = "(lambda: 0).__code__.co_filename"
+    said = s.run(f"x = 1\nwarnings.formatwarning('careful', UserWarning, {here}, 1)").values[2]
+    assert re.fullmatch(r"Cell \d+, line 1: UserWarning: careful\n  x = 1\n", said)
+    assert warnings.formatwarning("x", UserWarning, __file__, 1).startswith(f"{__file__}:1: UserWarning: x\n")

@@ -67,7 +67,7 @@ class DiscoMagics(DiscoSettings):
 
     def cell_ended(self, *_: object) -> None:
         """Keep the failures on workers of the cell that has just ended, for ``%disco debug``."""
-        self.last_failure.note_shown(self.front.sessions)
+        self.last_failure.note_shown(self.front.sessions, self.shell)
         self.last_failure.settle()  # it may have ended their session
 
     def _presentable(self, error: BaseException) -> BaseException:

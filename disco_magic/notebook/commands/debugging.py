@@ -34,7 +34,7 @@ def _debug(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.debugging.postmortem import examine
 
     last = front.settings.last_failure
-    last.note_shown(front.sessions)
+    last.note_shown(front.sessions, front.shell)
     last.settle()
     if options.forget:
         last.forget(front.shell)

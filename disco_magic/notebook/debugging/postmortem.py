@@ -42,22 +42,24 @@ class LastFailure:
         self._session: weakref.ref[Session] | None = None
         self._life: object = None
 
-    def note_shown(self, sessions: SessionKeeper) -> None:
+    def note_shown(self, sessions: SessionKeeper, shell: Shell) -> None:
         """Keep the error that IPython has shown last, if it is new and from workers; called after every cell.
 
-        Errors that a program has caught and handled are not kept.
+        Errors that a program has caught and handled are not kept. ``%debug`` finds the worker's frames alone.
         """
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         # Ask nothing of other classes: that could run the user's code.
         if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
-            self._note(error, sessions)
+            self._note(error, sessions, shell)
 
-    def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
+    def _note(self, error: BaseException, sessions: SessionKeeper, shell: Shell) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
         failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
         if failures:
             session = _session_of(failures) or sessions.find()
             self.failures = failures
+            if (trace := user_frames(shell, next(iter(failures.values())).exception)) is not None:
+                sys.last_traceback = error.__traceback__ = trace
             self._session = None if session is None else weakref.ref(session)
             self._life = None if session is None else session.life
         elif isinstance(error, WorkerLost):

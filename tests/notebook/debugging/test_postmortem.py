@@ -131,9 +131,11 @@ def test_a_cell_that_was_stopped_shows_where_each_worker_was(fresh):
 
 def test_debug_of_ipython_lands_in_the_first_failed_worker_s_frame(fresh):
     fresh.run(FAILING)
-    text = look(fresh, "%debug", ["p worker_id, b", "q"], "ipdb> ")
+    text = look(fresh, "%debug", ["p worker_id, b", "up", "up", "up", "q"], "ipdb> ")
     assert "----> 6         raise ValueError" in text
     assert "(1, array([2., 2., 2.]))" in text
+    assert "Oldest frame" in text
+    assert "disco_magic" not in text
 
 
 @pytest.mark.parametrize("how", ["--timeout 0.3", "stop button"])
@@ -351,7 +353,7 @@ def test_only_our_own_errors_are_asked_what_they_are(monkeypatch):
 
     last = LastFailure()
     monkeypatch.setattr(sys, "last_exc", Odd(), raising=False)
-    last.note_shown(NoSessions())
+    last.note_shown(NoSessions(), None)
     assert last.failures == {}
 
 
@@ -359,7 +361,7 @@ def test_a_failure_in_no_session_of_the_notebook_is_kept_until_the_next(monkeypa
     last = LastFailure()
     error = CellError({1: Failure(1, 0, "Cell In[1]", ValueError("x"), "")})
     monkeypatch.setattr(sys, "last_exc", error, raising=False)
-    last.note_shown(NoSessions())
+    last.note_shown(NoSessions(), None)
     last.settle()
     assert last.on(1) is error.origin
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from IPython.core.error import StdinNotImplementedError
+
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
@@ -44,7 +46,13 @@ def _debug(front: Front, options: Namespace) -> None:
     count = max(last.failures) + 1 if session is None else session.num_workers
     failure = last.on(_one(options.worker, count, NO_MESH if session is None else session.mesh))
     with _beside(last.session, failure.worker):
-        examine(front.shell, failure, options.commands)
+        try:
+            examine(front.shell, failure, options.commands)
+        except StdinNotImplementedError:
+            raise UsageMistake(
+                "whoever runs this notebook takes no input, as nbconvert and papermill; say what to look at: "
+                "%disco debug -c 'p x' -c up -c 'p y'"
+            ) from None
 
 
 @contextmanager

@@ -151,6 +151,8 @@ class Inspector:
         if row is not None and (session := self._front.sessions.find()) is not None:
             with suppress(DiscoError):  # it may be gone: the row is what was seen last
                 bundle["text/plain"] = repr(parts_of(session, row) or row)
+        if self._detail.face.value != "Summary":
+            bundle["text/plain"] += f"\n({self._detail.face.value}: shown where there is HTML)"
         return self._still.bundles(bundle, None if self._closed else self.widget)
 
     def __repr__(self) -> str:

@@ -392,3 +392,12 @@ def test_it_lands_where_a_worker_is_that_others_waited_for_or_did_not_meet(fresh
     fresh.run(cell)
     text = look(fresh, "%disco debug", ["p worker_id", "q"], "[2] ipdb> ")
     assert " on worker 2: " in text
+
+
+def test_where_nobody_can_answer_it_is_said_how_to_look_all_the_same(fresh):
+    fresh.run(FAILING)
+    ran = fresh.finish(fresh.client.execute("%disco debug", allow_stdin=False))
+    assert (
+        "takes no input, as nbconvert and papermill; say what to look at: %disco debug -c"
+        in ran.error["evalue"]
+    )

@@ -292,3 +292,9 @@ def test_in_a_mesh_whose_replicas_have_all_drifted_two_replicas_are_compared(fro
         until(lambda: "<img" in inspector._detail.html, inspector)
         assert face == "heatmap" or "16 of 16 elements differ" in detail(inspector)
         assert message(inspector) == ""
+
+
+def test_where_only_text_is_shown_it_is_said_that_there_is_a_picture(inspector):
+    look_at(inspector, "x", "heatmap")
+    text = inspector.bundles()[0]["text/plain"]
+    assert text.splitlines()[-1] == "(Heat map: shown where there is HTML)"

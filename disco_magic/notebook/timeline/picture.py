@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 960
 MOST_BARS: Final = 600
-"""Most bars in one picture; each has up to three elements, with its tooltip and text."""
+MOST_OF_LANE: Final = 120
+MOST_OF_ALL: Final = 2000
+"""Bars in one picture of few workers; of each of many workers; and of all of these. Each bar has up to three
+elements, with its tooltip and text."""
 _LEFT: Final = 76
 _TOP: Final = 20
 _LANE: Final = 42
@@ -46,6 +49,7 @@ _STYLE: Final = table_style(
 
 
 _LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
+_MERGED: Final = "several that stand close are one bar, as high as their share of the time"
 _COLOURS: Final = ("#7d6fb0", "#b0627d", "#5b8f9c", "#9c8a3f", "#6a8f4f")
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 # Foreground of a 6 x 6 tile, over a background of the same colour.
@@ -71,9 +75,10 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
             nothing if that one is hidden: so a hidden picture of the same timeline needs other names.
     """
     summary = timeline.summary()
-    picture, name = _svg(timeline, width, summary.sentence, place)
+    picture, name, has_merged = _svg(timeline, width, summary.sentence, place)
     kinds = [*_LEGEND, *(["span"] if has_names(timeline) else [])]
     legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds)
+    legend += f" &#160; {_MERGED}" if has_merged else ""
     blocks = timeline.named()
     words = (more_names(blocks), summary.sentence, timeline.remark)
     said = "<br/>".join(escape(text) for text in words if text)
@@ -109,8 +114,11 @@ def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
     return _table([*head[:1], *coloured], rows) if rows else ""
 
 
-def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:
-    """The picture, and the prefix of its patterns' names, which differs for two pictures of a page."""
+def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str, bool]:
+    """The picture, the prefix of its patterns' names, and whether collectives were merged.
+
+    Two pictures of a page differ in that prefix.
+    """
     extra = _NAMED if has_names(timeline) else 0
     lane = _LANE + extra
     height = _TOP + lane * len(timeline.workers) + 2
@@ -132,7 +140,8 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
         f'aria-label="{aria}" font-family="var(--jp-ui-font-family,sans-serif)" font-size="11" '
         f'viewBox="0 0 {width} {height}" style="{room}"><defs>{patterns}</defs>{body}</svg>'
     )
-    return svg, name
+    merged = (bar for each in bars.values() for bar in each if bar.count > 1)
+    return svg, name, any(bar.first.kind in ("collective", "waiting") for bar in merged)
 
 
 def has_names(timeline: Timeline) -> bool:
@@ -195,7 +204,8 @@ def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
     while True:
         narrow = pixels * scale.seconds
         bars = {worker: lane_bars(timeline.lane(worker), narrow) for worker in timeline.workers}
-        if sum(map(len, bars.values())) <= max(MOST_BARS, 8 * len(bars)) or pixels > scale.width:
+        most = max(MOST_BARS, 8 * len(bars), min(MOST_OF_ALL, MOST_OF_LANE * len(bars)))
+        if sum(map(len, bars.values())) <= most or pixels > scale.width:
             return bars
         pixels *= 2
 
@@ -215,7 +225,7 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
         y, height, look = top + 22.0, 14.0, look._replace(colour=colour_of(bar.first.label))
     elif not above and bar.count > 1:
         # Work is drawn from the top and waiting from the bottom, each as high as its share of the time.
-        share = max(1.5, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
+        share = max(0.7, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
         y, height = (y if kind == "collective" else y + height - share), share
     width = max(right - left, 0.7)
     rect = (

@@ -168,6 +168,17 @@ def test_a_picture_of_everything_that_is_kept_stays_small(workers):
     assert len(bars(svg)) <= MOST_BARS
 
 
+def test_steps_of_many_workers_are_drawn_one_by_one_and_merged_ones_explain_their_height():
+    def steps(count):
+        at = [(worker, n * 10 / count) for worker in range(16) for n in range(count)]
+        return timeline_html(timeline(*(met(*each, each[1] + 5 / count) for each in at), workers=16))
+
+    few, many = steps(60), steps(2000)
+    assert len(bars(page(few).find(f".//{SVG}svg"))) == 16 * 60
+    assert "as high as their share of the time" not in few
+    assert "as high as their share of the time" in many
+
+
 def test_what_was_dropped_is_dashed_and_said():
     made = timeline(Span(0, "cell", "c", 5.0, 6.0), whole_from_s=(4.0, 0.0), dropped=(7, 0))
     html = timeline_html(made)

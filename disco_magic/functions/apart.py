@@ -17,7 +17,8 @@ from disco_magic.core.registers import nearest
 from disco_magic.phrases import ranges
 from disco_magic.values.gaps import elements_compared, gap, is_of
 from disco_magic.values.lookalikes import numbers_apart, numbers_in
-from disco_magic.values.parts import NOTHING, part_at
+from disco_magic.values.members import NOTHING
+from disco_magic.values.parts import part_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

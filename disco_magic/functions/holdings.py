@@ -8,7 +8,8 @@ from disco_magic.core.held import Found
 from disco_magic.core.registers import RegisterFile, inside, is_within, nearest, register_of
 from disco_magic.functions.marks import is_anonymous
 from disco_magic.values.divergence import PARTS_BY_VALUE, parts_of, survey
-from disco_magic.values.parts import NOTHING, parts_at, split
+from disco_magic.values.members import NOTHING
+from disco_magic.values.parts import parts_at, split
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence

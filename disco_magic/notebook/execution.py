@@ -272,7 +272,8 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
         # Not `print`: ipykernel may send the text before `print` writes the end of the line.
         sys.stdout.write(f"{checked}\n")
     show_only(result, sending.show)
-    pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
+    wanted = dict(zip(sending.options.pull, sending.options.pull, strict=True))
+    pulled = fetched(sending.session, wanted, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})
     _show_times(handle, result, sending)
     return None if is_empty(result) else result

@@ -26,6 +26,7 @@ MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 """How the output of a cell is shown."""
 
 OUT: Final = re.compile(r"Out\[(\d+)\]")
+_NAMED: Final = re.compile(r"(\w+)=(.+)", re.DOTALL)
 
 
 def name(text: str) -> str:
@@ -33,7 +34,7 @@ def name(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     if not text.isidentifier() or keyword.iskeyword(text):
         whole = re.match(r"[^\W\d]\w*(?=[.[])", text)
-        way = f"; take {whole[0]}, and the part of it afterwards" if whole else ""
+        way = f"; for a part of {whole[0]} name the variable: w={text}" if whole else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not a variable name{way}")
     return text
 
@@ -56,6 +57,14 @@ def register(text: str) -> str:
             f"{text!r} begins with an underscore: such names are private to a worker and are not registers"
         )
     return text
+
+
+def source(text: str) -> tuple[str, str]:
+    """A variable and what it gets: ``w``, the register of that name, or ``w=params['w']``, a part of one."""
+    named = _NAMED.fullmatch(text)
+    if named is None:
+        return register(text), register(text)
+    return name(named[1]), part(named[2])
 
 
 def registers(text: str) -> list[str]:

@@ -17,6 +17,8 @@ from disco_magic.mistakes import about
 from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef, are_references
 from disco_magic.values.kinds import is_gpu_array
+from disco_magic.values.members import NOTHING
+from disco_magic.values.parts import part_at, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,19 +91,24 @@ def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
     return reference
 
 
-def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> dict[str, list[Any]]:
-    """Copies of registers: name -> one value per worker, in the order of `workers`.
+def fetched(session: Session, sources: Mapping[str, str], workers: Sequence[int]) -> dict[str, list[Any]]:
+    """Copies of registers or parts of them: name -> one value per worker, in the order of `workers`.
+
+    Args:
+        session: the session of the registers.
+        sources: name -> register, or a part of one, ``params['w']``.
+        workers: ids.
 
     Raises:
         UnknownName: no worker has the register.
         UsageMistake: a register is missing on some of `workers`, or cannot be copied; the message names it.
         WorkerError: something else failed since errors were last raised.
     """
-    registers = {name: session[name] for name in names}
+    before = session.ledger.seq
+    registers = {name: _reference(session, label, workers) for name, label in sources.items()}
     if len(registers) >= _TWO and all(
-        set(workers) <= set(session.ledger.names.holders(name)) for name in registers
+        set(workers) <= set(session.ledger.names.holders(split(label)[0])) for label in sources.values()
     ):
-        before = session.ledger.seq
         whole = session.call_packed(_together, *registers.values(), workers=workers)
         try:
             held = session.fetch(whole, workers)
@@ -109,7 +116,21 @@ def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> d
         except WorkerError as error:
             if any(each.seq <= before or not is_by(each, UsageMistake) for each in error.failures.values()):
                 raise  # else one cannot be copied: fetch one after the other to find out which
-    return {name: _fetched(session, name, register, workers) for name, register in registers.items()}
+    return {name: _fetched(session, sources[name], register, workers) for name, register in registers.items()}
+
+
+def _reference(session: Session, label: str, workers: Sequence[int]) -> DRef:
+    """A reference to a register, or to a part of one on some workers."""
+    name, written = split(label)
+    register = session[name]
+    return session.call_packed(_taken, register, label, workers=workers) if written else register
+
+
+def _taken(value: Any, label: str) -> Any:
+    part = part_at(value, split(label)[1])
+    if part is NOTHING:
+        raise UsageMistake(f"there is no {label}")
+    return part
 
 
 def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]) -> list[Any]:
@@ -121,7 +142,7 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
             raise
         # If some workers lack it, the errors of those that have it say more.
         there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
-        have = session.ledger.names.holders(name)
+        have = session.ledger.names.holders(split(name)[0])
         if not there and have and not reasons.keys() & have:
             why = only(have, "it")
         else:

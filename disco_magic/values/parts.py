@@ -19,13 +19,13 @@ from disco_magic.values.divergence import parts_of
 from disco_magic.values.fields import is_module, module_in
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor
+from disco_magic.values.members import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from disco_magic.core.snapshot import RegisterInfo
 
-NOTHING: Final = object()
 _GRADIENT: Final = ".grad"
 MOST: Final = 200
 """How many arrays of a value are listed at most."""

@@ -127,7 +127,10 @@ CALLS = {
     "gather": (lambda c, **kw: c.gather("x", 1, 2, out="o", **kw), ("x", 1, 2, "o")),
     "reduce_scatter": (lambda c, **kw: c.reduce_scatter("x", "max", 2, out="o", **kw), ("x", "max", 2, "o")),
     "broadcast": (lambda c, **kw: c.broadcast("x", 1, out="o", **kw), ("x", 1, "o")),
-    "scatter": (lambda c, **kw: c.scatter("x", 1, 2, out="o", **kw), ("x", 1, 2, "o")),
+    "scatter": (
+        lambda c, **kw: c.scatter("x", 1, 2, counts=[1, 3], out="o", **kw),
+        ("x", 1, 2, (1, 3), "o"),
+    ),
     "alltoall": (lambda c, **kw: c.alltoall("x", 2, out="o", **kw), ("x", 2, None, "o")),
     "alltoall in parts": (
         lambda c, **kw: c.alltoall("x", 2, counts=[1, 0], out="o", **kw),
@@ -164,7 +167,7 @@ DEFAULTS = {
     "gather": (("x",), ("x", 0, 0, None)),
     "reduce_scatter": (("x",), ("x", "sum", 0, None)),
     "broadcast": ((), (None, 0, None)),
-    "scatter": ((), (None, 0, 0, None)),
+    "scatter": ((), (None, 0, 0, None, None)),
     "alltoall": (("x",), ("x", 0, None, None)),
 }
 

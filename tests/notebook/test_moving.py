@@ -249,5 +249,47 @@ def test_what_failed_before_is_raised_and_not_taken_for_a_value_that_cannot_trav
 
     session().call_packed(mistaken)
     with pytest.raises(WorkerError, match="done wrongly"):
-        fetched(session(), ["a", "b"], (0, 1))
-    assert fetched(session(), ["a", "b"], (0, 1)) == {"a": [[1], [1]], "b": [[2], [2]]}
+        fetched(session(), {"a": "a", "b": "b"}, (0, 1))
+    assert fetched(session(), {"a": "a", "b": "b"}, (0, 1)) == {"a": [[1], [1]], "b": [[2], [2]]}
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def split_model(four):
+    four.run("%disco stop\n%disco start --mesh pp=2,tp=2")
+    four.run("%%disco\nparams = [{'wk': np.full((1, 2), worker_id)}]; y = worker_id")
+    return four
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gather w=params[0]['wk'] --over tp --axis 1", [[0, 0, 1, 1]]),
+        ("gather w=params[0]['wk'] --over tp --axis 1 -w 3", [[2, 2, 3, 3]]),
+        ("gather w=params[0]['wk'] -w 1,3", [[1, 1], [3, 3]]),
+        ("gather w=y -w 1:", [1, 2, 3]),
+        ("get w=params[0]['wk'] -w 2", [[2, 2]]),
+        ("get w=y z=params[0]", 0),
+    ],
+)
+def test_a_part_gets_into_the_variable_that_is_named(split_model, line, expected):
+    split_model.run(f"%disco {line}")
+    assert np.array_equal(split_model.ip.user_ns["w"], expected)
+
+
+@pytest.mark.parametrize("also", ["", " z=y"])
+def test_a_part_that_is_not_there_is_named_and_nothing_is_bound(split_model, also):
+    error = split_model.fail(f"%disco get w=params[0]['wq']{also}", UsageMistake)
+    assert str(error) == "\"params[0]['wq']\" was not fetched from worker 0: there is no params[0]['wq']"
+    assert not {"w", "z"} & split_model.ip.user_ns.keys()
+
+
+def test_which_workers_along_an_axis_are_those_with_one_worker(split_model):
+    assert "-w names one worker, '1,2' names 2" in str(split_model.fail("%disco gather y -w 1,2 --over tp"))
+
+
+def test_a_part_without_a_variable_says_how_to_name_one(split_model):
+    split_model.fail("%disco get params[0]['wk']", UsageError)
+    assert "for a part of params name the variable: w=params[0]['wk']" in split_model.err

@@ -119,7 +119,7 @@ def _get(front: Front, options: Namespace) -> None:
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
     _Move(front, session, "get", options.timeout).wait(workers)
-    values = fetched(session, options.names, workers)
+    values = fetched(session, dict(options.names), workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
 
@@ -128,11 +128,24 @@ def _gather(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.variables import fetched
 
     session = front.sessions.require()
-    workers = session.topology.parts(in_group=False, over=options.over)[0]
+    workers = _gathered(options, session)
     _Move(front, session, "gather", options.timeout).wait(workers)
-    values = fetched(session, options.names, workers)
+    values = fetched(session, dict(options.names), workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
     front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})
+
+
+def _gathered(options: Namespace, session: Session) -> Sequence[int]:
+    """The workers whose values are joined: those named, or those along the axes with the one named."""
+    groups = session.topology.parts(in_group=False, over=options.over)
+    chosen = list_workers(options.workers, session.num_workers, session.mesh)
+    if chosen is None:
+        return groups[0]
+    if options.over is None:
+        return chosen
+    if len(chosen) != 1:
+        raise UsageMistake(f"with --over, -w names one worker, {options.workers!r} names {len(chosen)}")
+    return next(group for group in groups if chosen[0] in group)
 
 
 def _rm(front: Front, options: Namespace) -> None:
@@ -182,7 +195,11 @@ def _moving_parser(
     parser = session_parser(name, description)
     parser.epilog = rule
     of_both = "names; variable and register have the same"
-    parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
+    if name in ("get", "gather"):
+        of_both += "; or VARIABLE=PART, as in w=params['w']"
+        parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
+    else:
+        parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
     parser.add_argument(
         "--timeout",
         type=of.limit,
@@ -256,6 +273,7 @@ GATHER: Final = Command(
         "and Series one that keeps its index, tuples a tuple, lists and ranges a list. If one of the\n"
         "registers cannot be joined, no variable is bound.",
         over="of the workers along these axes of the mesh, as in tp or dp,tp, who are at 0 on all others",
+        workers="of these workers; with --over, one of those along the axes",
     ),
     _gather,
     completes="registers",

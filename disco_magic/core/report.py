@@ -48,6 +48,7 @@ class CheckReport:
         rows: see `CheckRow`.
         within: how far apart numbers were allowed to be, ``"rtol=1e-05, atol=0"``; "": not at all.
         named: whether the caller has said which registers to compare; else names and marks decided that.
+        along: axes of the mesh along which nothing differs, if something does between all.
     """
 
     title: str
@@ -55,6 +56,7 @@ class CheckReport:
     rows: tuple[CheckRow, ...]
     within: str = ""
     named: bool = False
+    along: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -125,7 +127,11 @@ class CheckReport:
         """`message` with this advice: `advice` unless only marks differ, and `on_values` if values differ."""
         differing = self.differing
         aspects = {aspect for row in differing for aspect in row.aspects}
-        to_do = [] if aspects == {"mark"} else [*advice]
+        to_do = [
+            f"Along {axis} nothing differs: over={axis!r} (%disco check --over {axis}) compares that alone."
+            for axis in self.along
+        ]
+        to_do += [] if aspects == {"mark"} else [*advice]
         to_do += _ADVICE_ON_MARKS if "mark" in aspects else ()
         to_do += (self._equal, *on_values) if "value" in aspects else ()
         left = len(differing) - _MOST_ROWS

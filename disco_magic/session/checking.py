@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.callers.current import refuse_in_worker
@@ -183,19 +184,24 @@ class Checks(Calls):
             found: dict[int, Found] = self._asked(survey, workers, limit)
             marked = marked_everywhere(found)
             selected = list(select(found))
-            rows = compare(
+            compared = partial(
+                compare,
                 found,
-                circles or Circles((workers,)),
                 names=selected,
                 by_value=(selected if survey.names else marked) if survey.values else (),
                 marks=survey.values and not survey.names,
                 apart=self._apart(marked, workers, circles, named=survey.names is not None),
             )
+            rows = compared(circles or Circles((workers,)))
             if tolerance and any(row.differs for row in rows):
                 nearness = Nearness(rows, tolerance, workers)
                 rows = next(iter(self._asked(nearness, workers, limit).values()))
             rows = self._with_gaps(rows, workers, limit)
-            return CheckReport(title, workers, rows, str(tolerance), named=survey.names is not None)
+            is_apart = circles is None and any(row.differs for row in rows)
+            along = self._agreeing_axes(compared, workers) if is_apart else ()
+            return CheckReport(
+                title, workers, rows, str(tolerance), named=survey.names is not None, along=along
+            )
         except KeyboardInterrupt as struck:
             if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
                 raise
@@ -203,6 +209,14 @@ class Checks(Calls):
                 f"{title}: the check was interrupted; the workers end what they were sent, nothing is changed"
             )
         raise KeyboardInterrupt(words)
+
+    def _agreeing_axes(
+        self, compared: Callable[[Circles], Sequence[CheckRow]], workers: Workers
+    ) -> tuple[str, ...]:
+        """The axes of the mesh along which nothing differs of what is compared."""
+        circles = {axis: Circles.along(self.mesh, (axis,), workers) for axis in self.mesh}
+        several = {axis: each for axis, each in circles.items() if any(len(one) > 1 for one in each.workers)}
+        return tuple(axis for axis, each in several.items() if not any(row.differs for row in compared(each)))
 
     def _apart(
         self,

@@ -212,3 +212,18 @@ def test_time_grows_as_the_number_of_marked_parts(session):
         s.run("spent = time.perf_counter() - start")
         taken.append(max(s["spent"].get_all()))
     assert taken[1] < 30 * taken[0]  # quadratic it would be 64 times
+
+
+def test_along_which_axis_nothing_differs_is_said(session):
+    s = session(4, mesh={"pp": 2, "tp": 2})
+    s.run("loss = None if worker.coordinates['pp'] else 1.5; w = np.zeros(3)")
+    report = s.check()
+    assert report.along == ("tp",)
+    assert (
+        "Along tp nothing differs: over='tp' (%disco check --over tp) compares that alone." in report.message
+    )
+    assert s.check(over="tp")
+    assert s.check(over="pp").along == ()
+    s.run("if worker_id == 3: w = np.zeros(4)")
+    assert s.check().along == ()
+    assert s.check("loss").along == ("tp",)

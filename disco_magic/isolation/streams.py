@@ -55,7 +55,7 @@ class WorkerStream:
     without it would send the next cell's output to the previous cell.
     """
 
-    __slots__ = ("_base", "_channel", "_override")
+    __slots__ = ("__weakref__", "_base", "_channel", "_override")  # loggers refer to streams weakly
     _base: Any
     _channel: str
     _override: Callable[[str], int | None] | None

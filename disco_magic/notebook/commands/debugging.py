@@ -34,9 +34,12 @@ looked at as well: where each worker was."""
 
 def _debug(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.debugging.postmortem import examine
+    from disco_magic.notebook.handle import handles_of
 
     last = front.settings.last_failure
     last.note_shown(front.sessions, front.shell)
+    ended = (handle.error for handle in handles_of(front.shell) if handle.done())
+    last.note_unasked(ended, front.sessions, front.shell)
     last.settle()
     if options.forget:
         last.forget(front.shell)

@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.namespaces import session_of
 from disco_magic.callers.tracebacks import frames_of, traceback_of
-from disco_magic.errors import DiscoError, Interrupted, UsageMistake, WorkerLost, interrupted_at
+from disco_magic.errors import (
+    DiscoError,
+    Interrupted,
+    UsageMistake,
+    WorkerError,
+    WorkerLost,
+    interrupted_at,
+)
 from disco_magic.notebook.tracebacks import failures_of, user_frames
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.notebook.keeper import SessionKeeper
@@ -51,6 +58,14 @@ class LastFailure:
         # Ask nothing of other classes: that could run the user's code.
         if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
             self._note(error, sessions, shell)
+
+    def note_unasked(self, errors: Iterable[object], sessions: SessionKeeper, shell: Shell) -> None:
+        """Keep the last of these errors of cells with handles, if that cell was sent after what is kept."""
+        for error in errors:
+            if isinstance(error, WorkerError) and not hasattr(error, "_disco_noted"):
+                kept = next(iter(self.failures.values()), None)
+                if kept is None or kept.seq < error.origin.seq:
+                    self._note(error, sessions, shell)
 
     def _note(self, error: BaseException, sessions: SessionKeeper, shell: Shell) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so

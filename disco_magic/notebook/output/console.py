@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.isolation.streams import CHANNELS, install_streams, put_back, remove_streams
+from disco_magic.isolation.streams import install_streams, put_back, remove_streams
 from disco_magic.notebook.output.formatting import worker_formatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
@@ -38,8 +38,8 @@ class Console:
     """Routes the process's output by worker as long as any cell runs.
 
     Cells may overlap (``--nowait``). Each is entered with `cell`. What user code has done to the streams
-    meanwhile (``redirect_stdout`` in four threads leaves a wrong one) is undone at the end of each cell, and
-    changes of the warnings filters at the end of the last one.
+    meanwhile is undone when the notebook goes on, and changes of the warnings filters at the end of the last
+    cell. What the notebook does to them while a cell runs by itself, as ``%%capture`` does, is its own.
     """
 
     def __init__(self, shell: Shell) -> None:
@@ -50,7 +50,6 @@ class Console:
         self._formatting: Replaced | None = None
         self._filters: Filters | None = None
         self._libraries: Libraries | None = None
-        self._kept: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr, while no cell is waited for
 
     @contextmanager
     def cell(self, scope: NotebookScope) -> Iterator[None]:
@@ -67,7 +66,6 @@ class Console:
             raise
         finally:
             self._restore(saved)
-            self._kept = saved[:2] if scope.handle is not None and scope.running() else self._kept
             self.settle()
 
     def settle(self, *_: object) -> None:
@@ -88,11 +86,6 @@ class Console:
                 handle.report()
         # Keep them until then: nothing else may.
         self._ended = [each for each in self._ended + ended if not each.is_told]
-        if self._kept is not None:  # asynchronous cells may have replaced them since
-            for channel, stream in zip(CHANNELS, self._kept, strict=True):
-                put_back(channel, stream)
-            if not running:
-                self._kept = None
         self._open = [scope for scope in self._open if scope in running or scope.haunted()]
         if self._filters is not None and not running:
             self._filters.restore()

@@ -401,3 +401,11 @@ def test_where_nobody_can_answer_it_is_said_how_to_look_all_the_same(fresh):
         "takes no input, as nbconvert and papermill; say what to look at: %disco debug -c"
         in ran.error["evalue"]
     )
+
+
+def test_a_cell_that_has_failed_by_itself_can_be_looked_at_before_its_handle_is_asked(fresh):
+    wait = "import threading\nthreading.Event().wait(0.2)"
+    cell = fresh.send(f"%%disco --nowait -o h\n{wait}\nmine = 7 * worker_id\n1 / (worker_id - 2)")
+    fresh.finish(cell)
+    fresh.until_text(cell, "failed after its cell")
+    assert "\n14\n" in look(fresh, "%disco debug", ["p mine", "q"], "[2] ipdb> ")

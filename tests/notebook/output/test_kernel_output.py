@@ -8,6 +8,7 @@ import re
 import pytest
 
 GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
+REDIRECTED = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n"
 WAITING = "%%disco --nowait -o handle\nimport builtins, sys\nbuiltins.gate.wait(20)\n"
 
 
@@ -288,6 +289,26 @@ def test_what_a_background_cell_puts_in_the_place_of_stdout_does_not_silence_the
     fresh.ok("%%disco\nsys.stdout = sys.__stdout__")
     assert sorted(fresh.ok("%%disco\nprint('heard')").lines) == [f"[{worker}] heard" for worker in range(4)]
     assert fresh.ok("import sys\ntype(sys.stdout).__name__").value == "'OutStream'"
+
+
+@pytest.mark.parametrize(
+    "captured",
+    [
+        "%%capture\n{}",
+        f"{REDIRECTED}    get_ipython().run_cell_magic('disco', *{{!r}}[8:].split('\\n', 1))",
+    ],
+)
+def test_a_capture_in_which_a_background_cell_was_sent_ends_with_its_block(fresh, captured):
+    fresh.ok(GATE)
+    fresh.ok(captured.format(WAITING))
+    assert fresh.ok("print('heard')").lines == ["heard"]
+    fresh.ok("builtins.gate.set()\nhandle.wait()")
+    assert fresh.ok("print('heard')").lines == ["heard"]
+    assert sorted(fresh.ok("%%disco\nprint('heard')").lines) == [f"[{worker}] heard" for worker in range(4)]
+
+
+def test_loggers_may_refer_to_a_worker_s_stream_weakly(fresh):
+    assert fresh.ok("%%disco\nimport sys, weakref\nweakref.ref(sys.stdout)() is sys.stdout").lines == []
 
 
 def test_a_background_cell_that_fails_says_so_without_another_cell(fresh):

@@ -29,7 +29,7 @@ from disco_magic.functions.holdings import found_in, parts_named, values_found, 
 from disco_magic.functions.tolerances import Tolerance, near_enough, tolerance_of
 from disco_magic.functions.trees import Trees
 from disco_magic.phrases import people, who_has
-from disco_magic.values.fingerprint import digest
+from disco_magic.values.digests import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

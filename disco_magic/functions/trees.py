@@ -13,7 +13,7 @@ from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, spl
 from disco_magic.functions.objects import Objects
 from disco_magic.mistakes import about
 from disco_magic.phrases import people, who_has
-from disco_magic.values.fingerprint import digest
+from disco_magic.values.digests import digest
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Members, Over

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.values.columns import facts_of, facts_of_labels
+from disco_magic.values.digests import digest
 from disco_magic.values.divergence import survey
-from disco_magic.values.fingerprint import digest, fingerprint, pickled_fingerprint
+from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import Column, is_table
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of, name_of
+from disco_magic.values.pickled import PLACES, pickled_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Addresses and GPU numbers: equal objects may differ in these without any other difference.
-_PLACES: Final = re.compile(r"0x[0-9a-fA-F]{4,}|(?<=\b(?:cuda|rocm):)\d+")
 _TEXT: Final = "text/plain"
 
 
@@ -39,23 +38,22 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
     if not shown or issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
         return equal
     told = shown if module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}
-    texts = [f"{name} {_PLACES.sub('', str(data))}" for name, data in told.items()]
+    texts = [f"{name} {PLACES.sub('', str(data))}" for name, data in told.items()]
     return digest("\n".join(texts).encode("utf-8", "surrogatepass"), equal)
 
 
 def _of_object(value: Any) -> bytes:
-    """The fingerprint of what is in an object, like that of a check; if that is not known, of its pickle.
+    """The fingerprint of what is in an object, like that of a check; of what is not compared, by its pickle.
 
-    Pickle also writes which parts are one object, how arrays lie in memory, and the order of attributes.
+    Pickle also writes which parts are one object, and the order of attributes.
     """
     parts = survey("", value, values=True)
-    if any(held.opaque or held.cut for _, held in parts):
-        return pickled_fingerprint(value)
     told = [
         (path, held.type, held.shape, held.dtype, held.elements, held.text, held.digest)
         for path, held in parts
     ]
-    return digest(repr(told).encode("utf-8", "surrogatepass"))
+    is_all = not any(held.opaque or held.cut for _, held in parts)
+    return digest(repr(told).encode("utf-8", "surrogatepass"), b"" if is_all else pickled_fingerprint(value))
 
 
 def _of_table(table: Any) -> bytes:

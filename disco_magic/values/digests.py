@@ -1,4 +1,4 @@
-"""Digests of the elements of an array, 16 bytes: equal for equal bits, whatever the strides."""
+"""Digests, 16 bytes; those of the elements of an array are equal for equal bits, whatever the strides."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ def use_gpus(gpus: DeviceDigests) -> None:
     digests: compare those of one kind.
     """
     _here.gpus = ref(gpus)
+
+
+def digest(content: Any, head: bytes = b"") -> bytes:
+    """16 bytes of BLAKE2b over `head` and `content`."""
+    made = hashlib.blake2b(head, digest_size=16)
+    made.update(content)
+    return made.digest()
 
 
 def digest_of(array: Any) -> bytes:

@@ -11,13 +11,10 @@ import sys
 import types
 import typing
 from collections import defaultdict
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.namespaces import CELL_MODULE
-from disco_magic.libraries import is_of_library
 from disco_magic.values.content import Content, attribute
-from disco_magic.values.kinds import home_of, module_of, name_of
+from disco_magic.values.kinds import home_of, is_the_users, module_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,15 +119,7 @@ def _of_dataclass(value: Any) -> Content | None:
 def _is_the_users(kind: type) -> bool:
     """Whether a class and all its bases are the user's, so that its objects have plain attributes."""
     bases = (base for base in _MRO.__get__(kind) if not any(base is plain for plain in _PLAIN_BASES))
-    return all(_home_is_the_users(module_of(base)) for base in bases)
-
-
-@lru_cache
-def _home_is_the_users(module: str) -> bool:
-    if module in (CELL_MODULE, "__main__"):
-        return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return type(file) is str and not is_of_library(file)
+    return all(is_the_users(base) for base in bases)
 
 
 def _slots_of(kind: type) -> list[str]:

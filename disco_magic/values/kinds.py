@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import types
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,6 +47,19 @@ def home_of(kind: type) -> str:
     return module_of(kind).partition(".")[0]
 
 
+def is_the_users(kind: type) -> bool:
+    """Whether a class comes from a cell, or from a file that is no library's."""
+    return _is_the_users(module_of(kind))
+
+
+@lru_cache
+def _is_the_users(module: str) -> bool:
+    if module in (CELL_MODULE, "__main__"):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return type(file) is str and not is_of_library(file)
+
+
 def is_any_of(kind: type, kinds: Iterable[object]) -> bool:
     """Whether it is one of these itself; `in` would ask a metaclass of the user's how to compare."""
     return any(kind is each for each in kinds)
@@ -67,6 +83,11 @@ def is_gpu_array(kind: type) -> bool:
 def is_tensor(kind: type) -> bool:
     """Whether this is PyTorch's tensor or parameter class itself, and none derived from them."""
     return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
+
+
+def is_scripted(kind: type) -> bool:
+    """Whether this is a class of modules that TorchScript has compiled."""
+    return module_of(kind).startswith("torch.jit.") and name_of(kind).endswith("ScriptModule")
 
 
 def is_split_tensor(kind: type) -> bool:

@@ -1,0 +1,180 @@
+"""Fingerprints of objects by what pickle writes of them, for values that nothing else is known of."""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import marshal
+import pickle
+import re
+import types
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.callers.namespaces import CELL_MODULE, is_defined
+from disco_magic.values.array_fingerprints import of_array, of_tensor
+from disco_magic.values.digests import digest
+from disco_magic.values.kinds import home_of, is_all_elements, is_scripted, is_the_users, type_name
+
+PLACES: Final = re.compile(r"0x[0-9a-fA-F]{4,}|(?<=\b(?:cuda|rocm):)\d+")
+"""Addresses and GPU numbers: equal objects may differ in these without any other difference."""
+
+_PROTOCOL: Final = 4  # with older ones, times lack their `fold`
+_VIEWS: Final = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
+# What Python and NumPy make of other values has these in it.
+_CONTAINERS: Final = ("builtins", "collections", "functools", "numpy", "types")
+
+
+def pickled_fingerprint(value: Any) -> bytes:
+    """The fingerprint of an object by its pickled form; if it has none, by all of it that has one.
+
+    What cannot be pickled, such as a lock or a file, is then represented by its repr, and so is an object of
+    a library with such a part.
+    """
+    return (
+        _written(_Pickler, value)
+        or _written(_PicklerOfParts, value)
+        or digest(repr(value).encode("utf-8", "surrogatepass"))
+    )
+
+
+def _written(kind: type[_Pickler], value: Any) -> bytes:
+    """The fingerprint of what such a pickler writes; b"" if it cannot, or if the value is too deep."""
+    stream = io.BytesIO()
+    try:
+        kind(stream, value).dump(value)
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises
+        return b""
+    return digest(stream.getvalue())
+
+
+class _Pickler(pickle.Pickler):
+    """Writes arrays and tensors by their elements, and what any worker's cells have defined by its name.
+
+    Functions of cells that cannot be reached by name, such as lambdas, are written by their code, defaults
+    and closure. Without this, PyTorch would also write where it keeps tensors, and zip files with dates;
+    pickle would accept the caller's classes and functions only, and no lambdas.
+
+    Args:
+        stream: is written to.
+        root: the value that will be dumped.
+    """
+
+    def __init__(self, stream: io.BytesIO, root: Any) -> None:
+        super().__init__(stream, protocol=_PROTOCOL)
+        self.root = root
+
+    def reducer_override(self, value: Any) -> Any:
+        """Called for what is neither number, text nor container."""
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType)):
+            return _by_what_is_in_it(value)
+        if value.__module__ != CELL_MODULE:
+            return NotImplemented
+        if is_defined(value):
+            return _named, (value.__qualname__,)
+        return _by_code(value) if kind is types.FunctionType else NotImplemented
+
+
+class _PicklerOfParts(_Pickler):
+    """Writes what can be pickled of a value that cannot be as a whole, and the rest as text.
+
+    It goes into containers and objects of the user's classes. Those of libraries are written as a whole or
+    as text: in them are counters, threads and names that are each worker's own.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """See `_Pickler`."""
+        kind = type(value)
+        try:
+            found = super().reducer_override(value)
+            if found is NotImplemented and _is_looked_into(kind):
+                found = _reduced(value)
+        except Exception:  # noqa: BLE001 - whatever a __reduce__ raises
+            found = None
+        if found is NotImplemented:
+            whole = _written(_Pickler, value)
+            if whole and issubclass(kind, type | types.FunctionType):
+                return NotImplemented  # by its name, as the functions here that mark something
+            found = (_whole, (whole,)) if whole else None
+        return found if type(found) is tuple else (_told, (self._text(value),))
+
+    def _text(self, value: Any) -> str:
+        """The repr of what cannot be pickled; of a part without addresses, in which all of these differ."""
+        try:
+            text = repr(value)
+        except Exception:  # noqa: BLE001 - a user's own code
+            text = ""
+        return f"{type_name(type(value))} {text if value is self.root else PLACES.sub('', text)}"
+
+
+def _is_looked_into(kind: type) -> bool:
+    """Whether it is the class of a container, or one of the user's."""
+    return not issubclass(kind, type | types.FunctionType) and (
+        home_of(kind) in _CONTAINERS or is_the_users(kind)
+    )
+
+
+def _reduced(value: Any) -> Any:
+    """What the value's class says to pickle."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    return value.__reduce_ex__(_PROTOCOL) if reduce is None else reduce(value)
+
+
+def _by_what_is_in_it(value: Any) -> Any:
+    """Reduce an array or a tensor to its elements, and a view of a dictionary to what is in it."""
+    kind = type(value)
+    if kind in _VIEWS:
+        return _within, (kind.__name__, list(value))
+    if kind is types.MappingProxyType:
+        return _within, (kind.__name__, dict(value))
+    if kind is memoryview:
+        value = np.asarray(value)
+    if is_scripted(kind):
+        return _within, (type_name(kind), dict(value.state_dict()), str(getattr(value, "code", "")))
+    found = _of_elements(value) if is_all_elements(type(value)) else of_tensor(value)
+    return (_whole, (found,)) if found else NotImplemented
+
+
+def _of_elements(array: np.ndarray[Any, Any]) -> bytes:
+    """The fingerprint of an array of NumPy, b"" if there are objects in it."""
+    return b"" if array.dtype.hasobject else of_array(array, type(array).__name__)
+
+
+def _within(*what: object) -> None:
+    """Marks what is in a value in what is digested; never called."""
+
+
+def _named(qualname: str) -> None:
+    """Marks the name of a class or function in what is digested; never called."""
+
+
+def _coded(code: bytes) -> None:
+    """Marks the code of a function in what is digested; never called."""
+
+
+def _whole(found: bytes) -> None:
+    """Marks the fingerprint of an object in what is digested; never called."""
+
+
+def _told(text: str) -> None:
+    """Marks the text of what cannot be pickled in what is digested; never called."""
+
+
+def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
+    """Reduce a function to its code, and to what that was given: defaults, closure and attributes.
+
+    The latter are its state, which is written when the function is in the memo: they may refer to the
+    function.
+    """
+    closure = [_content(cell) for cell in function.__closure__ or ()]
+    given = (function.__defaults__, function.__kwdefaults__, closure, vars(function))
+    return _coded, (marshal.dumps(function.__code__, 2),), given
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # the variable is not bound yet
+        return None

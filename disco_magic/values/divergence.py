@@ -24,6 +24,7 @@ from disco_magic.values.columns import facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
 from disco_magic.values.describe import describe, elements_text
 from disco_magic.values.digests import digest_of
+from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import is_table
 from disco_magic.values.held_elements import OF_OBJECTS, SHORT, is_of_objects, look_at_elements
@@ -56,6 +57,7 @@ PARTS: Final = 1000
 """How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
 PARTS_BY_VALUE: Final = 10_000
 _CPU: Final = Device("cpu")
+_OWN_STATE: Final = "the module's own code writes it, and is not called; compare what that returns"
 # Keys of one such type have an order that is the same on all workers.
 _SORTED: Final[list[list[type]]] = [[int], [str]]
 
@@ -126,6 +128,8 @@ def look(
     if is_plain(kind) or scalar_text(value):
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
+    if kind is ExtraState:
+        return Held("state", opaque=_OWN_STATE if values else "", unseen="what a module's own code writes")
     content = (seen or Seen()).content(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)

@@ -11,6 +11,7 @@ import sys
 import types
 import typing
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.values.content import Content, attribute
@@ -27,6 +28,12 @@ _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
 _MODULES: Final = "torch.nn.modules.module"
 _EXTRA: Final = "get_extra_state"
+# What a module's class may replace, and where hooks are kept, that write to its ``state_dict()``.
+_WRITERS: Final = ("state_dict", "_save_to_state_dict")
+_HOOKS: Final = ("_state_dict_hooks", "_state_dict_pre_hooks")
+# These of PyTorch write nothing but parameters and buffers, under their names.
+_LAZY: Final = "torch.nn.modules.lazy"
+_QUANTIZED: Final = "torch.ao."
 _OPTIMIZERS: Final = "torch.optim.optimizer"
 # The state of random generators, by module and name of their class: how it is written, and how it is read.
 _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
@@ -169,7 +176,7 @@ def module_in(module: Any, written: str) -> Any:
 
 
 class ExtraState:
-    """Represents what a module's own code adds to its ``state_dict()``; that code is not called."""
+    """Represents what a module's own code writes to its ``state_dict()``; that code is not called."""
 
 
 def _base(kind: type) -> type:
@@ -228,11 +235,32 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
             found[f"{prefix}{name}"] = tensor
     if _static(type(module), _EXTRA) is not _static(_base(type(module)), _EXTRA):
         found[f"{prefix}_extra_state"] = ExtraState()
+    if _writes_its_own(type(module), own):
+        found[f"{prefix}state_dict()"] = ExtraState()
     inner = [(name, each) for name, each in modules.items() if each is not None]
     above = (*above, id(module))
     return all(
         id(each) not in above and _gather(each, f"{prefix}{name}.", found, above) for name, each in inner
     )
+
+
+def _writes_its_own(kind: type, own: dict[str, Any]) -> bool:
+    """Whether a module's own class, or a hook, writes its part of the ``state_dict()``."""
+    base = _base(kind)
+    for name in _WRITERS:
+        found = _static(kind, name)
+        if name in own or (found is not _static(base, name) and _home(found) != _LAZY):
+            return True
+    kept = [own[name] for name in _HOOKS if issubclass(type(own.get(name)), dict)]
+    homes = [_home(hook) for each in kept for hook in list(dict.values(each))]
+    return any(home.partition(".")[0] != "torch" or home.startswith(_QUANTIZED) for home in homes)
+
+
+def _home(hook: Any) -> str:
+    """The module that a function, or what is called like one, comes from."""
+    while type(hook) in (partial, types.MethodType):
+        hook = hook.func if type(hook) is partial else hook.__func__
+    return str(hook.__module__) if type(hook) is types.FunctionType else module_of(type(hook))
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:

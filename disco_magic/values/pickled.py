@@ -131,10 +131,26 @@ def _by_what_is_in_it(value: Any) -> Any:
         return _within, (kind.__name__, dict(value))
     if kind is memoryview:
         value = np.asarray(value)
+    if "_state_dict_hooks" in getattr(value, "__dict__", ()) and _is_written_as_others(kind):
+        return _within, (kind,), _without_numbers(vars(value))
     if is_scripted(kind):
         return _within, (type_name(kind), dict(value.state_dict()), str(getattr(value, "code", "")))
     found = _of_elements(value) if is_all_elements(type(value)) else of_tensor(value)
     return (_whole, (found,)) if found else NotImplemented
+
+
+def _is_written_as_others(kind: type) -> bool:
+    """Whether a class leaves it to Python what pickle writes of its objects."""
+    own = ("__reduce_ex__", "__reduce__", "__getstate__")
+    return all(getattr(kind, name) is getattr(object, name) for name in own)
+
+
+def _without_numbers(held: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a module of PyTorch; its hooks without the numbers, which all modules share."""
+    return {
+        name: list(each.values()) if "_hooks" in name and isinstance(each, dict) else each
+        for name, each in held.items()
+    }
 
 
 def _of_elements(array: np.ndarray[Any, Any]) -> bytes:

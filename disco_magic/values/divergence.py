@@ -32,6 +32,7 @@ from disco_magic.values.inside import Seen, constant_text, is_atom
 from disco_magic.values.kinds import (
     is_of_framework,
     is_split_tensor,
+    is_uninitialized,
     type_name,
 )
 from disco_magic.values.scalars import scalar_text
@@ -153,6 +154,9 @@ def _look_into_tensor(tensor: Any, found: Held) -> Held:
 
 def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
     name = type_name(type(value))
+    if is_uninitialized(type(value)):
+        text = "not initialized" if values else ""
+        return Held(name, None, str(value.dtype), text=text, digest=fingerprint(text) if values else b"")
     shape, dtype, device = (_attribute(value, name) for name in ("shape", "dtype", "device"))
     why = f"values of type {name} cannot be compared" if values else ""
     if dtype is None or not _is_shape(shape):

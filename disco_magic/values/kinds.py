@@ -85,6 +85,19 @@ def is_tensor(kind: type) -> bool:
     return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
 
 
+def is_like_tensor(kind: type) -> bool:
+    """Whether this is derived from PyTorch's tensor class, and keeps its elements as that does."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    if type(kind) is type or tensor is None or not issubclass(kind, tensor) or is_uninitialized(kind):
+        return False
+    return kind is not tensor and kind.__torch_dispatch__ is tensor.__torch_dispatch__  # type: ignore[attr-defined]
+
+
+def is_uninitialized(kind: type) -> bool:
+    """Whether this is a class of PyTorch's parameters and buffers that have no shape yet."""
+    return home_of(kind) == "torch" and name_of(kind) in ("UninitializedParameter", "UninitializedBuffer")
+
+
 def is_scripted(kind: type) -> bool:
     """Whether this is a class of modules that TorchScript has compiled."""
     return module_of(kind).startswith("torch.jit.") and name_of(kind).endswith("ScriptModule")

@@ -7,6 +7,7 @@ import io
 import marshal
 import pickle
 import re
+import sys
 import types
 from typing import Any, Final
 
@@ -15,13 +16,24 @@ import numpy as np
 from disco_magic.callers.namespaces import CELL_MODULE, is_defined
 from disco_magic.values.array_fingerprints import of_array, of_tensor
 from disco_magic.values.digests import digest
-from disco_magic.values.kinds import home_of, is_all_elements, is_scripted, is_the_users, type_name
+from disco_magic.values.kinds import (
+    home_of,
+    is_all_elements,
+    is_any_of,
+    is_like_tensor,
+    is_of_framework,
+    is_scripted,
+    is_the_users,
+    name_of,
+    type_name,
+)
 
 PLACES: Final = re.compile(r"0x[0-9a-fA-F]{4,}|(?<=\b(?:cuda|rocm):)\d+")
 """Addresses and GPU numbers: equal objects may differ in these without any other difference."""
 
 _PROTOCOL: Final = 4  # with older ones, times lack their `fold`
-_VIEWS: Final = tuple(map(type, ({}.keys(), {}.values(), {}.items())))
+_VIEWS: Final = (*map(type, ({}.keys(), {}.values(), {}.items())), types.MappingProxyType, memoryview)
+_STORAGES: Final = ("TypedStorage", "UntypedStorage")
 # What Python and NumPy make of other values has these in it.
 _CONTAINERS: Final = ("builtins", "collections", "functools", "numpy", "types")
 
@@ -64,10 +76,16 @@ class _Pickler(pickle.Pickler):
     def __init__(self, stream: io.BytesIO, root: Any) -> None:
         super().__init__(stream, protocol=_PROTOCOL)
         self.root = root
+        self._usual: dict[int, type] = {}  # by identity: their metaclass may not be able to hash them
 
     def reducer_override(self, value: Any) -> Any:
         """Called for what is neither number, text nor container."""
         kind = type(value)
+        if id(kind) in self._usual:
+            return NotImplemented
+        if _is_usual(kind):
+            self._usual[id(kind)] = kind
+            return NotImplemented
         if not issubclass(kind, (type, types.FunctionType)):
             return _by_what_is_in_it(value)
         if value.__module__ != CELL_MODULE:
@@ -122,27 +140,49 @@ def _reduced(value: Any) -> Any:
     return value.__reduce_ex__(_PROTOCOL) if reduce is None else reduce(value)
 
 
+def _is_usual(kind: type) -> bool:
+    """Whether it is left to pickle what it writes of objects of a class."""
+    own = issubclass(kind, type | types.FunctionType | np.ndarray) or is_any_of(kind, _VIEWS)
+    of_torch = home_of(kind) == "torch" or is_like_tensor(kind) or hasattr(kind, "_save_to_state_dict")
+    return not (own or of_torch or is_of_framework(kind))
+
+
 def _by_what_is_in_it(value: Any) -> Any:
     """Reduce an array or a tensor to its elements, and a view of a dictionary to what is in it."""
     kind = type(value)
-    if kind in _VIEWS:
-        return _within, (kind.__name__, list(value))
-    if kind is types.MappingProxyType:
-        return _within, (kind.__name__, dict(value))
+    if kind is not memoryview and is_any_of(kind, _VIEWS):
+        return _within, (kind.__name__, dict(value) if kind is types.MappingProxyType else list(value))
     if kind is memoryview:
         value = np.asarray(value)
-    if "_state_dict_hooks" in getattr(value, "__dict__", ()) and _is_written_as_others(kind):
-        return _within, (kind,), _without_numbers(vars(value))
+    found = _of_elements(value) if is_all_elements(type(value)) else of_tensor(value)
+    return (_whole, (found,)) if found else _of_torch(value)
+
+
+def _of_torch(value: Any) -> Any:
+    """Reduce what of PyTorch's pickle refuses, or writes with numbers that all of the process share."""
+    kind = type(value)
     if is_scripted(kind):
         return _within, (type_name(kind), dict(value.state_dict()), str(getattr(value, "code", "")))
-    found = _of_elements(value) if is_all_elements(type(value)) else of_tensor(value)
-    return (_whole, (found,)) if found else NotImplemented
+    if "_state_dict_hooks" in getattr(value, "__dict__", ()):
+        return tuple(_without_numbers(each) if type(each) is dict else each for each in _reduced(value))
+    if home_of(kind) == "torch" and name_of(kind) == "RemovableHandle":
+        return _within, (kind,)
+    is_tensor = is_like_tensor(kind)
+    tensor = value.detach().as_subclass(sys.modules["torch"].Tensor) if is_tensor else _bytes_in(value)
+    found = of_tensor(tensor)
+    own = (str(value.dtype), value.requires_grad) if is_tensor else ()
+    return (_within, (kind, found, *own), vars(value) if own else None) if found else NotImplemented
 
 
-def _is_written_as_others(kind: type) -> bool:
-    """Whether a class leaves it to Python what pickle writes of its objects."""
-    own = ("__reduce_ex__", "__reduce__", "__getstate__")
-    return all(getattr(kind, name) is getattr(object, name) for name in own)
+def _bytes_in(storage: Any) -> Any:
+    """The bytes of PyTorch's memory as a tensor; None for anything else."""
+    kind = type(storage)
+    if home_of(kind) != "torch" or name_of(kind) not in _STORAGES:
+        return None
+    # Its own method would warn.
+    storage = storage._untyped_storage if name_of(kind) == _STORAGES[0] else storage  # noqa: SLF001
+    torch = sys.modules["torch"]
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
 def _without_numbers(held: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,9 @@ Array = np.ndarray[Any, Any]
 # Interrupts take effect between two blocks.
 _BLOCK: Final = 16 << 20
 _ELEMENTS: Final = 1 << 16
+# From so many bytes on, elements that repeat are digested once: to look for them takes 20 us per axis.
+_LARGE: Final = 1 << 20
+_WORDS: Final = (1, 2, 4, 8)
 # 80 significant bits in a field of 96 or 128; the others are arbitrary.
 _PADDED: Final = np.finfo(np.longdouble).nmant == 63
 _SIGNIFICANT: Final = 10
@@ -102,7 +105,11 @@ def has_gaps(dtype: np.dtype[Any]) -> bool:
 
 
 def _blocks(array: Array) -> Iterator[Array]:
-    """Yield the array's bytes in C order, in contiguous blocks."""
+    """Yield the array's bytes in C order, in contiguous blocks; of a large one those that repeat once."""
+    if array.nbytes >= _LARGE and not has_gaps(array.dtype):
+        array, repeated = _without_repeats(np.asarray(array))
+        if repeated:
+            yield np.frombuffer(repeated.encode(), np.uint8)
     if array.nbytes == 0:
         return
     if array.flags.c_contiguous and not has_gaps(array.dtype):
@@ -116,3 +123,36 @@ def _blocks(array: Array) -> Iterator[Array]:
             width = np.dtype(np.longdouble).itemsize
             raw = np.ascontiguousarray(raw.reshape(-1, width)[:, :_SIGNIFICANT])
         yield raw
+
+
+def _without_repeats(array: Array) -> tuple[Array, str]:
+    """Return the array with one index of each axis along which all elements are equal, and these axes.
+
+    Such as an expanded tensor, whose memory is as small; it has to have the digest of any other array with
+    these elements, so all arrays are examined. One that does not repeat shows it in its first elements.
+    """
+    size = array.itemsize
+    bits = array.view(f"u{size}" if size in _WORDS else f"V{size}")  # bits: NaN is no number's equal
+    repeated = []
+    for axis in sorted(range(bits.ndim), key=lambda axis: bits.strides[axis] != 0):
+        if bits.shape[axis] > 1 and _repeats(bits, axis):
+            bits = bits[_first(axis)]
+            repeated.append(axis)
+    told = f"repeats along {sorted(repeated)} of {array.shape}" if repeated else ""
+    return bits, told
+
+
+def _repeats(bits: Array, axis: int) -> bool:
+    """Whether all elements along an axis are equal."""
+    if bits.strides[axis] == 0:
+        return True
+    first = bits[_first(axis)]
+    for index in parts_of(bits.shape, _ELEMENTS):
+        others = (*index[:axis], slice(0, 1), *index[axis + 1 :])
+        if not np.array_equal(bits[index], np.broadcast_to(first[others], bits[index].shape)):
+            return False
+    return True
+
+
+def _first(axis: int) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, slice(0, 1))

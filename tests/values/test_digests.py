@@ -56,6 +56,49 @@ def test_arrays_that_differ_in_a_bit_have_different_digests(one, other):
     assert digest_of(one) != digest_of(other)
 
 
+@pytest.mark.parametrize("dtype", ["f8", "u1", "i2", "f4", "c16", "S3", "M8[s]", "i4,i4"])
+@pytest.mark.parametrize("repeated", [[0], [1], [2], [0, 2], [0, 1, 2], []])
+def test_elements_that_repeat_have_the_digest_of_any_array_with_them(monkeypatch, dtype, repeated):
+    monkeypatch.setattr(digests, "_LARGE", 1)
+    monkeypatch.setattr(digests, "_ELEMENTS", 50)
+    shape = tuple(1 if axis in repeated else length for axis, length in enumerate((3, 40, 5)))
+    own = np.zeros(shape, dtype)
+    own.view("u1").reshape(-1)[:] = np.random.default_rng(0).integers(0, 9, own.nbytes)
+    expanded = np.broadcast_to(own, (3, 40, 5))
+    laid_out = np.array(expanded, order="C")
+    assert digest_of(expanded) == digest_of(laid_out) == digest_of(np.asfortranarray(expanded))
+    laid_out.view("u1").reshape(-1)[-1] ^= 1
+    assert digest_of(expanded) != digest_of(laid_out)
+
+
+def test_which_axes_repeat_and_their_bits_count(monkeypatch):
+    monkeypatch.setattr(digests, "_LARGE", 1)
+    rows = np.arange(3.0)
+    assert digest_of(np.broadcast_to(rows, (3, 3))) != digest_of(np.broadcast_to(rows[:, None], (3, 3)))
+    nans = np.array([0x7FF8000000000000, 0x7FF8000000000001]).view("f8")
+    assert digest_of(nans) != digest_of(nans[::-1])
+    assert digest_of(np.array([0.0, 0.0])) != digest_of(np.array([0.0, -0.0]))
+
+
+def test_of_an_expanded_array_its_own_memory_is_read(monkeypatch):
+    large = np.broadcast_to(np.arange(1024.0), (1 << 22, 1024))  # 32 GiB
+    read = []
+    monkeypatch.setattr(digests.hashlib, "blake2b", lambda **_: Reader(read))
+    digest_of(large)
+    assert sum(read) < 2 * large.base.nbytes
+
+
+class Reader:
+    def __init__(self, read):
+        self.read = read
+
+    def update(self, data):
+        self.read.append(len(memoryview(data).cast("B")))
+
+    def digest(self):
+        return b""
+
+
 def test_bits_that_mean_nothing_do_not_count():
     def filled(dtype, noise):
         made = np.full(4 * np.dtype(dtype).itemsize, noise, np.uint8).view(dtype)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from disco_magic.core.check_row import CheckRow
-    from disco_magic.core.held import Found
+    from disco_magic.core.held import Found, Held
     from disco_magic.core.topology import Members, Over
     from disco_magic.functions.marks import Marks
 
@@ -77,11 +77,14 @@ class _Brought(NamedTuple):
     @property
     def digest(self) -> bytes:
         """Digest of all but the values' names and marks, independent of the order in dicts."""
-        facts = (
-            self.what,
-            {label: sorted(rows, key=itemgetter(0)) for label, rows in self.found.registers.items()},
-        )
+        facts = self.what, {label: _facts(rows) for label, rows in self.found.registers.items()}
         return digest(repr(facts).encode("utf-8", "surrogatepass"))
+
+
+def _facts(rows: Iterable[tuple[str, Held]]) -> list[tuple[str, Held]]:
+    """The rows in an order that is the same on all workers, without texts: equal ranges have different ones."""
+    told = [(path, replace(held, text="") if held.text else held) for path, held in rows]
+    return sorted(told, key=itemgetter(0))
 
 
 class Agreeing(Trees):

@@ -48,10 +48,7 @@ def _of_object(value: Any) -> bytes:
     Pickle also writes which parts are one object, and the order of attributes.
     """
     parts = survey("", value, values=True)
-    told = [
-        (path, held.type, held.shape, held.dtype, held.elements, held.text, held.digest)
-        for path, held in parts
-    ]
+    told = [(path, held.type, held.shape, held.dtype, held.elements, held.digest) for path, held in parts]
     is_all = not any(held.opaque or held.cut for _, held in parts)
     return digest(repr(told).encode("utf-8", "surrogatepass"), b"" if is_all else pickled_fingerprint(value))
 

@@ -164,7 +164,9 @@ def _describe_plain(value: Any, sample: int) -> RegisterInfo:
             sampled=0 < sample < len(value),
         )
     text = number_text(value)
-    return RegisterInfo(kind, text=short(text), fingerprint=digest(text.encode()) if sample else b"")
+    # Equal ranges may be written differently.
+    print_ = fingerprint(value) if type(value) is range else digest(text.encode())
+    return RegisterInfo(kind, text=short(text), fingerprint=print_ if sample else b"")
 
 
 def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:

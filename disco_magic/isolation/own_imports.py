@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.module_classes import spec_of
 from disco_magic.callers.replaced import Replaced
 from disco_magic.isolation.imported import find_beside
-from disco_magic.isolation.own_modules import Importer, is_loaded_once
+from disco_magic.isolation.own_modules import Importer
+from disco_magic.isolation.specs import is_loaded_once
 from disco_magic.isolation.standing_modules import (
     IMPORTS,
     LOCK,
@@ -158,16 +159,26 @@ def let_programs_begin(worker: CallingWorker) -> None:
 
 def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
     """Prepare a worker for a program; `behind` is its cells' `__builtins__`. The first time takes some ms."""
-    if not worker.belongings.pop(_OF_PROGRAMS, False):
-        return
+    is_first, mine = worker.belongings.pop(_OF_PROGRAMS, False), IMPORTS.get(worker)
+    if is_first:
+        if not isinstance(mine, Importer):
+            mine = behind["__import__"] = begin(worker, ())
+        with LOCK:
+            # Not the imported ones: objects and classes that cells have belong to these.
+            mine.own_rest(
+                name.partition(".")[0]
+                for name, module in sys.modules.copy().items()
+                if not is_standing(module)
+            )
+    if isinstance(mine, Importer):
+        mine.program_begins()
+
+
+def program_ends(worker: CallingWorker) -> None:
+    """Note that the program of a worker has ended."""
     mine = IMPORTS.get(worker)
-    if not isinstance(mine, Importer):
-        mine = behind["__import__"] = begin(worker, ())
-    with LOCK:
-        # Not the imported ones: objects and classes that cells have belong to these.
-        mine.own_rest(
-            name.partition(".")[0] for name, module in sys.modules.copy().items() if not is_standing(module)
-        )
+    if isinstance(mine, Importer):
+        mine.program_ends()
 
 
 def end(worker: CallingWorker) -> None:

@@ -17,17 +17,20 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
-import os
 import sys
 import warnings
 from importlib import _bootstrap
-from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.module_classes import spec_of
 from disco_magic.core.module_names import OF_USER
 from disco_magic.isolation import programs, sources
+from disco_magic.isolation.import_arguments import listed, resolved
 from disco_magic.isolation.import_locks import ImportLock
 from disco_magic.isolation.imported import find_beside
+from disco_magic.isolation.namesakes import Namesakes
+from disco_magic.isolation.specs import is_loaded_once, is_of_user, present_spec
 from disco_magic.isolation.standing_modules import (
     LOCK,
     Imports,
@@ -37,7 +40,6 @@ from disco_magic.isolation.standing_modules import (
     stand_no_more,
 )
 from disco_magic.isolation.twice_executed import tell_what_helps
-from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     import types
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
     from importlib.abc import MetaPathFinder
 
 _SYSTEM: Final[Any] = _bootstrap
-_ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
-
 
 _FIRST: Final = "worker 0"
 _SHARED: Final = (
@@ -73,7 +73,9 @@ class Importer(Imports):
         self._whose = whose
         self._names = frozenset(names)
         self._shared: set[str] = set()  # the user's packages and modules that it does not import for itself
+        self._users: set[str] = set()  # those of them that are no library's
         self._met: set[str] = set()  # those of them that programs have imported
+        self._namesakes = Namesakes(finder)
         self._is_own: dict[str, bool] = {}  # by the first part of a name
         self._locks: dict[str, ImportLock] = {}
         self._running: set[str] = set()
@@ -84,12 +86,38 @@ class Importer(Imports):
     def own_rest(self, shared: Iterable[str]) -> None:
         """Also import for itself everything that is no library's, except these packages and modules."""
         self._shared = set(shared)
+        self._users = {root for root in self._shared if is_of_user(spec_of(sys.modules.get(root)))}
         self._names |= {OF_USER}
+
+    def program_begins(self) -> None:
+        """Until `program_ends`, look whether imports still find the modules that were imported before."""
+        self._namesakes.begin()
+
+    def program_ends(self) -> None:
+        """Keep the modules that the program had: cells after it go on with them."""
+        self._namesakes.end()
+
+    def look_again(self, name: str) -> None:
+        """See `Imports`; only a program looks."""
+        for root in self._namesakes.outdated_by(name, self.modules, self._users):
+            self._import_anew(root)
+
+    def _import_anew(self, root: str) -> None:
+        """Forget a package, which from now on is the worker's own; all others keep theirs."""
+        self._is_own.pop(root, None)
+        with LOCK:
+            for name, module in sys.modules.copy().items():
+                if name.partition(".")[0] == root:
+                    self.forget(name)
+                    spec = None if is_standing(module) else spec_of(module)
+                    if isinstance(spec, ModuleSpec) and not is_loaded_once(spec):
+                        stand(spec)
 
     def forget(self, name: str) -> None:
         """Import that module anew, and for itself even if it was shared before."""
         super().forget(name)
         self._shared.discard(name.partition(".")[0])
+        self._users.discard(name.partition(".")[0])
 
     def _tell_shared(self, root: str) -> None:
         """Warn, once and on the first worker, if a program imports a module that was shared before."""
@@ -120,7 +148,8 @@ class Importer(Imports):
         level: int = 0,
     ) -> Any:
         """See `builtins.__import__`."""
-        absolute = _resolved(name, globals, level)
+        absolute = resolved(name, globals, level)
+        self.look_again(absolute)
         if self.is_over or not absolute or not self.owns(absolute):
             self._tell_shared(absolute.partition(".")[0])
             return builtins.__import__(name, globals, locals, fromlist or (), level)
@@ -128,7 +157,7 @@ class Importer(Imports):
         if not fromlist:
             below = name.count(".")
             return self.load(absolute.rsplit(".", below)[0] if below else absolute)
-        for each in _listed(module, fromlist):
+        for each in listed(module, fromlist):
             if not hasattr(module, each) and hasattr(module, "__path__"):
                 self._load_if_there(f"{absolute}.{each}")
         return module
@@ -173,7 +202,7 @@ class Importer(Imports):
             return self.load(name)
         around = self.modules.get(name.rpartition(".")[0])
         # A program's folder is searched only while it runs.
-        spec = find_beside(self._finder, name, getattr(around, "__path__", None)) or _present_spec(own)
+        spec = find_beside(self._finder, name, getattr(around, "__path__", None)) or present_spec(own)
         if spec is None or spec.loader is None:
             raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
         _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
@@ -251,44 +280,9 @@ class Importer(Imports):
     def _is_of_user(self, root: str) -> bool:
         """Whether there is a module of that name that is no library's."""
         present = sys.modules.get(root)
-        spec = (
+        return is_of_user(
             find_beside(self._finder, root, None) if present is None else getattr(present, "__spec__", None)
         )
-        if spec is None:
-            return False
-        places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
-        return bool(places) and not any(is_of_library(str(each)) for each in places)
 
     def __repr__(self) -> str:
         return f"<imports of {self._whose}>"
-
-
-def is_loaded_once(spec: ModuleSpec) -> bool:
-    """Whether a process can have only one such module."""
-    return spec.loader in _ONCE or isinstance(spec.loader, _ONCE)
-
-
-def _present_spec(module: types.ModuleType) -> ModuleSpec | None:
-    """The spec with which a module was imported, if its file is still there."""
-    spec = vars(module).get("__spec__")
-    is_there = isinstance(spec, ModuleSpec) and spec.has_location and os.path.isfile(str(spec.origin))
-    return spec if is_there else None
-
-
-def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:
-    """Return the absolute name; "" if there is none, in which case `__import__` raises the error."""
-    package = None if scope is None else scope.get("__package__")
-    if not level:
-        return name if isinstance(name, str) else ""
-    if not isinstance(package, str):
-        return ""
-    try:
-        return importlib.util.resolve_name("." * level + name, package)
-    except ImportError:
-        return ""
-
-
-def _listed(module: types.ModuleType, fromlist: Sequence[str]) -> list[str]:
-    """Return the names after ``from module import``."""
-    everything = getattr(module, "__all__", ())
-    return [name for each in fromlist for name in (everything if each == "*" else [each])]

@@ -46,6 +46,15 @@ class SysOfWorkers(ModuleOfWorkers):
         programs.assign_arguments(argv)
 
     @property
+    def path(self) -> list[str]:
+        """Where the program that the caller's worker executes imports from, else where the process does."""
+        return programs.import_path()
+
+    @path.setter
+    def path(self, path: list[str]) -> None:
+        programs.assign_import_path(path)
+
+    @property
     def displayhook(self) -> Any:
         """See `own_displayhook`."""
         return own_displayhook.read()
@@ -60,10 +69,12 @@ class SysOfWorkers(ModuleOfWorkers):
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """The usual one; for ``mock.patch``, which restores what it reads there, with the caller's hook."""
+        """The usual one; for ``mock.patch``, which restores what it reads there, with the caller's own."""
         found = dictionary_of(self)
-        frame = sys._getframe(1)  # noqa: SLF001 - the caller
-        return found | {"displayhook": own_displayhook.read()} if is_tester(frame) else found
+        if not is_tester(sys._getframe(1)):  # noqa: SLF001 - the caller
+            return found
+        own = {"argv": programs.arguments(), "path": programs.import_path()}
+        return found | own | {"displayhook": own_displayhook.read()}
 
     stdout = _own_stream("stdout")
     stderr = _own_stream("stderr")

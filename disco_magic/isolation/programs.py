@@ -2,14 +2,13 @@
 
 Arguments depend on the caller: workers reach a program that waits in their queues at different times, in
 parallel with the notebook and other programs. The same holds for the variables by which torchrun gives each
-process its rank, and for all others from then on: a program has an environment of its own. The import path
-and the imported modules are the process's.
+process its rank, and for all others from then on: a program has an environment of its own. Its import path
+begins with its folder, and what it adds there ends with it.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -78,12 +77,17 @@ class Execution:
         argv: its arguments, which it may change.
         environment: its own `os.environ`.
         exits: what it has registered with `atexit`.
+        path: where it imports from, which it may change.
     """
 
     program: Program
     argv: list[str]
     environment: dict[str, str]
     exits: list[Exit] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.path = [self.program.folder, *SYS["path"]]
 
 
 def ranks_of(worker: CallingWorker) -> dict[str, str]:
@@ -98,7 +102,6 @@ def ranks_of(worker: CallingWorker) -> dict[str, str]:
 
 
 _executions: Final[dict[CallingWorker, Execution]] = {}
-_added: Final[list[str]] = []  # folders added to `sys.path`
 _lock: Final = new_lock()
 
 
@@ -227,6 +230,22 @@ def assign_arguments(argv: list[str]) -> None:
         mine.argv = argv
 
 
+def import_path() -> list[str]:
+    """Return the caller's ``sys.path``: that of the program that its worker executes, else the process's."""
+    mine = _mine()
+    path: list[str] = SYS["path"] if mine is None else mine.path
+    return path
+
+
+def assign_import_path(path: list[str]) -> None:
+    """Set the caller's ``sys.path``."""
+    mine = _mine()
+    if mine is None:
+        SYS["path"] = path
+    else:
+        mine.path = path
+
+
 def begin(worker: CallingWorker, execution: Execution) -> None:
     """Note that `worker` begins a program; `end` has to follow. Neither must be interrupted."""
     with _lock:
@@ -245,23 +264,10 @@ def end(worker: CallingWorker, execution: Execution | None = None) -> bool:
 
 
 def _fit() -> None:
-    """Give ``sys.path``, ``os.environ`` and settings exactly what the programs executed now need.
-
-    The list of paths is replaced, not changed: an import in another thread may be iterating over it.
-    """
+    """Give ``os.environ`` and settings exactly what the programs executed now need."""
     with _lock:
-        executed = [execution.program for execution in list(_executions.values())]
-        wanted = {program.folder for program in executed}
-        process_settings.fit(is_executed=bool(wanted))
-        for folder in wanted.difference(_added):
-            _added.append(folder)
-            sys.path = [folder, *sys.path]
-        for folder in set(_added) - wanted:
-            _added.remove(folder)
-            paths = list(sys.path)
-            if folder in paths:
-                paths.remove(folder)
-            sys.path = paths
+        wanted = bool(_executions)
+        process_settings.fit(is_executed=wanted)
         if wanted and type(os.environ) is _PLAIN:
             os.environ.__class__ = _Environment
         elif not wanted and type(os.environ) is _Environment:

@@ -113,18 +113,21 @@ def forget(folder: str) -> None:
 def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
     """Yield name and file of each imported module, and the modules of that name: its own, or the workers'."""
     inside = os.path.join(folder, "")
-    for name, module in sys.modules.copy().items():
+    for name, present in sys.modules.copy().items():
         # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
-        if name in _PROGRAMS or not issubclass(type(module), types.ModuleType):
+        if name in _PROGRAMS or not issubclass(type(present), types.ModuleType):
             continue
-        file = dictionary_of(module).get("__file__")
-        if type(file) is str and file.startswith(inside) and not is_of_library(file):
-            yield name, file, _of_workers(name) if is_standing(module) else [module]
+        own = _of_workers(name) if is_standing(present) else []
+        files = dict.fromkeys(dictionary_of(each).get("__file__") for each in own or [present])
+        for file in files:  # of a name, workers may have imported several modules
+            if type(file) is str and file.startswith(inside) and not is_of_library(file):
+                modules = own if is_standing(present) else [present]
+                yield name, file, [each for each in modules if dictionary_of(each).get("__file__") == file]
 
 
 def _of_workers(name: str) -> list[types.ModuleType]:
     mine = (each.modules.get(name) for each in list(IMPORTS.values()))
-    return [each for each in mine if isinstance(each, types.ModuleType)]
+    return [each for each in mine if each is not None and issubclass(type(each), types.ModuleType)]
 
 
 def _stamp(file: str) -> tuple[int, int]:

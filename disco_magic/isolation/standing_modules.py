@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _OF_IMPORTS: Final = frozenset(
     {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
-LOCK: Final = new_rlock()
-"""Guards `sys.modules` and `IMPORTS` where more than one step is needed."""
+LOCK: Final = new_rlock()  # guards `sys.modules` and `IMPORTS` where more than one step is needed
 
 
 class Imports(ABC):
@@ -44,6 +43,10 @@ class Imports(ABC):
         self.modules.pop(name, None)
 
     @abstractmethod
+    def look_again(self, name: str) -> None:
+        """Forget that module, which is about to be used, if another one would be found now."""
+
+    @abstractmethod
     def owns(self, name: str) -> bool:
         """Whether that module is imported here, and not shared."""
 
@@ -56,8 +59,7 @@ class Imports(ABC):
         """Return that module; if it was executed before, execute it again, as `importlib.reload` does."""
 
 
-IMPORTS: Final[dict[CallingWorker, Imports]] = {}
-"""Worker -> its modules, for all workers that import anything for themselves."""
+IMPORTS: Final[dict[CallingWorker, Imports]] = {}  # of all workers that import anything for themselves
 _of_process: Final[list[Imports]] = []
 
 
@@ -146,6 +148,13 @@ class Standing(types.ModuleType):
         return self.__disco_spec__
 
     @property
+    def __file__(self) -> Any:  # type: ignore[override]
+        """The caller's module's: workers may have imported others of that name."""
+        if "__file__" in self.__dict__:
+            return self.__dict__["__file__"]
+        raise AttributeError(f"module {self.__name__!r} has no attribute '__file__'", name="__file__")
+
+    @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         """The caller's module's, if that was executed: code that iterates over all modules executes none.
 
@@ -219,7 +228,10 @@ def imports_of(name: str) -> Imports | None:
     """The modules of the calling worker, if that module is its own; else None."""
     me = calling_worker()
     mine = None if me is None else IMPORTS.get(me)
-    return mine if mine is not None and mine.owns(name) else None
+    if mine is None:
+        return None
+    mine.look_again(name)
+    return mine if mine.owns(name) else None
 
 
 def imports_for(name: str) -> Imports:

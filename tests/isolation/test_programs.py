@@ -1,4 +1,4 @@
-"""`sys.argv` and `sys.path` while workers execute programs."""
+"""`sys.argv`, `sys.path` and the environment while workers execute programs."""
 
 from __future__ import annotations
 
@@ -207,20 +207,43 @@ def test_the_process_sees_its_own_meanwhile(gated, gate, tmp_path):
             assert type(copied) is list
             assert copied == before
         assert json.dumps(sys.argv) == json.dumps(before)
-        assert sys.path[0] == str(tmp_path)
+        assert str(tmp_path) not in sys.path
     finally:
         gate.open()
         thread.join(60)
     assert sys.argv is before
-    assert str(tmp_path) not in sys.path
 
 
-def test_the_list_of_folders_is_never_changed_under_who_goes_through_it(told, tmp_path):
+def test_where_a_program_imports_from_is_its_own(told, tmp_path):
     kept = sys.path
     before = list(kept)
-    assert told("told = sys.path[0]") == [str(tmp_path)] * 2
+    (tmp_path / "added").mkdir()
+    (tmp_path / "added" / "only_there.py").write_text("value = 5\n")
+    source = f"""
+first = sys.path[0]
+barrier()
+sys.path.insert(0, {str(tmp_path / "added")!r} if worker_id else "/nowhere")
+barrier()
+try:
+    import only_there
+    found = only_there.value
+except ImportError:
+    found = None
+sys.path = sys.path[:2]
+told = first, sys.path, found
+"""
+    folder = str(tmp_path)
+    assert told(source) == [
+        (folder, ["/nowhere", folder], None),
+        (folder, [f"{folder}/added", folder], 5),
+    ]
+    assert sys.path is kept
     assert kept == before
-    assert sys.path == before
+
+
+def test_a_test_that_patches_the_import_path_leaves_the_program_s(told, tmp_path):
+    source = "from unittest import mock\nwith mock.patch.object(sys, 'path', ['/x']): told = sys.path[:]\n"
+    assert told(f"{source}told += sys.path[:1]") == [["/x", str(tmp_path)]] * 2
 
 
 def test_a_thread_that_was_given_up_leaves_the_program_of_its_successor(monkeypatch):

@@ -66,6 +66,7 @@ class ProgramRun:
         """
         if not programs.end(self._worker, self._execution):
             return []
+        own_imports.program_ends(self._worker)
         behind = own_builtins.behind_of(self._worker)
         for name, ends in _EXITS.items():
             if behind.get(name) is ends:

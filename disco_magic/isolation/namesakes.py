@@ -1,0 +1,144 @@
+"""Modules that a program finds under the names of others, which were imported before it.
+
+Two experiments each have a ``config.py``, two checkouts the same package. In processes each program would get
+its own; here the second one would silently run with what the first one has imported.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import types
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.callers.module_classes import dictionary_of, spec_of
+from disco_magic.isolation.imported import find_beside
+from disco_magic.isolation.standing_modules import is_standing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from importlib.abc import MetaPathFinder
+
+
+class Namesakes:
+    """Notes for which modules a worker's program has looked.
+
+    Args:
+        finder: finder to be skipped when a module is looked for.
+    """
+
+    def __init__(self, finder: MetaPathFinder) -> None:
+        self._finder = finder
+        self._asked: set[str] | None = None  # packages that the program has imported from; None: none runs
+        self._path: list[str] = []  # the import path at the last look
+
+    def begin(self) -> None:
+        """Note that a program begins, which is to look for its modules."""
+        self._asked, self._path = set(), []
+
+    def end(self) -> None:
+        """Note that it has ended."""
+        self._asked = None
+
+    def outdated_by(
+        self, name: str, own: Mapping[str, types.ModuleType], shared: Collection[str]
+    ) -> Collection[str]:
+        """Return the packages that the program has to import anew, now that it imports that module.
+
+        It looks when it first imports something, and again after it has changed its import path: 1 us for a
+        package beside the program, 15 for another one. What the program has imported itself is not looked for
+        again, as in a process.
+
+        Args:
+            name: what is imported.
+            own: the worker's modules.
+            shared: packages of the user's that it shares.
+        """
+        asked, root = self._asked, name.partition(".")[0]
+        if asked is None or root in asked:
+            return ()
+        found, path = set[str](), list(sys.path)
+        if path != self._path:
+            self._path = path
+            modules: dict[str, Any] = dict(own)
+            roots = {each.partition(".")[0] for each in modules}.union(shared) - asked
+            if shared:
+                everyones = sys.modules.copy().items()
+                modules = {each: module for each, module in everyones if not is_standing(module)} | modules
+            beside = {root for root in roots if _folder_of(modules.get(root)) == path[0]} if path else set()
+            found = _outdated(self._finder, roots - beside, beside, modules)
+        asked.add(root)
+        return found
+
+
+def _folder_of(module: Any) -> str:
+    """The folder that has a package, or a module that is in none; "": it has no file."""
+    names = dictionary_of(module) if issubclass(type(module), types.ModuleType) else {}
+    file = names.get("__file__")
+    if not isinstance(file, str):
+        return ""
+    return os.path.dirname(os.path.dirname(file) if "__path__" in names else file)
+
+
+def _outdated(
+    finder: MetaPathFinder, roots: set[str], beside: set[str], modules: Mapping[str, Any]
+) -> set[str]:
+    """Return those packages of which an import would now find others, and those that import from them."""
+    found = latest = {root for root in roots if _is_elsewhere(finder, root, None, modules)}
+    waiting = roots | beside
+    while latest:
+        waiting -= found
+        latest = {root for root in waiting if _imports_any(root, found, modules)}
+        found = found | latest
+    return found
+
+
+def _is_elsewhere(
+    finder: MetaPathFinder, name: str, path: list[str] | None, modules: Mapping[str, Any]
+) -> bool:
+    """Whether another module of that name is found now; not if that one was made by hand."""
+    known: Any = modules.get(name)
+    names = dictionary_of(known) if issubclass(type(known), types.ModuleType) else {}
+    spec = find_beside(finder, name, path) if "__file__" in names or "__path__" in names else None
+    if spec is None:
+        return False
+    before = names.get("__file__")
+    if spec.has_location and isinstance(spec.origin, str):
+        return not (isinstance(before, str) and _is_same(before, spec.origin))
+    if before is not None or spec.submodule_search_locations is None:
+        return False
+    # Neither has a file: what tells them apart is what has been imported from there.
+    folders = list(spec.submodule_search_locations)
+    inner = [each for each in modules if each.rpartition(".")[0] == name]
+    return any(_is_elsewhere(finder, each, folders, modules) for each in inner)
+
+
+def _is_same(file: str, other: str) -> bool:
+    if file == other:
+        return True
+    with suppress(OSError):  # one does not exist any more
+        return os.path.samefile(file, other)
+    return False
+
+
+def _imports_any(root: str, others: set[str], modules: Mapping[str, Any]) -> bool:
+    """Whether a module of that package imports from any of those, by a statement, wherever that is."""
+    for name, module in modules.items():
+        loader = getattr(spec_of(module), "loader", None)
+        if name.partition(".")[0] == root and isinstance(loader, SourceFileLoader):
+            with suppress(ImportError, OSError, SyntaxError):  # the file is gone, or is being edited
+                code = loader.get_code(name)
+                if code is not None and _imports(code, others):
+                    return True
+    return False
+
+
+def _imports(code: types.CodeType, others: set[str]) -> bool:
+    if any(name.partition(".")[0] in others for name in code.co_names):  # disassembling takes long
+        steps = (step for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+        if any(step.argval.partition(".")[0] in others for step in steps):
+            return True
+    return any(_imports(inner, others) for inner in code.co_consts if isinstance(inner, types.CodeType))

@@ -82,7 +82,7 @@ class _Brought(NamedTuple):
 
 
 def _facts(rows: Iterable[tuple[str, Held]]) -> list[tuple[str, Held]]:
-    """The rows in an order that is the same on all workers, without texts: equal ranges have different ones."""
+    """The rows in an order that is the same everywhere, without texts: equal ranges have different ones."""
     told = [(path, replace(held, text="") if held.text else held) for path, held in rows]
     return sorted(told, key=itemgetter(0))
 

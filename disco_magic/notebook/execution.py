@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from IPython.display import display
 
@@ -99,8 +99,10 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     import asyncio  # takes 30 ms, so only where it is needed
 
     from disco_magic.session.awaiting import in_thread, ticking
+    from disco_magic.session.sigint import sigint_to
 
-    sending = _prepare(front, line, body)
+    with sigint_to(_stop):  # the loop does not run meanwhile: a task that is cancelled would go on
+        sending = _prepare(front, line, body)
     if sending is None:
         return None
     with sending.cell() as handle:
@@ -116,6 +118,10 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
                 raise
         _bind_result(sending, result)
     return _finished(handle, result, sending)
+
+
+def _stop() -> NoReturn:
+    raise KeyboardInterrupt("stopped before the cell was sent")
 
 
 class _Sending(NamedTuple):

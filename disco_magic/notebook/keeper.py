@@ -16,6 +16,7 @@ from disco_magic.locks import new_rlock
 from disco_magic.notebook.facade import cell_extras
 from disco_magic.notebook.last_words import log_to_terminal
 from disco_magic.notebook.option_types import mesh_named, modules_named
+from disco_magic.session.sigint import import_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,6 +163,7 @@ class SessionKeeper:
             PlaneUnavailable, MissingDependency: the requested GPUs cannot be used.
         """
         began = time.perf_counter()
+        import_whole("disco_magic.session.config")
         from disco_magic.notebook.output.arrival import await_workers
         from disco_magic.session.config import ThreadedSession, check_plane
         from disco_magic.session.current import at_end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, line_cell_magic, magics_class, no_var_expand
@@ -16,11 +16,14 @@ from disco_magic.notebook.options import HelpAskedFor
 from disco_magic.notebook.plain import run_here
 from disco_magic.notebook.settings import DiscoSettings
 from disco_magic.notebook.tracebacks import dress
+from disco_magic.session.sigint import import_whole
 
 if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.session.results import CellResult
+
+_EXECUTION: Final = "disco_magic.notebook.execution"
 
 
 @magics_class
@@ -36,7 +39,8 @@ class DiscoMagics(DiscoSettings):
         try:
             if cell is None:
                 return perform(self.front, line)
-            from disco_magic.notebook.execution import execute  # brings NumPy; loading the extension does not
+            import_whole(_EXECUTION)  # brings NumPy; loading the extension does not
+            from disco_magic.notebook.execution import execute
 
             return execute(self.front, line, cell)
         except HelpAskedFor as text:
@@ -48,9 +52,10 @@ class DiscoMagics(DiscoSettings):
 
     async def run_awaited(self, line: str | None, body: str) -> CellResult | CellHandle | None:
         """Run a cell on the workers and await it; see `execution.execute_awaited`."""
-        from disco_magic.notebook.execution import execute_awaited
-
         try:
+            import_whole(_EXECUTION)
+            from disco_magic.notebook.execution import execute_awaited
+
             return await execute_awaited(self.front, line, body)
         except HelpAskedFor as text:
             print(text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
+import sys
 import threading
 
 # The C functions behind `signal`. The ones in `signal` first try to convert every handler to an enum member,
@@ -129,6 +131,23 @@ class sigint_noted(sigint_to):  # noqa: N801 - as above
         below = self.below()
         if callable(below):
             below(number, frame)
+
+
+def import_whole(name: str) -> None:
+    """Import a module with all that it imports, however often Ctrl-C or the stop button is pressed meanwhile.
+
+    A process that was stopped while it imported NumPy cannot import it again.
+
+    Raises:
+        KeyboardInterrupt: it was pressed; the module has been imported.
+    """
+    if name in sys.modules:
+        return
+    pressed: list[bool] = []
+    with sigint_deferred_to(lambda: pressed.append(True)):
+        importlib.import_module(name)
+    if pressed:
+        raise KeyboardInterrupt("stopped before anything was sent to workers")
 
 
 def _is(handler: Any, default: signal.Handlers) -> bool:

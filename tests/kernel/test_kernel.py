@@ -337,3 +337,22 @@ def test_its_options_are_in_its_help(place):
     )
     for option in ("--workers", "--groups", "--mesh", "--kind", "--ccl", "--devices"):
         assert option in done.stdout
+
+
+def test_a_stop_before_a_cell_is_sent_stops_it_there(disco):
+    disco.ok(
+        "%%local\nimport os, signal\nfrom disco_magic.notebook import execution\n"
+        "prepare = execution._prepare\n"
+        "def stopped(*given):\n"
+        "    execution._prepare = prepare\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return prepare(*given)\n"
+        "execution._prepare = stopped"
+    )
+    ran = disco.run("print('ran')")
+    assert (ran.error["ename"], ran.error["evalue"]) == (
+        "KeyboardInterrupt",
+        "stopped before the cell was sent",
+    )
+    assert ran.lines == []
+    assert disco.ok("allreduce(1)").value.startswith("[0-")

@@ -15,6 +15,7 @@ from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.session import pump
 from disco_magic.session.config import Preset
+from disco_magic.session.sigint import import_whole
 from tests.session.conftest import interrupt_main
 from tests.unfinished import apart
 
@@ -387,3 +388,13 @@ def test_an_interrupted_restart_leaves_the_session_with_new_workers(session, mon
     assert not s.closed
     assert s.names() == ()
     assert s.run("worker_id, num_workers").values == [(worker, 3) for worker in range(3)]
+
+
+def test_a_module_that_must_be_imported_whole_is_and_ctrl_c_comes_after_it(tmp_path, monkeypatch):
+    (tmp_path / "imported_once.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(1000): pass\ndone = True"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt, match="stopped before anything was sent"):
+        import_whole("imported_once")
+    assert sys.modules.pop("imported_once").done

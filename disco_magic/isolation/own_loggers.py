@@ -3,9 +3,12 @@
 Programs set up loggers by rank: the first rank logs everything, the others errors only, each to a file. In
 one process the last worker's level would apply to all workers, and every handler would get the records of
 all. While any session runs, a worker finds loggers as the process has set them up, until it sets something of
-one: from then on that is the worker's own, and ends with it. The process's settings stay as they were.
+one: from then on that is the worker's own, and ends with it; what a program sets ends with the program. The
+process's settings stay as they were.
 
-What the body of a library's module sets up, while a worker happens to import it, is the process's. Levels and
+What the body of a library's module sets up, while a worker happens to import it, is the process's. What the
+body of a worker's own module sets up stays after the program, as the module does: the next run would not
+execute it again. Levels and
 formats of handlers are shared: a worker that changes those of the process's handlers changes them for all. A
 log call that makes a record takes 5 us longer in the notebook, 10 on a worker and 25 on one that has set
 something; a call that makes none, 2, 2 and 7.
@@ -21,11 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from disco_magic.callers.current import calling_worker, is_given_up
+from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.per_worker import PerProgram, PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from types import FrameType, ModuleType
 
     from disco_magic.callers.current import CallingWorker
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     Settings = dict[tuple[object, str], Any]  # (logger or manager, attribute) -> value
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
+_LASTING: Final[PerWorker[Settings]] = PerWorker(dict)  # set by bodies of its own modules
 _LAST: Final = "disabled"  # of a new logger's attributes that are here this is set once only
 _ASKED: Final = PerProgram()  # those of `_made` that a worker has asked for
 _made: Final[WeakSet[logging.Logger]] = WeakSet()  # by workers, not by libraries
@@ -44,19 +49,26 @@ _MUTATORS: Final = (
 
 def _mine() -> Settings | None:
     """Return where the caller's settings go; None: to the process. Those of a given-up thread are dropped."""
-    if _is_of_library():
-        return None
+    body = _body()
+    if body is not None and body.f_builtins is vars(builtins):
+        return None  # of a module that all share: cells, and workers' own modules, have other builtins
     return {} if is_given_up() else _OWN.mine()
 
 
-def _is_of_library() -> bool:
-    """Whether the body of a module that all workers share is being executed."""
+def _body() -> FrameType | None:
+    """The body of a module, a program or a cell whose execution sets something; None: a thread's function."""
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the code that sets something
-    while frame is not None:
-        if frame.f_code.co_name == "<module>":
-            return frame.f_builtins is vars(builtins)  # cells, and workers' own modules, have other builtins
+    while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return False
+    return frame
+
+
+def _note(where: tuple[object, str], value: Any) -> None:
+    """Note what the body of a worker's own module sets: of a list, what it adds."""
+    body, lasting = _body(), _LASTING.mine()
+    if body is None or lasting is None or is_given_up() or body.f_globals.get("__name__") == CELL_MODULE:
+        return
+    lasting[where] = [*lasting.get(where, ()), *value] if isinstance(value, list) else value
 
 
 class _Attribute:
@@ -81,7 +93,10 @@ class _Attribute:
             if mine is not None:
                 _made.add(holder)
         else:
+            before = self.__get__(holder)
             mine[holder, self._name] = value
+            added = [each for each in value if each not in before] if isinstance(value, list) else value
+            _note((holder, self._name), added)
 
     def _of_process(self, holder: Any) -> Any:
         try:
@@ -130,7 +145,11 @@ def _changing(name: str) -> Callable[..., Any]:
         if mine is None:
             return change(self._everyones, *args, **options)
         mine.setdefault(self._where, self)
-        return change(self, *args, **options)
+        before = list(self)
+        try:
+            return change(self, *args, **options)
+        finally:
+            _note(self._where, [each for each in self if each not in before])
 
     return changing
 
@@ -198,7 +217,7 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
         if mine is None:
             cleared.below()
         else:
-            _close(mine)
+            close_all(_own_handlers(mine))
 
     def handle(existing: Iterable[str], children: Collection[str], disable: bool) -> None:  # noqa: FBT001 - as there
         me = calling_worker()
@@ -213,20 +232,51 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
     return replace_all([cleared, handled])
 
 
+def loggers_now(worker: CallingWorker) -> dict[tuple[object, str], tuple[Any, list[Any] | None]]:
+    """Return a worker's settings, and what is in those that are lists."""
+    mine = worker.belongings.get(_OWN, {})
+    return {
+        where: (value, list(value) if isinstance(value, list) else None)
+        for where, value in mine.copy().items()
+    }
+
+
+def restore_loggers(
+    worker: CallingWorker, then: dict[tuple[object, str], tuple[Any, list[Any] | None]]
+) -> list[logging.Handler]:
+    """Restore `loggers_now` of before a program, and return the handlers that have ended with it."""
+    mine, lasting = worker.belongings.get(_OWN, {}), worker.belongings.get(_LASTING, {})
+    ended, settings = list(_own_handlers(mine)), {where: value for where, (value, _) in then.items()}
+    for where, value in lasting.items():
+        if where in mine:
+            settings[where] = settings.get(where, mine[where]) if isinstance(value, list) else value
+    for where, value in settings.items():
+        if isinstance(value, list):
+            (logger, name), content = where, then.get(where, (None, None))[1]
+            content = list(vars(logger)[name]) if content is None else content
+            added = [each for each in lasting.get(where, ()) if each in value and each not in content]
+            list.__setitem__(value, slice(None), [*content, *added])
+    worker.belongings[_OWN] = settings
+    kept = list(_own_handlers(settings))
+    return [each for each in ended if each not in kept]
+
+
 def end(worker: CallingWorker) -> None:
     """Close the own handlers of a worker that has ended, as a process that ends does."""
-    mine = worker.belongings.get(_OWN)
-    if mine:
-        _close(mine)
+    close_all(_own_handlers(worker.belongings.get(_OWN, {})))
 
 
-def _close(mine: Settings) -> None:
-    """Close the handlers in these settings that are not the process's."""
+def _own_handlers(mine: Settings) -> Iterator[logging.Handler]:
+    """The handlers in these settings that are not the process's."""
     for (logger, name), handlers in mine.copy().items():
         if name == "handlers":
-            for handler in handlers:
-                if handler not in vars(logger)["handlers"]:
-                    _close_one(handler)
+            yield from (each for each in list(handlers) if each not in vars(logger)["handlers"])
+
+
+def close_all(handlers: Iterable[logging.Handler]) -> None:
+    """Close handlers of a worker, as the end of a process does."""
+    for each in handlers:
+        _close_one(each)
 
 
 def _close_one(handler: Any) -> None:

@@ -60,6 +60,7 @@ _SETTINGS: Final = (
     Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     attribute(sys, "stdin"),
     attribute(logging, "raiseExceptions"),
+    attribute(logging, "lastResort"),
 )
 _before: Final[list[Any]] = []  # of each setting; empty while no program runs
 

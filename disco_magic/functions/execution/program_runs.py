@@ -11,7 +11,15 @@ from disco_magic.core.registers import RegisterFile
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.awaits import Shield
 from disco_magic.functions.execution.bindings import MODULE, unreached
-from disco_magic.isolation import own_builtins, own_exits, own_folders, own_imports, process_hooks, programs
+from disco_magic.isolation import (
+    own_builtins,
+    own_exits,
+    own_folders,
+    own_imports,
+    own_loggers,
+    process_hooks,
+    programs,
+)
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
@@ -46,6 +54,8 @@ class ProgramRun:
         self._streams = streams
         self._streams_before: Mapping[str, Any] = streams.now
         self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
+        self._loggers = own_loggers.loggers_now(worker)
+        self._handlers = list[Any]()
         self._hooks = process_hooks.now()
         self._execution = programs.Execution(program, list(program.argv), programs.environment_of(worker))
 
@@ -74,6 +84,7 @@ class ProgramRun:
         own_builtins.restore(self._worker, self._functions)
         process_hooks.give_back(self._worker, self._hooks)
         restore_settings(self._worker, self._settings)
+        self._handlers = own_loggers.restore_loggers(self._worker, self._loggers)
         own_folders.settle(self._worker)
         return self._streams.restore(self._streams_before)
 
@@ -101,6 +112,7 @@ class ProgramRun:
         try:
             shield.shut(executed)
         finally:
+            own_loggers.close_all(self._handlers)
             end_all(ended)
 
     def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:

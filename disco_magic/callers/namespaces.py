@@ -51,6 +51,11 @@ class CellModule(types.ModuleType):
         namespaces = _reach().namespaces
         return namespaces[0] if namespaces else {}
 
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        """The first namespace's: `doctest` tests what a program says of itself."""
+        return self.__dict__.get("__doc__")
+
     def __getattr__(self, name: str) -> Any:
         if _asks_for_other_processes(sys._getframe(1)):  # noqa: SLF001 - as in `_globals`
             raise AttributeError(f"{name!r} is not to be imported", name=name, obj=self)

@@ -399,3 +399,17 @@ def test_a_program_that_has_ended_is_no_file_of_the_cells_after_it(session, tmp_
     s.run_file(program)
     s.run("import __main__")
     assert s.run("while_it_runs, hasattr(__main__, '__file__')").values == [(str(program), False)]
+
+
+def test_doctest_tests_what_a_program_says_of_itself(session, tmp_path):
+    # It found none of these examples, and reported success.
+    path = tmp_path / "told.py"
+    path.write_text(
+        '"""\n>>> 1 + 1\n2\n>>> 1 + 1\n3\n"""\nimport doctest\nfound = tuple(doctest.testmod())\n'
+    )
+    s = session(2)
+    s.run_file(path)
+    assert s.run("found").values == [(1, 2)] * 2
+    path.write_text("import doctest\nfound = tuple(doctest.testmod())\n")
+    s.run_file(path)
+    assert s.run("found").values == [(0, 0)] * 2

@@ -74,3 +74,26 @@ def test_print_options_and_decimal_contexts_last(cell):
     cell(lambda: (np.set_printoptions(precision=2), setattr(decimal.getcontext(), "prec", 3)))
     assert cell(lambda: (str(np.array([1 / 3])), str(decimal.Decimal(1) / 3))) == ("[0.33]", "0.333")
     assert str(np.array([1 / 3])) == "[0.33333333]"
+
+
+DECIMALS = """
+import decimal, threading
+from concurrent.futures import ThreadPoolExecutor
+def third(): return str(decimal.Decimal(1) / 3)
+def low(digits):
+    decimal.getcontext().prec = digits
+    return third()
+with ThreadPoolExecutor(1) as pool: found = [pool.submit(low, 4).result(), third()]
+thread = threading.Thread(target=low, args=(6,))
+thread.start()
+thread.join()
+decimal.getcontext().prec = 9
+with ThreadPoolExecutor(1) as pool: found += [pool.submit(third).result(), third()]
+"""
+
+
+def test_a_thread_that_sets_a_precision_leaves_its_worker_s(session):
+    # The worker's own results had as few digits from then on.
+    s = session(2)
+    s.run(DECIMALS)
+    assert s.run("found").values == [["0.3333", f"0.{'3' * 28}", *["0.333333333"] * 2]] * 2

@@ -14,7 +14,7 @@ from disco_magic.notebook.libraries.captured import fit_output
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
 from disco_magic.notebook.libraries.figures import INLINE, fit_choice, fit_show, fit_table
 from disco_magic.notebook.libraries.plot_settings import fit_settings
-from disco_magic.notebook.libraries.rich_console import fit_console
+from disco_magic.notebook.libraries.rich_console import fit_console, fit_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,7 @@ FITS: Final[Mapping[str, Fit]] = {
     "tqdm.std": fit_bars,
     "tqdm.auto": fit_auto,
     "rich": fit_console,
+    "rich.traceback": fit_traceback,
     "ipywidgets.widgets.widget_output": fit_output,
 }
 

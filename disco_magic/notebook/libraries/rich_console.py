@@ -1,4 +1,4 @@
-"""rich on workers: each has its own console, which writes lines.
+"""rich on workers: each has its own console, which writes lines; their errors are shown as all others.
 
 rich has one console per process. In a notebook it shows each `print` as a display and a progress bar as an
 output widget. Four workers would draw their bars into one widget, which would also capture the rest of the
@@ -8,10 +8,14 @@ only the last state of progress bars and other live displays.
 
 from __future__ import annotations
 
+import sys
+from functools import wraps
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.libraries.homes import OfWorkers
 
 if TYPE_CHECKING:
@@ -54,3 +58,18 @@ def fit_console(module: ModuleType) -> Callable[[], None] | None:
 def _console() -> Any:
     console = import_module("rich.console").Console
     return console(force_jupyter=False, force_terminal=False, color_system="standard")
+
+
+def fit_traceback(module: ModuleType) -> Callable[[], None]:
+    """Let ``install()`` do nothing on workers; `module` is ``rich.traceback``.
+
+    It would put rich in the place of the methods with which IPython shows errors of the notebook. Errors of
+    workers do not come there.
+    """
+
+    @wraps(module.install)
+    def install(*args: Any, **options: Any) -> Any:
+        return installed.below(*args, **options) if calling_worker() is None else sys.excepthook
+
+    installed = Replaced(module, "install", install)
+    return replace_all([installed])

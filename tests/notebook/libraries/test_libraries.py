@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from disco_magic.notebook.libraries.bars import fit_auto
-from disco_magic.notebook.libraries.rich_console import fit_console
+from disco_magic.notebook.libraries.rich_console import fit_console, fit_traceback
 from disco_magic.notebook.output.formatting import worker_formatting
 from tests.notebook.acting import as_worker, new_worker
 
@@ -104,6 +104,19 @@ def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_o
     assert as_worker(workers[0], None, ask) == "everybody's"
     assert set(vars(module)) >= {"_console", "get_console"}
     assert "_disco_console" not in vars(module)
+
+
+def test_a_worker_that_installs_rich_s_tracebacks_leaves_the_notebook_s_errors_alone(module_of):
+    module = __import__(
+        module_of("shown = []\ndef install(**options):\n    shown.append(options)\n    return 7\n")
+    )
+    undo = fit_traceback(module)
+    assert as_worker(new_worker(0), None, lambda: module.install(show_locals=True)) is sys.excepthook
+    assert module.shown == []
+    assert module.install(width=80) == 7
+    assert module.shown == [{"width": 80}]
+    undo()
+    assert as_worker(new_worker(0), None, module.install) == 7
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.notebook.output.arrange import display_id
+from disco_magic.notebook.output.arrange import Item, display_id
 from disco_magic.notebook.output.screens import clean
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.notebook.output.arrange import Item, Shown
+    from disco_magic.notebook.output.arrange import Shown
 
     Tile = tuple[tuple[int, ...], Sequence[Item]]
 
@@ -95,6 +95,14 @@ def _html(item: Item) -> str:
     if "text/html" in item.data:
         return f"<div>{item.data['text/html']}</div>"
     return _image(item)
+
+
+def sized(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
+    """An image as HTML, if its metadata has the size that front ends give it and it has none; else ""."""
+    picture = Item("picture", data=dict(data), kwargs={"metadata": metadata})
+    form = _form(picture)
+    is_sized = form is not None and "text/html" not in data and (metadata.get(form) or {}).get("width")
+    return _image(picture) if is_sized else ""
 
 
 def _image(picture: Item) -> str:

@@ -12,7 +12,7 @@ from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
-from disco_magic.notebook.output.gallery import HELD
+from disco_magic.notebook.output.gallery import HELD, sized
 from disco_magic.notebook.output.kept import KeptPage
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.screens import SPARE
@@ -105,7 +105,8 @@ class NotebookScope:
         if not held and getattr(self._shell, "kernel", None) is not None:
             self._shell.display_pub.publish(data, metadata)
             return {"text/plain": ""}
-        return data
+        html = sized(data, metadata)
+        return {**data, "text/html": html} if html else data
 
     def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """All forms of `value` and their metadata, like IPython's `format`, but errors are raised."""

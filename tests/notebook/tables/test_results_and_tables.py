@@ -403,3 +403,18 @@ def test_marks_of_many_registers_are_left_out(four, monkeypatch):
     four.run("%%disco\na = b = 1\nif worker_id: a = 'x'")
     assert marks_of.marks(session(), ["a"]) == {"a": "register\u00a0\u2260"}
     assert marks_of.marks(session(), ["a", "b"]) == {"a": "register", "b": "register"}
+
+
+PICTURE = """
+class Picture:
+    def __init__(self, width): self.width = width
+    def _repr_png_(self): return b"\\x89PNG\\r\\n\\x1a\\n", ({"width": self.width} if self.width else {})
+Picture(7 if worker_id else 0)
+"""
+
+
+def test_a_picture_that_is_the_last_value_keeps_its_size(four):
+    html = result_bundle(four.run(f"%%disco\n{PICTURE}"))["text/html"]
+    first, others = re.findall(r"<img [^>]*>", html)
+    assert 'width="7"' in others
+    assert "width=" not in first.replace("max-width", "")

@@ -11,6 +11,7 @@ could run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
@@ -22,6 +23,7 @@ from disco_magic.core.device import Device
 from disco_magic.core.held import Held
 from disco_magic.values.columns import facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
+from disco_magic.values.definitions import fingerprint_of_definition, is_definition
 from disco_magic.values.describe import describe, elements_text
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fields import ExtraState
@@ -34,6 +36,7 @@ from disco_magic.values.kinds import (
     is_split_tensor,
     is_uninitialized,
     type_name,
+    what_it_is,
 )
 from disco_magic.values.scalars import scalar_text
 from disco_magic.values.tensors import (
@@ -127,8 +130,9 @@ def look(
     if found is not None:
         return found
     if is_plain(kind) or scalar_text(value):
-        text = describe(value).text if values else ""
-        return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
+        return _look_at_scalar(value, own, values=values)
+    if values and is_definition(kind) and (definition := fingerprint_of_definition(value)):
+        return Held(type_name(kind), text=what_it_is(value), digest=definition)
     if kind is ExtraState:
         return Held("state", opaque=_OWN_STATE if values else "", unseen="what a module's own code writes")
     content = (seen or Seen()).content(value)
@@ -140,6 +144,15 @@ def look(
         split = f"torch.{kind_of_split(value)}"
         found = replace(found, type=split, shard=shard_of(value), mesh=mesh_of(value))
     return _look_into_tensor(part, found) if values and is_of_framework(type(part)) else found
+
+
+def _look_at_scalar(value: Any, own: Device, *, values: bool) -> Held:
+    name = type_name(type(value))
+    if not values:
+        return Held(name)
+    if name == "torch.device" and str(value) == str(own):  # as in `_look_at_object`
+        return Held(name, text=own.kind, digest=fingerprint(own.kind))
+    return Held(name, text=describe(value).text, digest=fingerprint(scalar_text(value) or value))
 
 
 def _look_into_tensor(tensor: Any, found: Held) -> Held:
@@ -175,9 +188,12 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         unseen = f"objects in a {type_name(type(value))}"
     elif not all_plain and deepest:
         unseen = f"parts in more than {_DEPTH} containers"
-    kind, digest, why = type(value), b"", ""
+    kind, digest, why, setting = type(value), b"", "", ""
     if values:
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
+        setting, made = _setting(value)
+        if setting and not why:
+            digest, why = (fingerprint([digest, made]), "") if made else (b"", f"its {setting} is not known")
     constant = constant_text(value)
     elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
     labels = "labels" if is_table(kind) else ""  # what its digest is of
@@ -185,11 +201,22 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         type_name(kind),
         content.shape,
         elements=elements,
-        text=(constant or labels) if digest else "",
+        text=(constant or labels or setting) if digest else "",
         digest=digest,
         opaque=why,
         unseen=unseen,
     )
+
+
+def _setting(value: Any) -> tuple[str, bytes]:
+    """What a container does besides holding its items, and a fingerprint of it; b"" if that is not known."""
+    kind = type(value)
+    if kind is deque and value.maxlen is not None:
+        return f"maxlen={value.maxlen}", fingerprint(value.maxlen)
+    if kind is defaultdict and value.default_factory is not None:
+        made = value.default_factory
+        return f"default_factory={what_it_is(made)}", fingerprint_of_definition(made)
+    return "", b""
 
 
 def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:

@@ -49,11 +49,12 @@ def home_of(kind: type) -> str:
 
 def is_the_users(kind: type) -> bool:
     """Whether a class comes from a cell, or from a file that is no library's."""
-    return _is_the_users(module_of(kind))
+    return is_users_module(module_of(kind))
 
 
 @lru_cache
-def _is_the_users(module: str) -> bool:
+def is_users_module(module: str) -> bool:
+    """Whether a module of that name is no library's."""
     if module in (CELL_MODULE, "__main__"):
         return True
     file = getattr(sys.modules.get(module), "__file__", None)

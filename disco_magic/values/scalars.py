@@ -1,4 +1,4 @@
-"""Values of a few immutable classes of Python's library and pandas, described completely by their repr."""
+"""Values of a few immutable classes of Python, pandas and PyTorch, described completely by their repr."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _CLASSES: Final = {
     "decimal": ("Decimal",),
     "fractions": ("Fraction",),
     "pandas": ("Timedelta", "Timestamp"),
+    "torch": ("Size", "device", "dtype", "layout", "memory_format", "qscheme"),
     "uuid": ("UUID",),
 }
 _MISSING: Final = ("NA", "NaT")  # single values of pandas

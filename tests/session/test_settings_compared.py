@@ -2,6 +2,48 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.session.checked import failed, report
+
+SETUP = """
+import collections
+from functools import partial, wraps
+from types import SimpleNamespace
+def made(k, *more):
+    def inner(x, y=1):
+        return x + k, more
+    return inner
+def itself(k):
+    def inner():
+        return inner, k
+    return inner
+def traced(function):
+    @wraps(function)
+    def wrapper(*args): return function(*args)
+    return wrapper
+def labelled(k):
+    def act(): pass
+    act.k = k
+    return act
+def kind(k, base=object):
+    class Layer(base):
+        width = k
+        def size(self): return super().__init__, 1
+        @property
+        def half(self): return self
+        @staticmethod
+        def of(x=k): return x
+    return Layer
+class Plain: pass
+class Held:
+    def act(self): pass
+def late():
+    def inner(): return after
+    return inner
+    after = 1
+"""
+
 
 def test_ranges_that_are_equal_are_equal_however_they_were_made(session):
     s = session(2)
@@ -9,3 +51,62 @@ def test_ranges_that_are_equal_are_equal_however_they_were_made(session):
     s.run("worker.check(r, [r, np.ones(2)])")
     assert not s.look_at("r").differs
     assert s.check("r").ok
+
+
+def compared(session, made):
+    """Whether equal definitions count as equal, and whether others do."""
+    s = session(2)
+    s.run(f"{SETUP}\nv = 1\none = SimpleNamespace(a={made})")
+    s.run(f"v = worker_id\nother = SimpleNamespace(a={made})")
+    s.run("worker.check(one)")
+    return s.check("one").ok, s.check("other").ok
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "np.dtype(['f4', 'f8'][v])",
+        "[np.float32, np.float64][v]",
+        "[np.add, np.exp][v]",
+        "[len, abs][v]",
+        "[np.linalg.norm, np.linalg.inv][v]",
+        "[np, collections][v]",
+        "[dict.fromkeys, int.from_bytes][v]",
+        "made(v)",
+        "itself(v)",
+        "traced(made(v))",
+        "labelled(v)",
+        "[lambda: 1, lambda: 2][v]",
+        "lambda x, *, k=v: k",
+        "partial(np.add, v)",
+        "partial(np.sum, axis=v)",
+        "[made, itself][v]",
+        "kind(v)",
+        "kind(1, [object, Plain][v])",
+        "collections.deque([1], maxlen=2 + v)",
+        "collections.defaultdict([list, int][v])",
+    ],
+)
+def test_settings_are_compared_by_what_they_are(session, made):
+    assert compared(session, made) == (True, False)
+
+
+def test_what_a_container_is_set_up_with_is_named(session):
+    s = session(2)
+    s.run("import collections")
+    (row,) = report(s, "worker.check(collections.deque([1], maxlen=2 + worker_id))").rows
+    assert row.lines()[0][2] == "collections.deque of 1 (int) maxlen=2"
+    (row,) = report(s, "worker.check(collections.defaultdict([list, int][worker_id]))").rows
+    assert row.lines()[0][2].startswith("collections.defaultdict of 0 default_factory=list")
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["[].append", "Held().act", "made(Held())", "made(1, Held())", "late()", "np.frompyfunc(len, 1, 1)"],
+)
+def test_what_functions_take_along_is_not_said_to_be_equal_if_it_cannot_be_compared(session, made):
+    s = session(2)
+    s.run(f"{SETUP}\na = {made}")
+    assert s.check("a")["a"].opaque
+    errors = failed(s, f"import collections; worker.check(collections.defaultdict({made}))")
+    assert "cannot be compared: its default_factory=" in str(errors[0])

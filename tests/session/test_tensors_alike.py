@@ -67,3 +67,21 @@ def test_parameters_that_have_no_shape_yet_are_compared_by_their_dtype(session):
     report = s.check("a", "b")
     assert [row.name for row in report.rows if row.differs] == ["b.weight", "b.bias"]
     assert not report["a"].opaque
+
+
+def test_configurations_of_models_are_compared(session):
+    s = session(2)
+    s.run(
+        f"{SETUP}\nfrom types import SimpleNamespace\n"
+        "def config(v):\n"
+        "    return SimpleNamespace(dtype=[torch.half, torch.float][v],\n"
+        "        device=torch.device(['cpu', 'meta'][v]),\n"
+        "        act=[torch.relu, torch.tanh][v], cls=[nn.Linear, nn.ReLU][v], shape=torch.Size([v]),\n"
+        "        fn=[nn.functional.gelu, nn.functional.silu][v],\n"
+        "        layout=[torch.strided, torch.sparse_coo][v])\n"
+        "one, other = config(1), config(worker_id)\n"
+        "worker.check(one)"
+    )
+    assert [row.name for row in s.check("other").rows if row.differs] == [
+        f"other.{name}" for name in ("dtype", "device", "act", "cls", "shape", "fn", "layout")
+    ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import types
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import read_array
 from disco_magic.functions.places import HOST_PLACE
@@ -320,3 +322,21 @@ def test_those_that_several_workers_have_alike_are_looked_at_by_value_without_be
     looked = survey("w", {"a": split, "b": np.ones(2)}, values=False, replicas=True)
     assert [bool(held.digest) for _, held in looked] == [False, digested, False]
     assert not any(held.digest for _, held in survey("w", [split], values=False))
+
+
+def test_the_worker_s_own_gpu_is_the_same_device_on_all_workers(monkeypatch):
+    @dataclass
+    class OfTorch:
+        index: int
+
+        def __repr__(self):
+            return f"cuda:{self.index}"
+
+    OfTorch.__module__, OfTorch.__qualname__, OfTorch.__name__ = "torch", "device", "device"
+    monkeypatch.setattr(sys.modules["torch"], "device", OfTorch, raising=False)
+    first, second, elsewhere = (
+        survey("at", OfTorch(index), values=True, own=Device("cuda", own))[0][1]
+        for index, own in ((0, 0), (1, 1), (0, 1))
+    )
+    assert first == second
+    assert first.digest != elsewhere.digest

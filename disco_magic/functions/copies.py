@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import sys
 import types
 from typing import Any
 
 import numpy as np
 
-from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_copy
+from disco_magic.functions.cell_copies import ATOMS, copy_cells
 from disco_magic.functions.tvm_copies import shared_in
 from disco_magic.isolation.own_classes import (
     NOBODY,
@@ -27,8 +26,6 @@ from disco_magic.phrases import words
 from disco_magic.values.kinds import is_gpu_array
 from disco_magic.values.tensors import elements_of_computed
 
-# Immutable all the way down: the object itself may be handed over.
-ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})
 _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 
@@ -66,8 +63,9 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     Numbers, strings, bytes, dtypes, functions, classes and modules are returned as they are. Arrays are
     copied with the GIL released (memory speed); containers and other objects by `copy.deepcopy`
     (microseconds per element). Arrays of cupy, also in containers, have been copied when this returns: the
-    copy may be read on any stream, and the original be dropped. Lists and other objects in the cells of a
-    DataFrame are copied, too, and tensors of TVM; of a tensor with a history (`grad_fn`), the elements.
+    copy may be read on any stream, and the original be dropped. Lists and other objects in the cells and
+    labels of a table are copied, too, attributes of arrays of derived classes, and tensors of TVM; of a
+    tensor with a history (`grad_fn`), the elements.
     Objects of classes that cells define become objects of `receiver`'s classes of the same names; functions
     and classes of cells become its own if it is a worker.
 
@@ -118,7 +116,7 @@ def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
             raise
         memo = {**taken, **elements}
         copied = copy.deepcopy(value, memo)
-    _copy_cells(memo)
+    copy_cells(memo)
     return copied, memo
 
 
@@ -147,35 +145,6 @@ def _converted(
             refuse(successors, reason)
         return None
     return copied, memo
-
-
-def table_kinds(library: str) -> tuple[type, ...]:
-    """The DataFrame and the Series of pandas or polars; empty while it is not imported."""
-    module = sys.modules.get(library)
-    found = [getattr(module, name, None) for name in ("DataFrame", "Series")]
-    return tuple(kind for kind in found if isinstance(kind, type))
-
-
-def _copy_cells(memo: dict[int, Any]) -> None:
-    """Copy the objects in the cells of tables: pandas copies a table without them.
-
-    Args:
-        memo: what `copy.deepcopy` has copied; an object that is in it is not copied again.
-    """
-    kinds = table_kinds("pandas")
-    looked_at = 0
-    while kinds and looked_at < len(memo):  # the memo grows: a cell can hold a table
-        fresh = list(memo.values())[looked_at:]
-        looked_at += len(fresh)
-        for table in [made for made in fresh if issubclass(type(made), kinds)]:
-            if not all(ATOMS.issuperset(map(type, column)) for column in _columns_of_objects(table)):
-                table.__setstate__(copy.deepcopy(table.__getstate__(), memo))
-
-
-def _columns_of_objects(table: Any) -> list[Any]:
-    if table.ndim == 1:
-        return [table] if table.dtype.kind == "O" else []
-    return [table.iloc[:, i] for i, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
 
 
 def _await_copies(memo: dict[int, Any]) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 
 from disco_magic.core.registers import RegisterFile, is_public, register_of
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.copies import ATOMS
+from disco_magic.functions.cell_copies import ATOMS
 from disco_magic.functions.execution.bindings import MODULE, deleted_names, hold, loop_names, names_of_result
 from disco_magic.functions.execution.written import names_of_arguments
 from disco_magic.functions.marked_values import Pending, places_of, warn_of_lost

@@ -19,7 +19,8 @@ from disco_magic.core.device import Device
 from disco_magic.core.messages import Answer, Call, Fetch, Store
 from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.builtins import CopyingCall
-from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.cell_copies import ATOMS
+from disco_magic.functions.copies import copy_of, is_shared
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.registry import find_func
 from disco_magic.isolation.module_homes import is_of_workers

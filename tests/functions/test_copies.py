@@ -138,6 +138,57 @@ def test_a_table_of_numbers_and_text_is_copied_as_pandas_copies_it(pandas, monke
     assert copy_of(table).equals(table)
 
 
+def test_objects_in_the_labels_of_a_table_are_copied():
+    pandas = pytest.importorskip("pandas")
+    inner = [1]
+    index = pandas.Index([inner, [2]], dtype=object)
+    table = pandas.DataFrame({"a": [1, 2]}, index=index)
+    series, both = pandas.Series([1, 2], index=index), copy_of([index, inner])
+    for labels in (copy_of(index), copy_of(table).index, copy_of(series).index, both[0]):
+        labels[0].append(3)
+        assert labels.tolist() == [[1, 3], [2]]
+    assert inner == [1]
+    assert both[1] is both[0][0]
+
+
+def test_objects_in_columns_of_polars_are_copied():
+    polars = pytest.importorskip("polars")
+    inner = [1]
+    column = polars.Series("a", [inner, None], dtype=polars.Object)
+    table = polars.DataFrame({"b": [1, 2], "a": column})
+    held = copy_of({"t": table, "inner": inner})
+    for copied in (copy_of(column), copy_of(table)["a"], held["t"]["a"]):
+        assert copied.to_list() == [[1], None]
+        assert copied[0] is not inner
+    assert held["t"]["a"][0] is held["inner"]
+    assert column[0] is table["a"][0] is inner
+    assert copy_of(table)["b"].to_list() == [1, 2]
+
+
+class Tagged(np.ndarray):
+    def __array_finalize__(self, other):
+        self.tags = getattr(other, "tags", None)
+
+
+class Careful(Tagged):
+    def __deepcopy__(self, memo):
+        made = super().__deepcopy__(memo)
+        made.tags = "its own"
+        return made
+
+
+def test_attributes_of_arrays_of_derived_classes_are_copied():
+    tagged, careful = np.ones(3).view(Tagged), np.ones(3).view(Careful)
+    tagged.tags = careful.tags = {"k": [1]}
+    copied, held = copy_of(tagged), copy_of([tagged, tagged.tags])
+    assert type(copied) is Tagged
+    assert copied.tags == tagged.tags
+    assert copied.tags is not tagged.tags
+    assert copied.tags["k"] is not tagged.tags["k"]
+    assert held[0].tags is held[1]
+    assert copy_of(careful).tags == "its own"
+
+
 def test_a_table_that_cannot_be_copied_is_refused_by_its_type(pandas):
     with pytest.raises(UsageMistake, match="a value of type Series cannot be copied"):
         copy_of(pandas.Series([[threading.Lock()]]))

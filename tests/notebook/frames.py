@@ -16,6 +16,7 @@ class Series:
     """A column."""
 
     ndim = 1
+    axes = ()
 
     def __init__(self, values):
         self.values = np.array([*values, None], dtype=object)[:-1]  # [[1], [2]] are two objects
@@ -48,6 +49,7 @@ class DataFrame:
     """Columns by name."""
 
     ndim = 2
+    axes = ()
 
     def __init__(self, columns):
         self.data = {name: Series(values).values for name, values in columns.items()}

@@ -7,7 +7,8 @@ import pytest
 
 from disco_magic.core.device import Device, device
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.cell_copies import ATOMS
+from disco_magic.functions.copies import copy_of, is_shared
 from disco_magic.values.describe import describe
 from disco_magic.values.fingerprint import fingerprint
 from tests.session.conftest import give, who

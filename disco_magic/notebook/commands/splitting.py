@@ -17,7 +17,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import host_array, read_array
-from disco_magic.functions.copies import table_kinds
+from disco_magic.functions.cell_copies import table_kinds
 from disco_magic.functions.returned import as_array_of, library_in, library_of
 from disco_magic.phrases import class_name, people, ranges, who_has, words
 from disco_magic.values.kinds import is_gpu_array

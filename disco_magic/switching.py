@@ -32,6 +32,11 @@ class Switching:
             self._held.setdefault(owner, seconds)
             sys.setswitchinterval(min(self._held.values()))
 
+    @property
+    def is_held(self) -> bool:
+        """Whether any owner holds an interval now."""
+        return bool(self._held)
+
     def release(self, owner: object) -> None:
         """End an owner's hold. Idempotent."""
         with self._lock:

@@ -30,7 +30,7 @@ from weakref import ref
 from disco_magic.callers.current import calling_worker, follow_worker
 from disco_magic.callers.replaced import Replaced
 from disco_magic.callers.tracebacks import error_text, frames_of
-from disco_magic.isolation.imported import is_imported
+from disco_magic.isolation.lasting import part_decimals
 from disco_magic.isolation.streams import current_writer
 
 if TYPE_CHECKING:
@@ -134,15 +134,8 @@ def _adopted(function: Callable[..., Any]) -> _Adopted | None:
         return None
     context = copy_context()
     context.run(follow_worker, me)
-    if is_imported("decimal"):
-        context.run(_part_decimals)
+    context.run(part_decimals)
     return _Adopted(function, context, me.place.beside())
-
-
-def _part_decimals() -> None:
-    """Let the call set its own precision: the copied variable holds the very object that the caller uses."""
-    decimal: Any = sys.modules["decimal"]
-    decimal.setcontext(decimal.getcontext().copy())
 
 
 def _start(self: threading.Thread) -> None:

@@ -6,14 +6,24 @@ right cell. What a cell sets there would vanish with the cell, although it lasts
 
 from __future__ import annotations
 
+import sys
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.isolation.imported import is_imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import ContextVar
 
 _UNSET: Final = object()
+
+
+def part_decimals() -> None:
+    """Let the caller's copied context have its own decimal context: the variable holds a mutable object."""
+    if is_imported("decimal"):
+        decimal: Any = sys.modules["decimal"]
+        decimal.setcontext(decimal.getcontext().copy())
 
 
 class LastingVariables:

@@ -19,6 +19,7 @@ import importlib
 import importlib.util
 import sys
 import warnings
+from contextlib import nullcontext
 from importlib import _bootstrap
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,7 @@ from disco_magic.isolation.import_arguments import listed, resolved
 from disco_magic.isolation.import_locks import ImportLock
 from disco_magic.isolation.imported import find_beside
 from disco_magic.isolation.namesakes import Namesakes
+from disco_magic.isolation.set_by_modules import kept
 from disco_magic.isolation.specs import is_loaded_once, is_of_user, present_spec
 from disco_magic.isolation.standing_modules import (
     LOCK,
@@ -244,12 +246,14 @@ class Importer(Imports):
         standing = stand(spec)
         try:  # an interrupt may strike anywhere in it
             sources.note(module, sources.read(spec))
+            settings = nullcontext() if self._running else kept()  # of the outermost one, with all it imports
             self._running.add(name)  # first, so that a thread that finds the module waits
             self.modules[name] = module
             if around is not None:  # before: modules that import each other find it there
                 setattr(around, last, module)
-            if spec.loader is not None:
-                spec.loader.exec_module(module)
+            with settings:
+                if spec.loader is not None:
+                    spec.loader.exec_module(module)
         except BaseException as error:
             is_of_several = OF_USER in self._names and is_executed_by_others(name, self)
             self.modules.pop(name, None)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers import namespaces
 from disco_magic.isolation.own_modules import Importer
-from disco_magic.isolation.process_settings import Setting, attribute
+from disco_magic.isolation.settings import Setting, attribute
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
 

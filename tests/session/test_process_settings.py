@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import locale
 import logging
+import os
+import socket
 import sys
 
 import pytest
@@ -17,6 +20,14 @@ SETTINGS = {
     "digits": ("sys.set_int_max_str_digits(9_999)", sys.get_int_max_str_digits),
     "stdin": ("sys.stdin = None", lambda: sys.stdin),
     "logging": ("logging.raiseExceptions = False", lambda: logging.raiseExceptions),
+    "last handler": ("logging.lastResort = None", lambda: logging.lastResort),
+    "tracebacks": ("sys.tracebacklimit = 0", lambda: getattr(sys, "tracebacklimit", None)),
+    "turns": ("sys.setswitchinterval(0.05)", sys.getswitchinterval),
+    "sockets": ("import socket\nsocket.setdefaulttimeout(3)", socket.getdefaulttimeout),
+    "locale": (
+        "import locale\nlocale.setlocale(locale.LC_ALL, 'C')",
+        lambda: locale.setlocale(locale.LC_ALL),
+    ),
 }
 
 
@@ -63,3 +74,37 @@ def test_what_a_cell_sets_stays(session):
         assert gc.get_threshold()[0] == 9_999
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="its mask cannot be read elsewhere")
+def test_the_mask_for_new_files_is_put_back(session, program, tmp_path):
+    for number in range(2):
+        path = tmp_path / str(number)
+        session(1).run_file(program("os.umask(0o077)")) if number else None
+        path.touch()
+    modes = [path.stat().st_mode for path in sorted(tmp_path.glob("[01]"))]
+    assert modes[0] == modes[1]
+
+
+def test_what_a_module_sets_when_it_is_imported_stays_with_it(session, program, module_of):
+    # A second run does not execute it again.
+    name = module_of("import sys\nsys.setrecursionlimit(sys.getrecursionlimit() + 77)\n")
+    before = sys.getrecursionlimit()
+    source = f"import {name}\nfound = sys.getrecursionlimit()\n"
+    s = session(1)
+    try:
+        for _ in range(2):
+            s.run_file(program(f"{source}sys.setrecursionlimit(5_000)\n"))
+            assert s.run("found")[0] == before + 77
+            assert sys.getrecursionlimit() == before + 77
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize("name", ["jax_enable_x64", "jax_debug_nans"])
+def test_what_is_set_of_jax_is_put_back(session, program, name):
+    config = pytest.importorskip("jax").config
+    s = session(1)
+    s.run_file(program(f"import jax\njax.config.update({name!r}, True)\nfound = jax.config.{name}"))
+    assert s.run("found").values == [True]
+    assert not getattr(config, name)

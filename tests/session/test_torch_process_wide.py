@@ -252,3 +252,50 @@ def test_modes_that_a_program_leaves_end_with_it(s, tmp_path):
     s.run_file(str(first))
     s.run_file(str(second))
     assert s.run("x.grad.tolist()").values == [[2.0, 2.0]] * 4
+
+
+OF_PROGRAMS = {
+    "dtype": ("torch.set_default_dtype(torch.float64)", "torch.ones(1).dtype"),
+    "deterministic": (
+        "torch.use_deterministic_algorithms(True)",
+        "torch.are_deterministic_algorithms_enabled()",
+    ),
+    "anomalies": ("torch.autograd.set_detect_anomaly(True)", "torch.is_anomaly_enabled()"),
+    "precision": ("torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()"),
+    "device": ("torch.set_default_device('meta')", "torch.empty(1).device.type"),
+}
+
+
+@pytest.mark.parametrize("setting", OF_PROGRAMS)
+def test_what_a_program_sets_ends_with_it(s, tmp_path, setting):
+    source, seen = OF_PROGRAMS[setting]
+    path = tmp_path / "program.py"
+    path.write_text(f"import torch\n{source}\nbarrier()\nfound = {seen}\n")
+    mine, before = eval(seen), s.run(seen).values  # noqa: S307 - our own
+    s.run_file(path)
+    assert before[0] not in s.run("found").values
+    assert s.run(seen).values == before
+    assert eval(seen) == mine  # noqa: S307 - our own
+
+
+@pytest.mark.parametrize("setting", ["dtype", "deterministic", "precision"])
+def test_what_a_program_s_module_sets_when_it_is_imported_stays_with_it(s, tmp_path, module_of, setting):
+    source, seen = OF_PROGRAMS[setting]
+    name = module_of(f"import torch\n{source}\n")
+    path = tmp_path / "program.py"
+    path.write_text(f"import {name}, torch\nfound = {seen}\nbarrier()\n")
+    try:
+        told = []
+        for _ in range(2):
+            s.run_file(path)
+            told += s.run("found").values
+        assert len(set(told)) == 1
+        assert told[0] in (True, "high", torch.float64)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_the_default_device_is_each_worker_s(s):
+    s.run("if worker_id == 1: torch.set_default_device('meta')")
+    assert s.run("torch.empty(1).device.type").values == ["cpu", "meta", "cpu", "cpu"]
+    assert torch.empty(1).device.type == "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.per_worker import restore_settings, settings_now
@@ -19,10 +20,13 @@ from disco_magic.isolation import (
     own_loggers,
     process_hooks,
     programs,
+    set_by_modules,
 )
+from disco_magic.isolation.lasting import part_decimals
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
+from disco_magic.isolation.pytorch.switches import end_switches, every_switch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +58,7 @@ class ProgramRun:
         self._streams = streams
         self._streams_before: Mapping[str, Any] = streams.now
         self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
-        self._loggers = own_loggers.loggers_now(worker)
+        self._loggers, self._switches = own_loggers.loggers_now(worker), every_switch(worker)
         self._handlers = list[Any]()
         self._hooks = process_hooks.now()
         self._execution = programs.Execution(program, list(program.argv), programs.environment_of(worker))
@@ -85,6 +89,7 @@ class ProgramRun:
         process_hooks.give_back(self._worker, self._hooks)
         restore_settings(self._worker, self._settings)
         self._handlers = own_loggers.restore_loggers(self._worker, self._loggers)
+        end_switches(self._worker, {**self._switches, **set_by_modules.switches_of(self._worker)})
         own_folders.settle(self._worker)
         return self._streams.restore(self._streams_before)
 
@@ -98,16 +103,21 @@ class ProgramRun:
         shield, ended = Shield(holder), list[Any]()
 
         def executed() -> None:
-            modes = modes_now()
+            modes, watching = modes_now(), (sys.gettrace(), sys.getprofile())
             self.begin()
             try:
-                shield.opened(self._evaluated, evaluate, namespace)
+                # NumPy's and decimal's settings, which are context variables, end with its copy.
+                shield.opened(copy_context().run, self._evaluated, evaluate, namespace)
             except SystemExit as done:
                 if done.code not in (None, 0):
                     raise
             finally:
                 ended.extend(self.end())
                 restore_modes(modes)  # those that a program sets end with its process
+                if (sys.gettrace(), sys.getprofile()) != watching:
+                    sys.settrace(watching[0])
+                    sys.setprofile(watching[1])
+                set_by_modules.set_variables(self._worker)
 
         try:
             shield.shut(executed)
@@ -117,6 +127,7 @@ class ProgramRun:
 
     def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:
         before, failed = frozenset(namespace), []
+        part_decimals()
         try:
             if self.program.package:  # here, where it can be the worker's own copy
                 namespace["__builtins__"]["__import__"](self.program.package)

@@ -212,6 +212,17 @@ def switches_now(me: CallingWorker) -> dict[_Switch, tuple[Any, ...] | None]:
     return {each: each.wanted_by(me) for each in _switches if not each.lasting}
 
 
+def every_switch(me: CallingWorker) -> dict[_Switch, tuple[Any, ...] | None]:
+    """Return what a worker wants of all switches."""
+    return {each: each.wanted_by(me) for each in list(_switches)}
+
+
+def end_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
+    """Restore all switches, also those of a PyTorch that was imported since: `every_switch` of then."""
+    for each in _switches:
+        each.restore(me, then.get(each))
+
+
 def restore_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
     """Restore that: a stop may have struck where a ``with`` block begins or ends."""
     for each, wanted in then.items():

@@ -1,0 +1,151 @@
+"""Settings that a process has once: how each is read and written."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import re
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.isolation.imported import is_imported
+from disco_magic.isolation.own_folders import can_part
+from disco_magic.switching import SWITCHING
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
+
+_UNKNOWN: Final = None  # a setting that cannot be read now, and is not to be written
+
+
+class Setting(NamedTuple):
+    """How a setting is read and written."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], object]
+
+
+def attribute(owner: types.ModuleType, name: str) -> Setting:
+    """The setting that is this name of a module."""
+    return Setting(partial(getattr, owner, name), partial(setattr, owner, name))
+
+
+def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
+    (gc.enable if on else gc.disable)()
+
+
+def _folder() -> str | None:
+    """The working directory; None if it was removed, or programs have their own."""
+    if can_part():
+        return _UNKNOWN
+    with suppress(OSError):
+        return os.getcwd()
+    return _UNKNOWN
+
+
+def _go_to(folder: str | None) -> None:
+    if folder is not _UNKNOWN:
+        with suppress(OSError):  # it was removed meanwhile
+            os.chdir(folder)
+
+
+def _umask() -> int | None:
+    """The process's mask; Python can only read it by setting it, which other threads would notice."""
+    with suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+        found = re.search(r"^Umask:\s*([0-7]+)", status.read(), re.MULTILINE)
+        return _UNKNOWN if found is None else int(found[1], 8)
+    return _UNKNOWN
+
+
+def _mask(mask: int | None) -> None:
+    if mask is not _UNKNOWN:
+        os.umask(mask)
+
+
+def _interval() -> float | None:
+    """How often threads take turns; None while we have changed that for a while."""
+    return _UNKNOWN if SWITCHING.is_held else sys.getswitchinterval()
+
+
+def _take_turns(seconds: float | None) -> None:
+    if seconds is not _UNKNOWN and not SWITCHING.is_held:
+        sys.setswitchinterval(seconds)
+
+
+def _limit_tracebacks(limit: int | None) -> None:
+    if limit is None:
+        vars(sys).pop("tracebacklimit", None)
+    else:
+        sys.tracebacklimit = limit
+
+
+def _of_library(
+    module: str, get: Callable[[Any], Any], put: Callable[[Any, Any], object], first: Callable[[Any], Any]
+) -> Setting:
+    """A setting of a module that need not be there, or have it; a program that imports it finds `first`."""
+
+    def now() -> Any:
+        with suppress(AttributeError):
+            return get(sys.modules[module]) if is_imported(module) else _UNKNOWN
+        return _UNKNOWN
+
+    def restore(before: Any) -> None:
+        if is_imported(module):
+            library = sys.modules[module]
+            with suppress(AttributeError):
+                put(library, first(library) if before is _UNKNOWN else before)
+
+    return Setting(now, restore)
+
+
+def _of_jax(name: str) -> Setting:
+    # What else it could begin with is in variables of the environment, which are read then.
+    def first(jax: Any) -> Any:
+        return getattr(jax.config, name) if name.upper() in os.environ else _JAX[name]
+
+    return _of_library(
+        "jax",
+        lambda jax: getattr(jax.config, name),
+        lambda jax, value: jax.config.update(name, value),
+        first,
+    )
+
+
+_JAX: Final = {"jax_enable_x64": False, "jax_default_matmul_precision": None, "jax_debug_nans": False}
+SETTINGS: Final = (
+    Setting(_folder, _go_to),
+    Setting(gc.isenabled, _collect),
+    Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
+    Setting(sys.getrecursionlimit, sys.setrecursionlimit),
+    Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
+    Setting(_umask, _mask),
+    Setting(_interval, _take_turns),
+    Setting(lambda: getattr(sys, "tracebacklimit", None), _limit_tracebacks),
+    attribute(sys, "stdin"),
+    attribute(logging, "raiseExceptions"),
+    attribute(logging, "lastResort"),
+    _of_library(
+        "socket",
+        lambda socket: (socket.getdefaulttimeout(),),
+        lambda socket, found: socket.setdefaulttimeout(*found),
+        lambda _: (None,),
+    ),
+    _of_library(
+        "locale",
+        lambda locale: locale.setlocale(locale.LC_ALL),
+        lambda locale, found: locale.setlocale(locale.LC_ALL, found),
+        lambda locale: locale.setlocale(locale.LC_ALL),
+    ),
+    _of_library(
+        "torch",
+        lambda torch: torch.get_default_dtype(),
+        lambda torch, dtype: torch.set_default_dtype(dtype),
+        lambda torch: torch.float32,
+    ),
+    *map(_of_jax, _JAX),
+)
+"""Those that end with programs; not those that workers have of their own."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.isolation.settings import SETTINGS
+from disco_magic.isolation.settings import SETTINGS, SLOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,9 @@ def fit(*, is_executed: bool) -> None:
     One thread at a time calls this.
     """
     if is_executed and not _before:
-        _before[:] = _now()
+        _before[:] = [setting.get() for setting in (*SETTINGS, *SLOW)]
     elif not is_executed and _before:
-        for setting, before in zip(SETTINGS, _before, strict=True):
+        for setting, before in zip((*SETTINGS, *SLOW), _before, strict=True):
             if setting.get() != before:
                 with suppress(RecursionError):  # the notebook is deeper now than that limit
                     setting.put(before)
@@ -35,7 +35,7 @@ def fit(*, is_executed: bool) -> None:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Keep what is set in a ``with`` block, in which the body of a module is executed."""
+    """Keep what a module's body sets, executed in a ``with`` block; not settings that are slow to read."""
     then = _now() if _before else []
     try:
         yield

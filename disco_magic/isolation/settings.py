@@ -122,7 +122,6 @@ SETTINGS: Final = (
     Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
     Setting(sys.getrecursionlimit, sys.setrecursionlimit),
     Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
-    Setting(_umask, _mask),
     Setting(_interval, _take_turns),
     Setting(lambda: getattr(sys, "tracebacklimit", None), _limit_tracebacks),
     attribute(sys, "stdin"),
@@ -148,4 +147,6 @@ SETTINGS: Final = (
     ),
     *map(_of_jax, _JAX),
 )
-"""Those that end with programs; not those that workers have of their own."""
+"""Those that end with programs and are read in 10 us; not those that workers have of their own."""
+SLOW: Final = (Setting(_umask, _mask),)
+"""More of them: reading them takes longer."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
 _DEEPEST: Final = 100
 _OF_TORCH: Final = frozenset({"torch", "typing_extensions"})
+_HERE: Final = "/proc/self/cwd"
 _RUNTIME = (OURS, threading.__file__)
 # Attributes: its frame, and what it waits for.
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
@@ -50,9 +51,11 @@ class Site(NamedTuple):
 
 
 def _path_of(filename: str) -> str:
-    """A file without a label; from the working directory if it is the user's and below that."""
+    """A file without a label; from the notebook's working directory if it is the user's and below that."""
     with suppress(OSError):  # the directory was removed
-        below = os.getcwd() + os.sep
+        # Not the calling thread's: a worker may have its own, and the text must not depend on the thread.
+        here = os.readlink(_HERE) if os.path.islink(_HERE) else os.getcwd()
+        below = here + os.sep
         if filename.startswith(below) and not is_of_library(filename):
             return filename.removeprefix(below)
     return f'File "{filename}"'

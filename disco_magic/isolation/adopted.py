@@ -30,15 +30,16 @@ from weakref import ref
 from disco_magic.callers.current import calling_worker, follow_worker
 from disco_magic.callers.replaced import Replaced
 from disco_magic.callers.tracebacks import error_text, frames_of
+from disco_magic.isolation import own_folders
 from disco_magic.isolation.lasting import part_decimals
 from disco_magic.isolation.streams import current_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from concurrent.futures import Future
-    from contextlib import AbstractContextManager
     from contextvars import Context
 
+    from disco_magic.callers.current import CallingWorker
     from disco_magic.isolation.streams import Writer
 
 
@@ -76,24 +77,27 @@ class _Adopted:
     Args:
         function: what is called.
         context: in which it is called.
-        there: context manager that makes the calling thread compute where the worker does.
+        worker: the worker. The calling thread computes where that does, in its working directory.
 
     Attributes:
         writer: takes what the call prints.
     """
 
-    __slots__ = ("__weakref__", "_context", "_function", "_there", "writer")
+    __slots__ = ("__weakref__", "_context", "_function", "_there", "_worker", "writer")
 
-    def __init__(
-        self, function: Callable[..., Any], context: Context, there: AbstractContextManager[object]
-    ) -> None:
-        self._function, self._context, self._there = function, context, there
+    def __init__(self, function: Callable[..., Any], context: Context, worker: CallingWorker) -> None:
+        self._function, self._context, self._there = function, context, worker.place.beside()
+        self._worker = ref(worker)
         self.writer = context.get(current_writer)
         # A set's `add`, `discard` and copy are each one step of the interpreter.
         _living.add(ref(self, _living.discard))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make the call. To be called once, in the thread that it is for."""
+        worker = self._worker()
+        if worker is not None:
+            own_folders.join(worker)
+        del worker  # the call may outlive it
         with self._there:
             return self._context.run(self._function, *args, **kwargs)
 
@@ -135,7 +139,7 @@ def _adopted(function: Callable[..., Any]) -> _Adopted | None:
     context = copy_context()
     context.run(follow_worker, me)
     context.run(part_decimals)
-    return _Adopted(function, context, me.place.beside())
+    return _Adopted(function, context, me)
 
 
 def _start(self: threading.Thread) -> None:
@@ -144,9 +148,10 @@ def _start(self: threading.Thread) -> None:
     if work is None:
         _START.below(self)
         return
-    before = vars(self).get("run")
+    before, whose = vars(self).get("run"), own_folders.whose()
 
     def run() -> None:
+        own_folders.share(whose)
         _put_back(self, before)  # this also breaks the cycle of the thread and this function
         try:
             work()

@@ -1,18 +1,23 @@
-"""A worker's working directory, which is its own from its first `os.chdir` on.
+"""A worker's working directory and mask for new files: its own from its first `os.chdir` or `os.umask` on.
 
-Linux keeps it per thread. The threads of a process share one, unless a thread parts from it (``unshare``);
-those that it starts afterwards share its own. Where that is not allowed, as in a container with Docker's
-default profile, and on other systems, `os.chdir` goes on changing the process's, with a warning.
+Linux keeps both per thread. The threads of a process share them, unless a thread parts from the others
+(``unshare``); those that it starts afterwards share with it. Where that is not allowed, as in a container
+with Docker's default profile, and on other systems, both stay the process's, and `os.chdir` warns.
 
-    worker        os.chdir("run_1") -> the thread parts, then goes there     files, child processes: in run_1
-    next cell     settle            -> where the worker has gone, on whichever thread it is by now
-    program ends  settle            -> where it was before; if it had gone nowhere: where the notebook is
+    worker         os.chdir("run_1") -> the thread parts, then goes there     files, child processes: in run_1
+    next cell      settle            -> where the worker has gone, on whichever thread it is by now
+    call in a pool join              -> where the worker has gone, also if the pool's thread is older
+    program ends   settle            -> where it was before; if it had gone nowhere: where the notebook is
+
+If a thread that was started before the worker parted changes the directory, the worker's own thread follows
+at its next cell.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import threading
 import warnings
 from contextlib import suppress
@@ -29,29 +34,32 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.current import CallingWorker
 
-_FIRST: Final = os.chdir  # before it is replaced
+_GO: Final = os.chdir  # before they are replaced
+_MASK: Final = os.umask
 _CLONE_FS: Final = 0x200
 _PATH: Final = "path"
+_OF_FILES: Final = "mask"
+_UMASK: Final = re.compile(r"^Umask:\s*([0-7]+)", re.MULTILINE)
 
 
 class _Thread(threading.local):
-    """Whether the calling thread has parted from the process's working directory."""
+    """Whose directory and mask the calling thread has: session and id of a worker; None: the process's."""
 
-    has_parted = False
+    of: tuple[int, int] | None = None
 
 
 _thread: Final = _Thread()
-_gone: Final = PerProgram()  # worker -> where it has gone, under `_PATH`
+_own: Final = PerProgram()  # worker -> where it has gone, under `_PATH`, and its mask
 
 
 def fit_folders(module: ModuleType) -> Callable[[], None]:
-    """Give workers that change their working directory their own; `module` is ``os``."""
+    """Give workers that change their working directory or mask their own; `module` is ``os``."""
 
     def replaced(name: str) -> Replaced:
         @wraps(vars(module)[name])
         def change(*args: Any, **options: Any) -> None:
             me = calling_worker()
-            if me is None or is_given_up():
+            if me is None:
                 made.below(*args, **options)
             else:
                 _change(me, lambda: made.below(*args, **options))
@@ -59,21 +67,36 @@ def fit_folders(module: ModuleType) -> Callable[[], None]:
         made = Replaced(module, name, change)
         return made
 
-    return replace_all([replaced(name) for name in ("chdir", "fchdir") if name in vars(module)])
+    @wraps(vars(module)["umask"])
+    def umask(mask: int, /) -> int:
+        me = calling_worker()
+        if me is None or _part(me):
+            return masked.below(mask)  # type: ignore[no-any-return]
+        before: int = masked.below(mask)
+        if not is_given_up():
+            _own.of(me)[_OF_FILES] = mask
+        return before
+
+    masked = Replaced(module, "umask", umask)
+    return replace_all([*(replaced(name) for name in ("chdir", "fchdir") if name in vars(module)), masked])
 
 
 def _change(worker: CallingWorker, change: Callable[[], None]) -> None:
-    """Execute `change` for a worker; a thread that it has started takes those along that it shares with."""
-    gone = _gone.of(worker)
-    refused = "" if gone or is_beside() else _part()
+    """Execute `change` for a worker, in its own thread or in one that it has started."""
+    refused, own = _part(worker), _own.of(worker)
+    if is_given_up():
+        if not refused:
+            change()
+        return
+    if not refused and _PATH in own and is_beside():
+        _go(own[_PATH])  # relative paths begin there
     change()
-    if _PATH in gone or _thread.has_parted:
-        gone[_PATH] = os.getcwd()
+    if not refused:
+        own[_PATH] = os.getcwd()
     elif worker.num_workers > 1:
-        why = f" ({refused})" if refused else ""
         warnings.warn(
-            f"os.chdir has changed the working directory of all workers and of the notebook{why}; write "
-            "worker_id into the paths instead",
+            f"os.chdir has changed the working directory of all workers and of the notebook ({refused}); "
+            "write worker_id into the paths instead",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -82,40 +105,77 @@ def _change(worker: CallingWorker, change: Callable[[], None]) -> None:
 def settle(worker: CallingWorker) -> None:
     """Go where the worker has gone, or else where the notebook is; on its thread, before and after its code.
 
-    Cost: half a microsecond for a worker that has never changed its directory.
+    Cost: half a microsecond for a worker that has never changed its directory or mask; else 50 us.
     """
-    path = _gone.of(worker).get(_PATH)
-    if (path is None and not _thread.has_parted) or worker.thread != threading.get_ident():
+    if (_thread.of is not None or _own.of(worker)) and worker.thread == threading.get_ident():
+        join(worker)
+
+
+def join(worker: CallingWorker) -> None:
+    """Likewise, in a thread that begins to execute code for the worker."""
+    own = _own.of(worker)
+    if (_thread.of is None and not own) or _part(worker):
         return
-    _part()
-    with suppress(OSError):  # it was removed
-        _FIRST(path or folder_of_process())
+    _go(own.get(_PATH) or folder_of_process())
+    mask = own.get(_OF_FILES, mask_of_process())
+    if mask is not None:
+        _MASK(mask)
+
+
+def whose() -> tuple[int, int] | None:
+    """Whose directory the calling thread has, and so one that it starts: to be passed to `share` there."""
+    return _thread.of
+
+
+def share(of: tuple[int, int] | None) -> None:
+    """Note whose directory the calling thread has, which has just been started."""
+    _thread.of = of
 
 
 def folder_of_process() -> str:
     """The working directory of the notebook, of whichever thread is calling."""
-    return os.readlink(f"/proc/{os.getpid()}/cwd") if _thread.has_parted else os.getcwd()
+    return os.readlink("/proc/self/cwd") if _thread.of is not None else os.getcwd()
+
+
+def mask_of_process() -> int | None:
+    """The notebook's mask, None where it cannot be read: Python reads its own only by setting it."""
+    with suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as status:
+        found = _UMASK.search(status.read())
+        return None if found is None else int(found[1], 8)
+    return None
 
 
 @cache
 def can_part() -> bool:
     """Whether threads may have a working directory of their own here."""
     refused: list[str] = []
-    trial = threading.Thread(target=lambda: refused.append(_part()))
+    trial = threading.Thread(target=lambda: refused.append(_unshare()))
     trial.start()
     trial.join()
     return refused == [""]
 
 
-def _part() -> str:
-    """Let the calling thread have a working directory of its own; return why it cannot, or ``""``."""
-    if _thread.has_parted:
+def _go(path: str) -> None:
+    with suppress(OSError):  # it was removed
+        _GO(path)
+
+
+def _part(worker: CallingWorker) -> str:
+    """Let the calling thread have what the worker has; return why it cannot, or ``""``."""
+    me = worker.session_id, worker.id
+    if _thread.of == me:
         return ""
+    refused = _unshare()
+    if not refused:
+        _thread.of = me
+    return refused
+
+
+def _unshare() -> str:
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(_CLONE_FS) != 0:
             return f"unshare: {os.strerror(ctypes.get_errno())}"
     except (AttributeError, OSError):  # another system than Linux
         return "threads have none of their own on this system"
-    _thread.has_parted = True
     return ""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import re
 import sys
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.isolation.imported import is_imported
-from disco_magic.isolation.own_folders import can_part
+from disco_magic.isolation.own_folders import can_part, mask_of_process
 from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
@@ -54,11 +53,8 @@ def _go_to(folder: str | None) -> None:
 
 
 def _umask() -> int | None:
-    """The process's mask; Python can only read it by setting it, which other threads would notice."""
-    with suppress(OSError), open("/proc/self/status", encoding="utf-8", errors="replace") as status:
-        found = re.search(r"^Umask:\s*([0-7]+)", status.read(), re.MULTILINE)
-        return _UNKNOWN if found is None else int(found[1], 8)
-    return _UNKNOWN
+    """The process's mask for new files; None if programs have their own."""
+    return _UNKNOWN if can_part() else mask_of_process()
 
 
 def _mask(mask: int | None) -> None:

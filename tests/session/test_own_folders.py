@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import pytest
 from disco_magic.isolation import own_folders
 from tests.conftest import given_up_comes_back
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="Linux keeps the working directory per thread"
-)
+parts = pytest.mark.skipif(not own_folders.can_part(), reason="threads may not part here")
 GO = "import os\nos.makedirs(f'run_{worker_id}', exist_ok=True)\nos.chdir(f'run_{worker_id}')\n"
 WHERE = "os.path.basename(os.getcwd())"
 
@@ -28,7 +25,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def refused(monkeypatch):
     """Threads must not part from the process's working directory, as in a container."""
-    monkeypatch.setattr(own_folders, "_part", lambda: "unshare: Operation not permitted")
+    monkeypatch.setattr(own_folders, "_unshare", lambda: "unshare: Operation not permitted")
     own_folders.can_part.cache_clear()
     yield
     own_folders.can_part.cache_clear()
@@ -38,6 +35,7 @@ def folders(values):
     return [os.path.basename(value) for value in values]
 
 
+@parts
 def test_each_writes_to_its_own(session, home):
     s = session(3)
     write = "from pathlib import Path\nPath('log.txt').write_text(str(worker_id))\n"
@@ -46,6 +44,7 @@ def test_each_writes_to_its_own(session, home):
     assert Path.cwd() == home
 
 
+@parts
 def test_the_next_cells_and_calls_are_there_too(session, home):
     s = session(2)
     s.run(GO)
@@ -53,6 +52,7 @@ def test_the_next_cells_and_calls_are_there_too(session, home):
     assert folders(s.call_packed(os.getcwd).get_all()) == ["run_0", "run_1"]
 
 
+@parts
 def test_threads_and_processes_of_a_worker_are_there(session, home):
     s = session(2)
     s.run(GO)
@@ -61,6 +61,7 @@ def test_threads_and_processes_of_a_worker_are_there(session, home):
     assert folders(s.call_packed(subprocess.getoutput, "pwd").get_all()) == ["run_0", "run_1"]
 
 
+@parts
 def test_a_thread_of_a_worker_takes_it_along(session, home):
     s = session(2)
     s.run(GO)
@@ -71,6 +72,7 @@ def test_a_thread_of_a_worker_takes_it_along(session, home):
     assert Path.cwd() == home
 
 
+@parts
 def test_who_has_gone_nowhere_follows_the_notebook(session, home):
     s = session(2)
     s.run("import os\nif worker_id: os.chdir('/')")
@@ -79,6 +81,7 @@ def test_who_has_gone_nowhere_follows_the_notebook(session, home):
     assert s.run("os.getcwd()").values == [str(home / "data"), "/"]
 
 
+@parts
 def test_a_program_ends_where_it_began(session, home):
     s = session(2)
     (home / "train.py").write_text(f"{GO}barrier()\nwhere = os.getcwd()")
@@ -89,6 +92,7 @@ def test_a_program_ends_where_it_began(session, home):
     assert s.run("os.getcwd()").values == [str(home / "run_0")] * 2
 
 
+@parts
 def test_a_program_that_fails_leaves_a_worker_where_it_was(session, home):
     s = session(2)
     s.run(GO)
@@ -98,6 +102,7 @@ def test_a_program_that_fails_leaves_a_worker_where_it_was(session, home):
     assert s.run(WHERE).values == ["run_0", "run_1"]
 
 
+@parts
 def test_the_thread_that_replaces_a_stuck_one_goes_there_too(gated, gate, home):
     s = gated(1)
     s.run(GO)
@@ -109,6 +114,7 @@ def test_the_thread_that_replaces_a_stuck_one_goes_there_too(gated, gate, home):
     given_up_comes_back(s, gate)
 
 
+@parts
 def test_a_restarted_session_is_where_the_notebook_is(session, home):
     s = session(2)
     s.run(GO)
@@ -116,6 +122,7 @@ def test_a_restarted_session_is_where_the_notebook_is(session, home):
     assert s.run("import os\nos.getcwd()").values == [str(home)] * 2
 
 
+@parts
 def test_a_folder_that_was_removed_is_left_alone(session, home):
     s = session(1)
     s.run(f"{GO}os.rmdir(os.getcwd())")
@@ -125,6 +132,7 @@ def test_a_folder_that_was_removed_is_left_alone(session, home):
     assert s.run("os.getcwd()").values == ["/"]
 
 
+@parts
 def test_fchdir_counts_as_well(session, home):
     s = session(2)
     (home / "data").mkdir()
@@ -152,4 +160,46 @@ def test_where_threads_have_to_share_one_a_program_puts_it_back(session, home):
 def test_without_sessions_it_is_python_s_own(session):
     session(1).shutdown()
     assert os.chdir.__name__ == "chdir"
-    assert os.chdir is own_folders._FIRST
+    assert os.chdir is own_folders._GO
+
+
+POOL = (
+    "import os, concurrent.futures as futures\n"
+    "pool = futures.ThreadPoolExecutor(1)\n"
+    "assert pool.submit(int).result() == 0\n"
+)
+
+
+@parts
+def test_a_pool_that_is_older_goes_where_its_worker_has_gone(session, home):
+    s = session(2)
+    s.run(f"{POOL}{GO}")
+    assert folders(s.run("pool.submit(os.getcwd).result()").values) == ["run_0", "run_1"]
+    s.run("os.mkdir('deep'); pool.submit(os.chdir, 'deep').result()")
+    assert folders(s.run("os.getcwd()").values) == ["deep", "deep"]
+    assert Path.cwd() == home
+
+
+@parts
+@pytest.mark.parametrize("how", ["threading.Thread(target=os.chdir, args=('/',))", "pool"])
+def test_a_thread_of_a_program_does_not_move_the_notebook(session, home, how):
+    call = "pool.submit(os.chdir, '/').result()" if how == "pool" else f"t = {how}\nt.start(); t.join()"
+    (home / "train.py").write_text(f"import threading\n{POOL}{call}")
+    s = session(2)
+    s.run_file(home / "train.py")
+    assert Path.cwd() == home
+    assert s.run("import os\nos.getcwd()").values == [str(home)] * 2
+
+
+@parts
+def test_the_mask_for_new_files_is_a_worker_s_own_too(session, home):
+    before = own_folders.mask_of_process()
+    s = session(2)
+    s.run("import os\nif worker_id: os.umask(0o077)")
+    assert s.run("os.umask(0o022) if worker_id else 0").values == [0, 0o077]
+    (home / "train.py").write_text("import os\nos.chdir('/')\nos.umask(0o077)")
+    s.run_file(home / "train.py")
+    s.run("open_mode = os.open('f', os.O_CREAT | os.O_WRONLY, 0o666) if worker_id == 0 else None")
+    s.run("os.close(open_mode) if worker_id == 0 else None")
+    assert (home / "f").stat().st_mode & 0o777 == 0o666 & ~before
+    assert own_folders.mask_of_process() == before

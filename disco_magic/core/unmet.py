@@ -89,12 +89,19 @@ def settled(replies: Mapping[int, CellDone]) -> dict[int, Failure]:
     if any(reply.caught for reply in replies.values()) or any(map(is_of_interrupt, failures.values())):
         return failures
     unmet = {worker: wait for worker, each in failures.items() if (wait := _unmet(each)) is not None}
-    return {
-        worker: _retold(failure, unmet, failures)
-        if worker in unmet and replies.keys() >= set(unmet[worker].members)
-        else failure
-        for worker, failure in failures.items()
-    }
+    left = [worker for worker, wait in unmet.items() if replies.keys() >= set(wait.members)]
+    while left:
+        # First those that waited for nobody who waited elsewhere: the others' texts contain theirs.
+        ready = [worker for worker in left if not _waits_for(unmet[worker], left, unmet)] or left
+        for worker in ready:
+            failures[worker] = _retold(failures[worker], unmet, failures)
+        left = [worker for worker in left if worker not in ready]
+    return failures
+
+
+def _waits_for(wait: Unmet, others: Iterable[int], unmet: Mapping[int, Unmet]) -> bool:
+    """Whether a member is among `others` and has waited in another collective."""
+    return any(worker in wait.members and unmet[worker].members != wait.members for worker in others)
 
 
 def _unmet(failure: Failure) -> Unmet | None:

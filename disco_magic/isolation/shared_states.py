@@ -72,7 +72,9 @@ def fit_mpi(module: ModuleType) -> Callable[[], None]:
             me = calling_worker()
             if me is not None and me.num_workers > 1 and (me.session_id, me.id) not in told:
                 told.add((me.session_id, me.id))
-                if dictionary_of(self)["Is_initialized"]() and world.Get_size() == 1:
+                names = dictionary_of(self)
+                is_on = names["Is_initialized"]() and not names["Is_finalized"]()
+                if is_on and world.Get_size() == 1:
                     warnings.warn(
                         "MPI.COMM_WORLD has one rank, the process that all workers are threads of: each is"
                         " rank 0 of 1 there. Use the collectives that cells have, allreduce(x), or mpiexec",

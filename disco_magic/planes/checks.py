@@ -124,7 +124,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("dtype", _dtype, with_array, "make the dtypes equal"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
-        ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(calls[0].kind)),
+        ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),
         ("shape", _shape, with_array, "make the shapes equal"),
     ]
     for what, value, concerned, remedy in checks:
@@ -203,8 +203,12 @@ def _counts(call: Call, giving: Call) -> object:
     return giving.counts if call.counts is None else call.counts
 
 
-def _remedy_for_counts(kind: str) -> str:
-    return "pass counts everywhere, or nowhere" if kind == "alltoall" else "those of the root are enough"
+def _remedy_for_counts(giving: Call) -> str:
+    if giving.kind == "alltoall":
+        return "pass counts everywhere, or nowhere"
+    if giving.counts is None:
+        return f"the root, worker {giving.worker}, has to pass them"
+    return "those of the root are enough"
 
 
 def _may_differ(call: Call) -> bool:

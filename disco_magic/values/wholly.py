@@ -8,10 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from disco_magic.errors import NoPicture
 from disco_magic.values.describe import describe
+from disco_magic.values.digests import digest_of
 from disco_magic.values.elements import CHUNK, Walk, elements_of
 from disco_magic.values.totals import statistics_of
 
@@ -54,5 +53,5 @@ def _digest(value: Any) -> bytes:
     """Equal for equal bits of arrays of one shape and dtype."""
     elements, made = elements_of(value), hashlib.blake2b(digest_size=16)
     for index in Walk(math.prod(elements.shape), CHUNK, None).parts(elements.shape):
-        made.update(np.ascontiguousarray(elements[index]).data.cast("B"))
+        made.update(digest_of(elements[index]))
     return made.digest()

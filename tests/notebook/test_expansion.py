@@ -73,7 +73,7 @@ def test_the_notebook_s_variables_are_replaced_on_our_lines(crew):
     crew.ip.user_ns.update(chosen="0,1", names=["x", "y"], x=1, y=2)
     assert crew.run("%%disco -w $chosen\nworker_id").values == [0, 1]
     assert crew.run("%%disco -w {len(chosen) - 2}\nworker_id").values == [1]
-    crew.run("for name in names:\n    %disco put {name}")
+    crew.run("for name in names:\n    %disco broadcast {name}")
     assert crew.run("%%disco\nx + y").values == [3] * 2
     crew.run("def drop(what):\n    get_ipython().run_line_magic('disco', 'rm $what')\ndrop('x')")
     assert "x" not in disco.session()

@@ -293,3 +293,8 @@ def test_which_workers_along_an_axis_are_those_with_one_worker(split_model):
 def test_a_part_without_a_variable_says_how_to_name_one(split_model):
     split_model.fail("%disco get params[0]['wk']", UsageError)
     assert "for a part of params name the variable: w=params[0]['wk']" in split_model.err
+
+
+def test_a_variable_that_is_to_get_two_things_gets_none(split_model):
+    assert "'w' is to get y and params" in str(split_model.fail("%disco get w=y w=params", UsageMistake))
+    assert "w" not in split_model.ip.user_ns

@@ -168,6 +168,9 @@ def test_counts_of_a_scatter_are_the_roots_and_others_may_repeat_them():
         "scatter: the members disagree on counts: worker 0 gave counts=(1, 3), worker 1 gave counts=(3, 1) - "
         "those of the root are enough"
     )
+    bare = ("scatter", {"array": X, "root": 0, "axis": 0})
+    said = sentence(bare, ("scatter", {"root": 0, "axis": 0, "counts": (3, 1)}))
+    assert " - the root, worker 0, has to pass them" in said
 
 
 @pytest.mark.parametrize("kind", ["reduce_scatter", "alltoall", "scatter"])

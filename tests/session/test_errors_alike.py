@@ -41,6 +41,8 @@ def told(session):
         "if worker_id in (1, 2): int('x')\nallreduce(1)",
         "if worker_id == 1: int('x')\nif worker_id == 2: 1 / 0\nallreduce(1)",
         "for i in range(3):\n    allreduce(1)\n    if worker_id == i + 1: raise ValueError('stop')",
+        "if worker_id == 0: barrier(over=[0, 1])\nif worker_id == 1: barrier(over=[1, 2, 3])",
+        "if worker_id < 2: barrier(over=[0, 1, 2])\nif worker_id == 2: barrier(over=[2, 3])\nelse: 1 / 0",
         "recv((worker_id + 1) % 4)",
         "recv(worker_id ^ 1)",
         "recv(1) if worker_id == 0 else barrier()",

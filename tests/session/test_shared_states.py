@@ -92,7 +92,7 @@ def test_neither_is_a_session_of_one_worker_nor_the_program(session, package):
 MPI = """
 class World:
     def Get_size(self): return size
-COMM_WORLD, Is_initialized = World(), lambda: True
+COMM_WORLD, Is_initialized, Is_finalized = World(), lambda: True, lambda: False
 """
 
 

@@ -21,11 +21,13 @@ class Command(NamedTuple):
         parser: parses the text after its name.
         run: executes it; the return value becomes ``Out[n]``.
         completes: what its arguments name: notebook variables, registers, or registers and their parts.
+        expands: whether ``$name`` and ``{name}`` are the notebook's variables.
     """
 
     parser: OptionParser
     run: Callable[[Front, Namespace], Any]
     completes: Literal["notebook", "registers", "parts"] | None = None
+    expands: bool = True
 
 
 def parser_of(name: str, description: str) -> OptionParser:

@@ -39,7 +39,7 @@ def _debug(front: Front, options: Namespace) -> None:
     last = front.settings.last_failure
     last.note_shown(front.sessions, front.shell)
     ended = (handle.error for handle in handles_of(front.shell) if handle.done())
-    last.note_unasked(ended, front.sessions, front.shell)
+    last.note_unasked(ended, front.sessions)
     last.settle()
     if options.forget:
         last.forget(front.shell)
@@ -108,4 +108,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-DEBUG: Final = Command(_parser(), _debug)
+DEBUG: Final = Command(_parser(), _debug, expands=False)  # its commands name the worker's

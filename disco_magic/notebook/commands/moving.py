@@ -119,7 +119,7 @@ def _get(front: Front, options: Namespace) -> None:
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
     _Move(front, session, "get", options.timeout).wait(workers)
-    values = fetched(session, dict(options.names), workers)
+    values = fetched(session, _named_once(options.names), workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
 
@@ -130,9 +130,18 @@ def _gather(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
     workers = _gathered(options, session)
     _Move(front, session, "gather", options.timeout).wait(workers)
-    values = fetched(session, dict(options.names), workers)
+    values = fetched(session, _named_once(options.names), workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
     front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})
+
+
+def _named_once(sources: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Variable -> what it gets."""
+    found: dict[str, str] = {}
+    for name, label in sources:
+        if found.setdefault(name, label) != label:
+            raise UsageMistake(f"{name!r} is to get {found[name]} and {label}; nothing was copied")
+    return found
 
 
 def _gathered(options: Namespace, session: Session) -> Sequence[int]:

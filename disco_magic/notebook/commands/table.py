@@ -64,7 +64,7 @@ def perform(front: Front, line: str) -> Any:
         hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
-    options = command.parser.read(with_variables(front, rest))
+    options = command.parser.read(with_variables(front, rest) if command.expands else rest)
     named = getattr(options, "session", None)
     if named is None:
         return command.run(front, options)

@@ -57,24 +57,26 @@ class LastFailure:
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         # Ask nothing of other classes: that could run the user's code.
         if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
-            self._note(error, sessions, shell)
+            self._note(error, sessions)
+            first = next(iter(failures_of(error).values()), None)
+            if first is not None and (trace := user_frames(shell, first.exception)) is not None:
+                sys.last_traceback = error.__traceback__ = trace
 
-    def note_unasked(self, errors: Iterable[object], sessions: SessionKeeper, shell: Shell) -> None:
+    def note_unasked(self, errors: Iterable[object], sessions: SessionKeeper) -> None:
         """Keep the last of these errors of cells with handles, if that cell was sent after what is kept."""
         for error in errors:
             if isinstance(error, WorkerError) and not hasattr(error, "_disco_noted"):
                 kept = next(iter(self.failures.values()), None)
-                if kept is None or kept.seq < error.origin.seq:
-                    self._note(error, sessions, shell)
+                is_of_same = kept is None or self.session is _session_of(error.failures)
+                if is_of_same and (kept is None or kept.seq < error.origin.seq):
+                    self._note(error, sessions)
 
-    def _note(self, error: BaseException, sessions: SessionKeeper, shell: Shell) -> None:
+    def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
         failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
         if failures:
             session = _session_of(failures) or sessions.find()
             self.failures = failures
-            if (trace := user_frames(shell, next(iter(failures.values())).exception)) is not None:
-                sys.last_traceback = error.__traceback__ = trace
             self._session = None if session is None else weakref.ref(session)
             self._life = None if session is None else session.life
         elif isinstance(error, WorkerLost):

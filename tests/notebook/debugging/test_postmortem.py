@@ -409,3 +409,12 @@ def test_a_cell_that_has_failed_by_itself_can_be_looked_at_before_its_handle_is_
     fresh.finish(cell)
     fresh.until_text(cell, "failed after its cell")
     assert "\n14\n" in look(fresh, "%disco debug", ["p mine", "q"], "[2] ipdb> ")
+
+
+def test_the_debugger_s_commands_name_the_worker_s_variables(fresh):
+    fresh.ok("k = 99")
+    fresh.run("%%disco\nk = 3\n1 / (worker_id - 1)")
+    ran = fresh.ok("%disco debug -c 'p f\"{k}\"' -c 'p {k: 1}'")
+    text = "\n".join(ran.lines)
+    assert "'3'" in text
+    assert "{3: 1}" in text

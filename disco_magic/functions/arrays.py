@@ -100,15 +100,21 @@ def _changed(x: Any, array: NDArray[Any]) -> str:
         return "NumPy would drop the zeros at the end of this text"
     if type(x) not in (list, tuple) or not array.size:
         return ""
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds_of(x)):
+        return f"NumPy would drop the masks of what is in this {class_name(x)}"
     if array.dtype.kind in "US":
-        items = np.asarray(x, object).ravel().tolist()
-        text = str if array.dtype.kind == "U" else bytes
-        if not all(isinstance(each, text) for each in items):
-            return "NumPy would make texts of the numbers in this list"
-        return "" if array.ravel().tolist() == items else "NumPy would drop the zeros at the end of a text"
+        return _changed_texts(x, array)
     if array.dtype.kind == "f" and _are_whole(x):
         return "NumPy would round these integers to float64, because no type of integers holds all of them"
     return ""
+
+
+def _changed_texts(x: Any, array: NDArray[Any]) -> str:
+    items = np.asarray(x, object).ravel().tolist()
+    text = str if array.dtype.kind == "U" else bytes
+    if not all(isinstance(each, text) for each in items):
+        return "NumPy would make texts of the numbers in this list"
+    return "" if array.ravel().tolist() == items else "NumPy would drop the zeros at the end of a text"
 
 
 def _are_whole(x: Any) -> bool:

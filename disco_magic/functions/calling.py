@@ -231,7 +231,9 @@ class Calling:
             if verb in _FROM_ANOTHER:
                 library = self._plane.library_of(self.id)
         except BaseException as reason:
-            error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
+            # What is no error of the plane came before the call had joined: no memory, too deep a stack.
+            kind, error = type(reason), class_name(reason)
+            refused = issubclass(kind, Exception) and not issubclass(kind, PlaneError)
             recorder.broken = _broken(reason, facts[4:]) or recorder.broken
             self._tell_of_axis(reason, verb, arguments if over is None else ())
             raise

@@ -16,6 +16,7 @@ state object draws after code that calls the functions, or the other way round.
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 from _thread import RLock
@@ -245,14 +246,16 @@ def fit_random(module: ModuleType) -> Callable[[], None]:
 
 def fit_numpy(module: Any) -> Callable[[], None]:
     """Let each worker have a state of NumPy's older generator; `module` is ``numpy.random``."""
-    states = _of_numpy(module.mtrand)
+    # A package of which an import was stopped once has no such attribute when it is imported again.
+    mtrand = getattr(module, "mtrand", None) or importlib.import_module("numpy.random.mtrand")
+    states = _of_numpy(mtrand)
     ours = []
     for name in module.__all__:
         method, first = _NO_METHODS.get(name, name), getattr(module, name)
         if hasattr(module.RandomState, method):
             others = states.locked(first) if name in _HASTY else None
             ours.append(standing(StateFunction, first, "numpy.random", method, states, others))
-    functions = [Replaced(place, each.name, each) for place in (module, module.mtrand) for each in ours]
+    functions = [Replaced(place, each.name, each) for place in (module, mtrand) for each in ours]
     states.lend()
     try:
         undo = replace_all(functions)

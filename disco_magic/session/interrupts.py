@@ -10,6 +10,7 @@ from disco_magic.errors import Failure, Interrupted, WorkerInterrupt, is_told
 from disco_magic.injection import PAUSES_S
 from disco_magic.patience import pause
 from disco_magic.session.dispatch import Dispatch
+from disco_magic.session.pump import sigint_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,12 +45,14 @@ class Interrupting(Dispatch):
         chosen = self._chosen(workers)
         self.check_present()
         launcher = self._launcher  # read first: after a restart, the number is of another life
-        launcher.interrupt(self.ledger.seq, chosen)
+        with sigint_held_back():  # half-way, a worker would be claimed and never struck
+            launcher.interrupt(self.ledger.seq, chosen)
 
     def skip_unbegun(self) -> None:
         """Skip commands that no worker has begun; what the workers execute goes on."""
         launcher = self._launcher  # read first, as in `interrupt`
-        launcher.skip(self.ledger.seq, self._everybody)
+        with sigint_held_back():
+            launcher.skip(self.ledger.seq, self._everybody)
 
     def see_stopped(self, workers: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
         """Wait a while until workers that `interrupt` has stopped have ended; those that clean up may go on.
@@ -83,7 +86,8 @@ class Interrupting(Dispatch):
         """
         launcher = self._launcher  # read before `life`: `open` writes them in the opposite order
         if life is None or life is self.life:
-            launcher.interrupt(seq, workers)
+            with sigint_held_back():
+                launcher.interrupt(seq, workers)
 
     def withdraw(self, seq: int, workers: Sequence[int], label: str, life: Life) -> Sequence[int]:
         """Stop the cell `seq`, labelled `label`, as `interrupt_through`, but nothing before it.

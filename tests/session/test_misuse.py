@@ -188,3 +188,13 @@ def test_a_root_without_an_array_is_told_that_it_gave_none(session, verb):
 def test_who_has_to_bring_an_array_is_told_that_it_gave_none(session):
     with pytest.raises(CellError, match="allreduce: worker 0 gave None - pass an array, a number or"):
         session(2).run("allreduce(None)")
+
+
+@pytest.mark.parametrize("verb", ["broadcast", "scatter"])
+def test_a_list_of_masked_arrays_is_refused_as_one_of_them_is(session, verb):
+    s = session(2)
+    masked = np.ma.array([1.0, 1e20], mask=[0, 1])
+    with pytest.raises(UsageMistake, match="would drop the masks of what is in this list"):
+        getattr(s, verb)([masked, masked])
+    with pytest.raises(CellError, match="would drop the masks of what is in this list"):
+        s.run("m = np.ma.array([1.0, 1e20], mask=[0, 1])\nallreduce([m, m])")

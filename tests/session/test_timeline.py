@@ -403,3 +403,13 @@ def test_a_block_that_fails_or_goes_on_is_there(gated, gate):
 def test_a_name_that_is_no_text_is_refused(session):
     with pytest.raises(CellError, match=r"worker\.span takes a name, got int"):
         session(1).run("with worker.span(3): pass")
+
+
+def test_a_call_that_failed_before_it_joined_met_nobody(session):
+    s = session(2)
+    s.run(
+        "if worker_id:\n    try: allreduce(np.broadcast_to(1.0, (10**14,)))\n    except MemoryError: pass\n"
+        "for _ in range(3): allreduce(1)"
+    )
+    summary = s.timeline().of_cell().summary()
+    assert (summary.collectives, summary.missed) == (3, ())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Settings = dict[tuple[object, str], Any]  # (logger or manager, attribute) -> value
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
-_LASTING: Final[PerWorker[Settings]] = PerWorker(dict)  # set by bodies of its own modules
+_LASTING: Final[PerWorker[Settings]] = PerWorker(dict)  # set by bodies of its own modules in this run
 _LAST: Final = "disabled"  # of a new logger's attributes that are here this is set once only
 _ASKED: Final = PerProgram()  # those of `_made` that a worker has asked for
 _made: Final[WeakSet[logging.Logger]] = WeakSet()  # by workers, not by libraries
@@ -233,7 +233,8 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
 
 
 def loggers_now(worker: CallingWorker) -> dict[tuple[object, str], tuple[Any, list[Any] | None]]:
-    """Return a worker's settings, and what is in those that are lists."""
+    """Return a worker's settings, and what is in those that are lists, as a program of it begins."""
+    worker.belongings.pop(_LASTING, None)  # of former runs: that is in its settings, or was changed since
     mine = worker.belongings.get(_OWN, {})
     return {
         where: (value, list(value) if isinstance(value, list) else None)

@@ -87,3 +87,12 @@ def test_what_its_modules_set_up_when_imported_is_there_in_a_second_run(run, mod
     adding = f"logging.getLogger({NAME!r}).addHandler(logging.NullHandler())\n"
     run(f"{source}{adding}")
     assert run.session.run(f"len(logging.getLogger({NAME!r}).handlers)").values == [1, 1]
+
+
+def test_what_cells_set_after_its_modules_did_is_there_after_a_second_run(run, module_of):
+    name = module_of(f"import logging\nlogging.getLogger({NAME!r}).setLevel('DEBUG')\n")
+    s, level = run.session, f"logging.getLogger({NAME!r}).level"
+    run(f"import {name}\n")
+    s.run(f"import logging\nlogging.getLogger({NAME!r}).setLevel('ERROR')")
+    run(f"import logging, {name}\nassert {level} == 40\nlogging.getLogger({NAME!r}).setLevel('INFO')\n")
+    assert s.run(level).values == [40, 40]

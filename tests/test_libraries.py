@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 
 import pytest
 
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import is_of_library, read_import_path
 
 
 @pytest.fixture
@@ -41,6 +42,7 @@ INSTALLED = {
 def test_what_pip_has_installed_into_a_folder_of_the_import_path_is_a_library_s(folder, how):
     # Each worker executed it for itself, which takes long, or fails where names are registered once.
     home = folder(**INSTALLED[how])
+    read_import_path()
     assert is_of_library(str(home / "net" / "deep" / "layers.py"))
     assert is_of_library(str(home / "one.py"))
     assert not is_of_library(str(home / "mine.py"))  # what the user has put beside it
@@ -56,7 +58,25 @@ def test_what_pip_has_installed_into_a_folder_of_the_import_path_is_a_library_s(
     ],
 )
 def test_a_project_that_is_only_built_there_stays_the_user_s(folder, files):
-    assert not is_of_library(str(folder(**files) / "net" / "layers.py"))
+    home = folder(**files)
+    read_import_path()
+    assert not is_of_library(str(home / "net" / "layers.py"))
+
+
+def test_asking_about_a_file_reads_no_folders(folder, monkeypatch):
+    # Threads that decide about interrupts ask, and every call that is shown as the user's.
+    home = folder(**INSTALLED["wheel"])
+    monkeypatch.setattr(glob, "glob", lambda *_: pytest.fail("a folder was read"))
+    assert not is_of_library(str(home / "net" / "layers.py"))
+
+
+def test_what_a_cell_imports_from_a_folder_that_it_adds_is_a_library_s(folder, session, monkeypatch):
+    home = folder(**{"net_of_cell-1.0.dist-info/RECORD": "net_of_cell.py,,\n", "net_of_cell.py": ""})
+    s = session(2)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(home)])
+    s.run(f"import sys\nif worker_id == 0: sys.path.append({str(home)!r})\nbarrier()\nimport net_of_cell")
+    monkeypatch.delitem(sys.modules, "net_of_cell")
+    assert is_of_library(str(home / "net_of_cell.py"))
 
 
 def test_a_program_imports_it_once_for_all_workers(folder, session, monkeypatch):

@@ -31,7 +31,7 @@ from disco_magic.isolation.standing_modules import (
     serve_process,
     stand,
 )
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import read_import_path
 
 if TYPE_CHECKING:
     import types
@@ -128,7 +128,7 @@ _OF_PROGRAMS: Final = object()  # in `belongings` of workers whose programs are 
 def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
     """Let a worker import these for itself, until `end`; return the replacement of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
-    is_of_library("")  # this imports a module, through `sysconfig`, for which our finder would ask again
+    read_import_path()  # imports a module, through `sysconfig`, for which our finder would ask again
     with LOCK:
         if not IMPORTS:
             _PROCESS.begin()

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.isolation import sources
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import read_import_path
 
 if TYPE_CHECKING:
     import types
@@ -60,7 +60,7 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         if present is not shell and present is not None:
             vars(shell).setdefault(_ASKED, _Answers(name))
 
-    is_of_library("")  # imports a module, through `sysconfig`: that must not happen inside of `note`
+    read_import_path()  # imports a module, through `sysconfig`: that must not happen inside of `note`
     making = Replaced(module, "module_from_spec", module_from_spec)
     executing = Replaced(module, "_exec", execute)  # used by `importlib.reload`
     waiting = Replaced(module, "_lock_unlock_module", wait)

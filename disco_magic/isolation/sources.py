@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from disco_magic.callers.module_classes import dictionary_of
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.isolation.standing_modules import IMPORTS, forget_module, is_standing
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import is_of_library, read_import_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,7 @@ _sources: Final[WeakKeyDictionary[types.ModuleType, Source]] = WeakKeyDictionary
 
 def read(spec: ModuleSpec) -> Source | None:
     """Return the state of the file of a module to be executed; None: a library's. Takes 50 us."""
+    read_import_path()
     return _read(spec.origin) if spec.has_location and spec.origin is not None else None
 
 

@@ -6,7 +6,7 @@ import os
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.libraries import is_of_library
+from disco_magic.libraries import is_of_library, read_import_path
 
 if TYPE_CHECKING:
     import types
@@ -30,5 +30,6 @@ def is_of_user(spec: object) -> bool:
     """Whether a module has files, and these are no library's."""
     if not isinstance(spec, ModuleSpec):
         return False
+    read_import_path()
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
     return bool(places) and not any(is_of_library(str(each)) for each in places)

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import marshal
 import types
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, lru_cache, partial, partialmethod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from disco_magic.callers.module_classes import dictionary_of, is_plain_module
 from disco_magic.libraries import is_of_library
+from disco_magic.values.array_fingerprints import of_tensor
 from disco_magic.values.content import tells_all
 from disco_magic.values.fields import classes_of, own_attributes
 from disco_magic.values.fingerprint import fingerprint
-from disco_magic.values.kinds import is_any_of, is_the_users, is_users_module, module_of, qualname_of
+from disco_magic.values.kinds import (
+    is_all_elements,
+    is_any_of,
+    is_the_users,
+    is_users_module,
+    module_of,
+    qualname_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# What Python itself puts into the dictionary of a class, and what says where it is written.
-_OF_PYTHON: Final = ("__doc__", "__firstlineno__", "__module__")
+# What Python itself puts into the dictionary of a class, what says where it is written, and annotations.
+_OF_PYTHON: Final = (
+    *("__doc__", "__firstlineno__", "__module__", "__dict__", "__weakref__", "__static_attributes__"),
+    *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__type_params__"),
+    *("__orig_bases__", "__parameters__", "_abc_impl", "__dataclass_params__"),
+)
+_CACHED: Final = type(lru_cache(len))
+_SLOTS: Final = (types.MemberDescriptorType, type(NamedTuple("_", [("x", int)]).x))  # type: ignore[attr-defined]
+_PROPERTIES: Final = (property, types.DynamicClassAttribute, enum.property)
+# Objects of which there is one only: what has no default, or one that is made anew.
+_MARKS: Final = tuple(type(getattr(dataclasses, name)) for name in ("MISSING", "_HAS_DEFAULT_FACTORY"))
+_OF_FIELDS: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+_UNSEEN: Final = ["unseen"]  # in place of what is not known
 
 # Also functions of NumPy that are written in Python.
 _OF_NUMPY: Final = type(np.linalg.norm)
@@ -39,16 +60,22 @@ def is_definition(kind: type) -> bool:
     return issubclass(kind, _KINDS) or is_plain_module(kind)
 
 
-def fingerprint_of_definition(value: Any) -> bytes:
-    """16 bytes that are equal for equal definitions; b"" for any other value, or if not all is known of it.
+def fingerprint_of_definition(value: Any) -> tuple[bytes, str]:
+    """16 bytes that are equal for equal definitions, and what they say nothing about; b"" for other values.
 
-    Those of libraries by their names. Functions of the user's by code, defaults and closure; their classes by
-    the code of methods, and numbers and texts, without other attributes.
+    Those of libraries by their names. Functions of the user's by code, defaults and closure: b"" if not all
+    of that is known. Their classes by methods, numbers, texts and arrays, containers of these, and members
+    of enumerations; what else they have as attributes is unseen. Annotations do not count.
     """
     try:
-        return fingerprint(_facts(value, ()))
+        facts = _facts(value, ())
     except _Unknown:
-        return b""
+        return b"", ""
+    return fingerprint(facts), "attributes of a class" if _has_unseen(facts) else ""
+
+
+def _has_unseen(facts: list[Any]) -> bool:
+    return any(each is _UNSEEN or (type(each) is list and _has_unseen(each)) for each in facts)
 
 
 def _facts(value: Any, above: tuple[int, ...]) -> list[Any]:
@@ -85,13 +112,38 @@ def _of_method(method: Any, above: tuple[int, ...]) -> list[Any]:
 
 
 def _of_others(value: Any, above: tuple[int, ...]) -> list[Any]:
-    """What a function has been given, a partial function, or what is a library's."""
+    """What a function has been given, a partial or cached function, or what is a library's."""
     kind = type(value)
     if is_any_of(kind, (tuple, list, dict)):
         return [kind.__name__, *_all(_flat(value) if kind is dict else list(value), above)]
-    if kind is partial:
+    if is_any_of(kind, (set, frozenset)) and all(tells_all(type(each)) for each in value.copy()):
+        return ["set", value]
+    if is_any_of(kind, (partial, partialmethod)):
         return ["partial", *_all([value.func, *value.args, *_flat(value.keywords)], above)]
-    return _of_library(value)
+    return _of_elements(value) or _of_parts(value, above) or _of_library(value)
+
+
+def _of_parts(value: Any, above: tuple[int, ...]) -> list[Any]:
+    """A cached function, a field of a dataclass or a member of an enumeration; [] for all others."""
+    kind = type(value)
+    if kind is _CACHED:
+        own = own_attributes(value)
+        return ["cached", *_all([own.get("__wrapped__"), own.get("cache_parameters")], above)]
+    if kind is dataclasses.Field:
+        return ["field", *_all([*(getattr(value, each) for each in _OF_FIELDS), dict(value.metadata)], above)]
+    if issubclass(kind, enum.Enum):
+        own = own_attributes(value)
+        told = ["member", module_of(kind), qualname_of(kind), str(own.get("_name_"))]
+        return [*told, _facts(own.get("_value_"), above)]
+    return [kind.__name__] if is_any_of(kind, _MARKS) else []
+
+
+def _of_elements(value: Any) -> list[Any]:
+    """An array or tensor that can be read here; [] for all others."""
+    if is_all_elements(type(value)) and not value.dtype.hasobject:
+        return ["array", value]
+    elements = of_tensor(value)
+    return ["tensor", elements] if elements else []
 
 
 def _of_library(value: Any) -> list[Any]:
@@ -99,7 +151,7 @@ def _of_library(value: Any) -> list[Any]:
     kind = type(value)
     if is_plain_module(kind):
         return ["module", str(dictionary_of(value).get("__name__"))]
-    if kind is types.BuiltinFunctionType:
+    if is_any_of(kind, (types.BuiltinFunctionType, types.WrapperDescriptorType)):
         return ["built-in", value.__qualname__]
     if kind is np.ufunc and vars(np).get(name := str(value.__name__)) is value:
         return ["ufunc", name]
@@ -127,7 +179,7 @@ def _of_function(function: types.FunctionType, above: tuple[int, ...]) -> list[A
 def _of_class(kind: type, above: tuple[int, ...]) -> list[Any]:
     bases = [base for base in classes_of(kind) if is_the_users(base)]
     members = [(base, name, own) for base in bases for name, own in sorted(_members(base).items())]
-    told = [["class", module_of(base), qualname_of(base)] for base in classes_of(kind)]
+    told: list[Any] = [["class", module_of(base), qualname_of(base)] for base in classes_of(kind)]
     return [*told, *([qualname_of(base), name, *_of_member(own, above)] for base, name, own in members)]
 
 
@@ -136,12 +188,17 @@ def _members(kind: type) -> dict[str, Any]:
 
 
 def _of_member(member: Any, above: tuple[int, ...]) -> list[Any]:
-    """The facts of an attribute of a class; of a function of which not all is known, its code."""
+    """The facts of an attribute of a class; of a function of which not all is known, at least its code."""
     kind = type(member)
-    if kind is property:
+    if is_any_of(kind, _PROPERTIES):
         return [_of_member(each, above) for each in (member.fget, member.fset, member.fdel)]
-    function = member.__func__ if is_any_of(kind, (staticmethod, classmethod)) else member
+    if is_any_of(kind, (staticmethod, classmethod)):
+        return [kind.__name__, _of_member(member.__func__, above)]
+    if kind is cached_property:
+        return [kind.__name__, _of_member(member.func, above)]
+    if is_any_of(kind, _SLOTS):
+        return [kind.__name__]
     try:
-        return _facts(function, above)
+        return _facts(member, above)
     except _Unknown:
-        return [marshal.dumps(function.__code__, 2)] if type(function) is types.FunctionType else []
+        return [*([marshal.dumps(member.__code__, 2)] if kind is types.FunctionType else []), _UNSEEN]

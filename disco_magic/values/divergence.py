@@ -131,8 +131,9 @@ def look(
         return found
     if is_plain(kind) or scalar_text(value):
         return _look_at_scalar(value, own, values=values)
-    if values and is_definition(kind) and (definition := fingerprint_of_definition(value)):
-        return Held(type_name(kind), text=what_it_is(value), digest=definition)
+    definition, unseen = fingerprint_of_definition(value) if values and is_definition(kind) else (b"", "")
+    if definition:
+        return Held(type_name(kind), text=what_it_is(value), digest=definition, unseen=unseen)
     if kind is ExtraState:
         return Held("state", opaque=_OWN_STATE if values else "", unseen="what a module's own code writes")
     content = (seen or Seen()).content(value)
@@ -215,7 +216,8 @@ def _setting(value: Any) -> tuple[str, bytes]:
         return f"maxlen={value.maxlen}", fingerprint(value.maxlen)
     if kind is defaultdict and value.default_factory is not None:
         made = value.default_factory
-        return f"default_factory={what_it_is(made)}", fingerprint_of_definition(made)
+        definition, unseen = fingerprint_of_definition(made)
+        return f"default_factory={what_it_is(made)}", b"" if unseen else definition
     return "", b""
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.session.checked import failed, report
 
 SETUP = """
-import collections
-from functools import partial, wraps
+import collections, dataclasses, enum
+from functools import cached_property, lru_cache, partial, wraps
 from types import SimpleNamespace
 def made(k, *more):
     def inner(x, y=1):
@@ -36,6 +36,24 @@ def kind(k, base=object):
         def of(x=k): return x
     return Layer
 class Plain: pass
+def config(k, more=0):
+    @dataclasses.dataclass
+    class Config:
+        rate: float = k
+        layers: list = dataclasses.field(default_factory=[list, tuple][more])
+    return Config
+def mode(k):
+    class Mode(enum.Enum):
+        LR = k
+    return Mode
+def cached(k, wrapper):
+    def one(self): return 1
+    def two(self): return 2
+    class Cached: size = wrapper([one, two][k])
+    return Cached
+def having(*items):
+    class Having: held = {"a": list(items)}
+    return Having
 class Held:
     def act(self): pass
 def late():
@@ -83,6 +101,21 @@ def compared(session, made):
         "[made, itself][v]",
         "kind(v)",
         "kind(1, [object, Plain][v])",
+        "kind(np.full(3, v))",
+        "config(v)",
+        "config(1, v)",
+        "mode(v)",
+        "mode(1 + v).LR.__class__",
+        "cached(v, cached_property)",
+        "cached(v, lru_cache)",
+        "cached(v, lru_cache(maxsize=4))",
+        "cached(0, lru_cache(maxsize=4 + v))",
+        "cached(v, staticmethod)",
+        "cached(v, classmethod)",
+        "cached(v, property)",
+        "having(np.full(3, v))",
+        "having({'b': v}, {v})",
+        "made(np.full(3, v))",
         "collections.deque([1], maxlen=2 + v)",
         "collections.defaultdict([list, int][v])",
     ],
@@ -110,3 +143,12 @@ def test_what_functions_take_along_is_not_said_to_be_equal_if_it_cannot_be_compa
     assert s.check("a")["a"].opaque
     errors = failed(s, f"import collections; worker.check(collections.defaultdict({made}))")
     assert "cannot be compared: its default_factory=" in str(errors[0])
+
+
+def test_attributes_of_a_class_that_cannot_be_compared_are_said_to_be_unseen(session):
+    s = session(2)
+    s.run(f"{SETUP}\na = having(object(), worker_id)")
+    (row,) = s.check("a").rows
+    assert row.unseen == "a (attributes of a class)"
+    s.run("class a:\n    held = object()\n    width = worker_id")
+    assert s.check("a")["a"].differs  # what is known of it counts

@@ -23,15 +23,15 @@ own lock).
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from disco_magic.core.waits import hopes
-from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
+from disco_magic.errors import PlaneAborted, PlaneMismatch
 from disco_magic.functions.claims import loads_something
 from disco_magic.locks import new_lock
 from disco_magic.planes import deadlocks, departures
 from disco_magic.planes.meeting import Verdict
+from disco_magic.planes.reasons import Reasons
 from disco_magic.stacks import imports_something
 from disco_magic.stopwatch import Stopwatch
 
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 CLOSED = "the data plane was closed"
 _FOREVER = 2**63
-_FAILURES_KEPT = 16
 _LIGHTLY_S = 0.1
 
 
@@ -76,11 +75,7 @@ class Board:
         self.held_up: Callable[[int], str] | None = None
         self._reason = ""
         self._displaced: list[LockType] = []
-        # Why workers left, for members that arrive afterwards; bounded, because an idle worker may never move
-        # on. Each with the first and the last scope it holds for: one stop may skip thousands of commands.
-        self._failures: list[deque[tuple[int, int, Failure]]] = [
-            deque(maxlen=_FAILURES_KEPT) for _ in range(num_workers)
-        ]
+        self._reasons = Reasons(num_workers)
 
     # --- for a worker's own thread, with the lock held -----------------------------------------------
 
@@ -131,8 +126,7 @@ class Board:
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
         """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
-        kept = self._failures[worker]
-        return next((failure for first, last, failure in kept if first <= scope <= last), None)
+        return self._reasons.of(worker, scope)
 
     def _whereabouts(self, scope: int) -> Callable[[int], str]:
         """A function that says where a worker is that others wait for in `scope`."""
@@ -232,14 +226,14 @@ class Board:
         """See `Plane.leave`."""
         with self.lock:
             if failure is not None:
-                self._keep(worker, scope, failure)
+                self._reasons.keep(worker, scope, self.left[worker], failure)
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
                 lost = worker if self.waiting.get(worker) is wait else self.lost(wait)
                 if lost is not None:
                     self.fail(wait, self.gone(lost, wait, failure if lost == worker else None))
             self._break_probes()
-            self._forget_failures()
+            self._reasons.forget(min(self.left))
 
     def abort(self, through: int, reason: str) -> None:
         """See `Plane.abort`."""
@@ -264,30 +258,11 @@ class Board:
     @property
     def failures_kept(self) -> int:
         """Number of failures kept for late members."""
-        return sum(map(len, self._failures))
+        return len(self._reasons)
 
     def _waits_through(self, scope: int) -> list[Wait]:
         waits = _distinct(self.waiting.values())
         return [wait for wait in waits if wait.scope <= scope and not wait.complete]
-
-    def _forget_failures(self) -> None:
-        everybody_left = min(self.left)
-        for kept in self._failures:
-            while kept and kept[0][1] <= everybody_left:
-                kept.popleft()
-
-    def _keep(self, worker: int, scope: int, failure: Failure) -> None:
-        kept, last = self._failures[worker], self.left[worker]
-        if kept and kept[-1][1] == last and _is_stop(kept[-1][2]) and _is_stop(failure):
-            # The worker did nothing in between: the stop of the earlier command has skipped this one.
-            first, _, failure = kept.pop()
-            kept.append((first, scope, failure))
-        else:
-            kept.append((scope, scope, failure))
-
-
-def _is_stop(failure: Failure) -> bool:
-    return is_by(failure, WorkerInterrupt)
 
 
 def _distinct(waits: Iterable[Wait]) -> list[Wait]:

@@ -341,3 +341,16 @@ def test_a_stop_is_not_the_reason_for_what_was_left_after_other_commands(make):
     plane.leave(0, 2)
     with pytest.raises(PlaneAborted, match="the second"):
         ALLREDUCE(plane, Seat(0, (0, 1), 3))
+
+
+def test_who_is_far_behind_learns_of_failures_and_not_of_an_end(make):
+    plane = make(2)
+    for scope in range(1, 31):
+        plane.leave(1, scope, Failure(1, scope, "call f", ValueError(f"batch {scope}"), "Traceback ..."))
+    for scope in (1, 15, 30):
+        with pytest.raises(PlaneAborted, match="worker 1 failed: ValueError: batch"):
+            plane.barrier(Seat(0, (0, 1), scope))
+    assert plane.statistics()["failures"] <= 16
+    plane.leave(1, 32)
+    with pytest.raises(PlaneAborted, match="worker 1 finished"):
+        plane.barrier(Seat(0, (0, 1), 31))

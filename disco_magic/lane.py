@@ -10,6 +10,9 @@
   4. An injection that strikes between user code and step 3 escapes from `Serving.serve`; `Serving.run` ends
      the command.
 
+An interrupt strikes once. A thread that was claimed may come out of a plane call, which raises, before it is
+struck: `tell` notes that, and then the strike leaves the user's clean-up alone.
+
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
 keeps injections out of plane calls; `bridges.py` does for calls of libraries.
 """
@@ -18,9 +21,11 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
+from disco_magic.bridges import AGAIN_S
 from disco_magic.core.messages import full
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt
 from disco_magic.locks import new_lock
@@ -42,9 +47,11 @@ class Lane:
         forked: this process is a fork made by the thread, its only one.
         released: the plane was told of the interrupt, and has released the workers that wait for it.
         withheld: an interrupt waits until the thread is back from a library's call.
-        pursued: a thread tries to strike it, as it was where nothing may strike, see `fragile`.
+        pursued: what stands for the thread that tries to strike it, as it was where nothing may strike, see
+            `fragile`; None: there is none, or it need not any more.
         shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
         thread_id: of the thread; 0 before it began.
+        told: a plane call has raised the interrupt in the thread, see `tell`.
         left_over: registers that the previous thread may not have dropped.
         inject_at: when the command may be injected into again, on the monotonic clock.
     """
@@ -61,6 +68,7 @@ class Lane:
         "running",
         "shielded",
         "thread_id",
+        "told",
         "withheld",
     )
 
@@ -74,7 +82,8 @@ class Lane:
         self.crossing = 0
         self.released = False
         self.withheld = False
-        self.pursued = False
+        self.pursued: object = None
+        self.told = False
         self.thread_id = 0
         self.inject_at = 0.0
 
@@ -94,6 +103,16 @@ class Lane:
         self.interrupted = full(command)
         return self.interrupted
 
+    def tell(self) -> None:
+        """Note that a plane call is about to raise the interrupt; nothing else of it may end the clean-up.
+
+        Only the first time: a loop that catches what each of its plane calls raises must be struck.
+        """
+        if self.interrupted is not None and not self.told:
+            self.told = True
+            self.pursued = None
+            self.inject_at = time.monotonic() + AGAIN_S
+
     def end(self) -> bool:
         """End the thread's command; return whether it was interrupted. Nothing is injected any more."""
         interrupted = self.interrupted is not None
@@ -105,6 +124,7 @@ class Lane:
         self.interrupted = None
         self.released = False
         self.withheld = False
+        self.told = False
         self.inject_at = 0.0
         self.running.clear()
         return interrupted
@@ -189,6 +209,7 @@ class PlaneGuard:
                     f"worker's own; call it in the cell or function itself{_of_gradients()}"
                 )
             if lane.interrupted is not None or not lane.running:
+                lane.tell()
                 raise WorkerInterrupt.at(Interrupted.BEFORE_COLLECTIVE)
             lane.shielded += 1
             command: Any = lane.running[-1]
@@ -213,4 +234,5 @@ class PlaneGuard:
                 lane.shielded -= 1
             if lane.interrupted is None:
                 return
+            lane.tell()
         raise WorkerInterrupt.at(Interrupted.IN_COLLECTIVE) from None

@@ -92,14 +92,16 @@ class Worker(Serving):
             again, lane.released = lane.released, True
             if not again:
                 self.plane.leave(self.id, command.seq, self.failure(command, WorkerInterrupt()))
+            spared = lane.told and not again  # it has this interrupt, from a plane call that it came out of
             cancel = self.cells.cancel
-            if again or cancel is None:
+            if again or (cancel is None and not spared):
                 self._inject(lane)
             if cancel is not None:
                 try:
                     cancel()  # also ends the sleep of a loop in which an injection cannot strike
-                except RuntimeError:
-                    self._inject(lane)  # the loop was closed in this moment: the await is over
+                except RuntimeError:  # the loop was closed in this moment: the await is over
+                    if not spared:
+                        self._inject(lane)
             return True
 
     def claim_cell(self, seq: int) -> tuple[bool, bool]:
@@ -125,28 +127,30 @@ class Worker(Serving):
         if lane.shielded or now < lane.inject_at:
             return
         lane.withheld = on_a_bridge(lane)
-        if lane.withheld or lane.pursued:
+        if lane.withheld or lane.pursued is not None:
             return
         if strike(lane.thread_id):
             lane.inject_at = now + AGAIN_S
             return
-        lane.pursued = True
+        lane.pursued = pursuit = object()
         with suppress(
             RuntimeError
         ):  # too many threads, or the interpreter is ending: the next interrupt tries again
-            Pursuit(lane.thread_id, partial(self._pursue, lane))
+            Pursuit(lane.thread_id, partial(self._pursue, lane, pursuit))
             return
-        lane.pursued = False
+        lane.pursued = None
 
-    def _pursue(self, lane: Lane) -> bool:
+    def _pursue(self, lane: Lane, pursuit: object) -> bool:
         """Strike the lane's thread unless it has ended its command; return whether the pursuit is over."""
         with self.mutex:
+            if lane.pursued is not pursuit:
+                return True
             if lane.interrupted is None:
-                lane.pursued = False
+                lane.pursued = None
                 return True
             if lane.shielded or on_a_bridge(lane) or not strike(lane.thread_id):
                 return False
-            lane.pursued = False
+            lane.pursued = None
             lane.inject_at = time.monotonic() + AGAIN_S
             return True
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import random
+import threading
 
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, PlaneAborted, WorkerError, WorkerInterrupt
-from tests.conftest import until
+from disco_magic.worker import Worker
+from tests.conftest import DEADLINE_S, until
 from tests.session.conftest import cancelled, stopped
 
 LOOP = "here()\nn = 0\nwhile True:\n    n += 1\n"
@@ -45,6 +47,30 @@ def test_a_cell_can_be_stopped_whatever_it_does(busy, here, cell, n):
     kinds = {type(f.exception).__name__ for f in failures.values()}
     assert kinds <= {"WorkerInterrupt", "PlaneAborted", "PlaneMismatch"}
     assert s.run("allreduce(1)").values == [n] * n
+
+
+def test_a_worker_that_leaves_a_plane_call_before_it_is_struck_cleans_up_undisturbed(
+    session, gate, monkeypatch
+):
+    begun, cleaning, strike = threading.Event(), threading.Event(), Worker.strike
+
+    def strikes_late(worker):
+        assert cleaning.wait(DEADLINE_S)
+        try:
+            return strike(worker)
+        finally:
+            gate.open()
+
+    s = session(1, extras=lambda _: {"cleaning": cleaning, "gate": gate, "begun": begun})
+    pending = s.run_nowait(
+        "saved = False\ntry:\n  while True:\n    iprobe()\n    begun.set()\n"
+        "except BaseException:\n  cleaning.set()\n  gate()\n  saved = True\n  raise"
+    )
+    assert begun.wait(DEADLINE_S)
+    monkeypatch.setattr(Worker, "strike", strikes_late)
+    pending.cancel()
+    stopped(pending)
+    assert s.run("saved")[0]
 
 
 def test_a_stopped_cell_tells_the_line_it_was_in(busy, here):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from disco_magic import injection
+from disco_magic import injection, lane
 from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.worker import Worker
+from tests.conftest import DEADLINE_S
 from tests.worker.conftest import noted
 
 
@@ -197,6 +200,94 @@ def test_nothing_is_injected_inside_of_a_plane_call(bench, monkeypatch):
         return "done"
 
     assert bench.call(program) == "done"
+
+
+def in_a_plane_call(worker):
+    worker.guard.enter()
+    worker.claim(1)
+    with pytest.raises(WorkerInterrupt, match="interrupted in a collective"):
+        worker.guard.leave()
+
+
+def test_what_a_plane_call_has_raised_is_not_injected_too_until_the_next_interrupt(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", noted(injected))
+    monkeypatch.setattr(lane, "AGAIN_S", 0.0)
+
+    def program():
+        in_a_plane_call(bench.worker)
+        assert bench.worker.strike()
+        assert injected == []
+        with pytest.raises(WorkerInterrupt):  # of the clean-up
+            bench.worker.guard.enter()
+        assert bench.worker.interrupt(1)
+        return injected
+
+    assert bench.call(program) == [threading.get_ident()]
+
+
+def test_an_interrupt_that_a_plane_call_has_raised_is_not_repeated_at_once(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", noted(injected))
+    monkeypatch.setattr(lane, "AGAIN_S", DEADLINE_S)
+
+    def program():
+        in_a_plane_call(bench.worker)
+        bench.worker.strike()
+        bench.worker.interrupt(1)  # of a second thread that stops it, too
+        return injected
+
+    assert bench.call(program) == []
+
+
+def test_an_await_that_ended_as_a_plane_call_raised_is_left_alone(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", noted(injected))
+
+    def closed():
+        raise RuntimeError("Event loop is closed")
+
+    def program():
+        in_a_plane_call(bench.worker)
+        with monkeypatch.context() as patch:
+            patch.setattr(bench.worker.cells, "cancel", closed)
+            bench.worker.strike()
+        return injected
+
+    assert bench.call(program) == []
+
+
+def test_who_pursues_a_thread_leaves_it_alone_once_a_plane_call_has_raised(bench, monkeypatch):
+    attempts, module = [], sys.modules[Worker.__module__]
+    monkeypatch.setattr(module, "strike", lambda _: False)
+    monkeypatch.setattr(module, "Pursuit", lambda _, attempt: attempts.append(attempt))
+    monkeypatch.setattr(lane, "AGAIN_S", 0.0)
+
+    def program():
+        worker = bench.worker
+        worker.interrupt(1)
+        assert not attempts[0]()
+        with pytest.raises(WorkerInterrupt):
+            worker.guard.enter()
+        worker.interrupt(1)  # the next one has a pursuit of its own
+        monkeypatch.setattr(module, "strike", lambda _: struck.append(1) or True)
+        struck = []
+        assert attempts[0]()
+        assert struck == []
+        assert attempts[1]()
+        return struck
+
+    assert bench.call(program) == [1]
+
+
+def test_a_plane_call_that_raised_does_not_spare_the_next_command(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", noted(injected))
+    bench.serve(
+        Call(1, 5, lambda: in_a_plane_call(bench.worker), ()),
+        Call(2, 6, lambda: bench.worker.interrupt(2), ()),
+    )
+    assert len(injected) == 1
 
 
 def test_an_undisturbed_plane_call_is_left_quietly(bench):

@@ -10,9 +10,11 @@ closed, a task whose next step is lost, a coroutine that is never awaited. So no
      struck at its ``await``: no part of a step is lost.
   4. A task ended by an injection counts as cancelled: a KeyboardInterrupt would stop the loop for the others.
 
-A request to stop cancels the cell's await; its ``finally`` can await too. Later requests find a step that
-does not end, into which the worker injects; or an await, which a WorkerInterrupt then ends; or a callback
-that does not end (``loop.call_soon``), so that the loop notices no requests: then the shield is given up.
+A request to stop cancels the cell's await; its ``finally`` can await too. It does not if a plane call of the
+cell raised the interrupt before the loop came to the request: that is cleaned up already. Later requests find
+a step that does not end, into which the worker injects; or an await, which a WorkerInterrupt then ends; or a
+callback that does not end (``loop.call_soon``), so that the loop notices no requests: then the shield is
+given up.
 """
 
 from __future__ import annotations
@@ -57,6 +59,7 @@ class Hold(Protocol):
     abandoned: bool
     shielded: int
     thread_id: int
+    told: bool
 
 
 class Holder(Protocol):
@@ -90,6 +93,11 @@ class Shield:
     def is_lost(self) -> bool:
         """Whether the thread was given up: another one has taken over the worker."""
         return self._lane is not None and self._lane.abandoned
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a plane call has raised the interrupt in the thread."""
+        return self._lane is not None and self._lane.told
 
     def shut(self, function: Callable[..., Any], *given: Any) -> Any:
         """Call `function` where nothing strikes; what was injected earlier strikes before the call."""
@@ -125,6 +133,7 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
     Attributes:
         coroutine: the wrapped coroutine.
         struck: whether its next step has to end with a WorkerInterrupt.
+        told: whether a plane call in one of its steps has raised the interrupt.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], shield: Shield, *, is_task: bool = False) -> None:
@@ -132,6 +141,7 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
         self._shield = shield
         self._is_task = is_task
         self.struck = False
+        self.told = False
 
     def send(self, value: Any) -> Any:
         """Execute a step."""
@@ -159,6 +169,7 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
         if self.struck or self._shield.is_lost:
             self.struck = False
             step, given = self.coroutine.throw, (WorkerInterrupt("interrupted in an await"),)
+        was_told = self._shield.is_told
         while True:
             try:
                 return self._shield.opened(step, *given)
@@ -168,6 +179,8 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
                         raise asyncio.CancelledError("interrupted") from struck
                     raise
                 step, given = self.coroutine.throw, (struck,)
+            finally:
+                self.told = self.told or self._shield.is_told > was_told
 
 
 class Await:
@@ -227,7 +240,9 @@ class Await:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         loop = task.get_loop()
         loop.set_task_factory(self._task)
-        self._wakes.append(lambda hard: loop.call_soon_threadsafe(self._end, task, hard))
+        self._wakes.append(
+            lambda hard: loop.call_soon_threadsafe(self._end, task, hard, len(self.requests) == 1)
+        )
         if self.requests:
             task.cancel()
         try:
@@ -253,12 +268,17 @@ class Await:
             coroutine = Steps(coroutine, self._shield, is_task=True)
         return asyncio.Task(coroutine, loop=loop, **options)
 
-    def _end(self, cell: asyncio.Task[None], hard: bool) -> None:  # noqa: FBT001 - a callback's
-        """Cancel the cell; if it has ended, the tasks that it has left, for which the loop waits."""
+    def _end(self, cell: asyncio.Task[None], hard: bool, is_first: bool) -> None:  # noqa: FBT001 - a callback's
+        """Cancel the cell; if it has ended, the tasks that it has left, for which the loop waits.
+
+        The first request leaves those alone in which a plane call has raised it.
+        """
         self._unheard.clear()
         left = asyncio.all_tasks() if cell.done() else ()
         for task, steps in [(cell, self._steps), *((task, task.get_coro()) for task in left)]:
             if isinstance(steps, Steps):
                 steps.struck = hard
+                if is_first and steps.told:
+                    continue
             if task is cell or isinstance(steps, Steps):
                 task.cancel()

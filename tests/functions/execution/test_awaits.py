@@ -227,6 +227,58 @@ def test_a_plane_call_of_a_callback_leaves_asyncio_shielded(worker):
     assert run(worker, source) == [2, None, 1, 0]
 
 
+@pytest.mark.parametrize("strikes", ["in the call", "before it", "after it"])
+def test_a_plane_call_that_raises_an_interrupt_leaves_the_awaits_of_the_clean_up_alone(worker, strikes):
+    source = (
+        "await asyncio.sleep(0)\n"
+        "try:\n"
+        "    if strikes == 'before it': stop()\n"
+        "    guard.enter()\n"
+        "    stop() if strikes == 'in the call' else claim()\n"
+        "    guard.leave()\n"
+        "finally:\n"
+        "    if strikes == 'after it': strike()\n"
+        "    await asyncio.sleep(0)\n"
+        "    await asyncio.sleep(0)\n"
+        "    saved = True\n"
+    )
+    names = worker.cells.namespace
+    names.update(guard=worker.guard, claim=lambda: worker.claim(1), strike=worker.strike, strikes=strikes)
+    with pytest.raises(WorkerInterrupt, match="a collective"):
+        run(worker, source)
+    assert names["saved"]
+
+
+def test_the_next_interrupt_ends_the_awaits_of_a_clean_up(worker):
+    source = (
+        "try:\n"
+        "    guard.enter()\n"
+        "    stop()\n"
+        "    guard.leave()\n"
+        "finally:\n"
+        "    await asyncio.sleep(0)\n"
+        "    asyncio.get_running_loop().call_soon(stop)\n"
+        "    await asyncio.sleep(3600)\n"
+    )
+    worker.cells.namespace["guard"] = worker.guard
+    with pytest.raises(WorkerInterrupt, match="interrupted in an await"):
+        run(worker, source)
+
+
+def test_a_plane_call_of_a_task_that_raises_an_interrupt_lets_it_cancel_the_cell(worker):
+    source = (
+        "async def child():\n"
+        "    guard.enter()\n"
+        "    stop()\n"
+        "    guard.leave()\n"
+        "task = asyncio.create_task(child())\n"
+        "await asyncio.sleep(3600)\n"
+    )
+    worker.cells.namespace["guard"] = worker.guard
+    with pytest.raises(asyncio.CancelledError):
+        run(worker, source)
+
+
 def test_a_plane_call_whose_shield_was_given_up_leaves_no_debt(worker):
     source = (
         "async def step():\n"

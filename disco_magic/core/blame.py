@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import (
     Interrupted,
@@ -19,15 +19,21 @@ if TYPE_CHECKING:
 
     from disco_magic.errors import Failure
 
+# A class of the user's may have properties of these names.
+_CAUSE: Final = BaseException.__dict__["__cause__"]
+_CONTEXT: Final = BaseException.__dict__["__context__"]
+_MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"]
+
 
 def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
     """Sort key: failures of the origin's kind and command come first, by worker, as their order is chance.
 
-    Among those, a call made while an error of the user's was propagating (``finally: barrier()``) precedes
-    the others; then a worker that waited for an absent one precedes the workers that waited for it.
+    What follows from another failure is not of the kind of an origin, see `standing`. Among those alike, a
+    call made while an error of the user's was propagating (``finally: barrier()``) precedes the others; then
+    a worker that waited for an absent one precedes the workers that waited for it.
     """
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
-    if not alike:
+    if not alike or standing(failure) != standing(origin):
         return 1, False, False, 0
     return 0, handled_by(failure.exception) is None, failure.first is not failure, failure.worker
 
@@ -69,6 +75,51 @@ def is_consequence(failure: Failure) -> bool:
     return is_by(failure, PlaneAborted, WorkerInterrupt)
 
 
+def standing(failure: Failure) -> int:
+    """Sort key: origins come first, then errors of the user's to which a released wait has led.
+
+    Then those that only follow from others, see `is_consequence`.
+    """
+    return 2 if is_consequence(failure) else int(_is_of_release(failure))
+
+
+def _is_of_release(failure: Failure) -> bool:
+    """Whether all that its exception was raised from, or has in it, are released waits of its command.
+
+    It is an error of the user's all the same: ``except Exception as e: raise RuntimeError("step") from e``.
+    """
+    links, seen, was_released = [failure.exception], {id(failure.exception)}, False
+    for link in links:
+        if _is_release(link, failure.seq):
+            was_released = True
+            continue
+        before = _before(link)
+        if not before or issubclass(type(link), PlaneMismatch):
+            return False
+        links += (each for each in before if id(each) not in seen)
+        seen.update(map(id, before))
+    return was_released
+
+
+def _is_release(error: Any, seq: int) -> bool:
+    """Whether a wait of command `seq` was released, to which no error of the user's had led."""
+    if not issubclass(type(error), PlaneAborted) or handled_by(error) is not None:
+        return False
+    if error.unmet is not None:
+        return bool(error.unmet.scope == seq)
+    return error.failure is None or bool(error.failure.seq == seq)
+
+
+def _before(error: BaseException) -> tuple[BaseException, ...]:
+    """What an exception was raised from, or while handling; of a group, its members: they are the reason."""
+    if issubclass(type(error), BaseExceptionGroup):
+        members: tuple[BaseException, ...] = _MEMBERS.__get__(error)
+        return members
+    cause = _CAUSE.__get__(error)
+    before = _CONTEXT.__get__(error) if cause is None else cause
+    return () if before is None else (before,)
+
+
 def origin_first(failures: Mapping[int, Failure]) -> dict[int, Failure]:
-    """Failures by worker; those that only follow from others come last."""
-    return dict(sorted(failures.items(), key=lambda each: is_consequence(each[1])))
+    """Failures by worker; those that follow from others come last, see `standing`."""
+    return dict(sorted(failures.items(), key=lambda each: standing(each[1])))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from disco_magic.core.blame import is_consequence, kind_of, rank
+from disco_magic.core.blame import is_consequence, kind_of, rank, standing
 from disco_magic.core.known_names import KnownNames
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
 from disco_magic.phrases import class_name
@@ -235,7 +235,7 @@ class Ledger:
         """
         waiting = [*further, *self._failures.values()]
         self._failures.clear()
-        waiting.sort(key=is_consequence)
+        waiting.sort(key=standing)
         if waiting:
             waiting.sort(key=partial(rank, waiting[0]))
         first: dict[int, Failure] = {}

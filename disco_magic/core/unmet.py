@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from disco_magic.core.blame import is_consequence
+from disco_magic.core.blame import is_consequence, standing
 from disco_magic.errors import PlaneAborted, is_by, is_of_interrupt
 from disco_magic.phrases import people, people_who, ranges, who_has
 
@@ -119,7 +119,7 @@ def _retold(failure: Failure, unmet: Mapping[int, Unmet], failures: Mapping[int,
     failed = [failures[worker] for worker in members if worker in failures and worker not in here]
     finished = [worker for worker in members if worker not in failures]
     # One that was released from another wait tells less than one that has failed, or has finished.
-    failed.sort(key=is_consequence)
+    failed.sort(key=standing)
     if failed and not (finished and is_consequence(failed[0])):
         first, origin = failed[0], failed[0].first
         text = without_failed(origin, waits, None if origin is first else first.worker)

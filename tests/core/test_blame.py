@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.blame import most_telling, rank
+from disco_magic.core.blame import most_telling, origin_first, rank
+from disco_magic.core.unmet import Unmet
 from disco_magic.errors import Failure, Interrupted, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
 
@@ -99,3 +100,100 @@ def test_of_a_chain_of_waits_the_one_comes_first_that_waited_for_nobody_who_wait
     further.failure = origin
     behind = failed(1, further)
     assert sorted([behind, origin], key=lambda each: rank(behind, each)) == [origin, behind]
+
+
+# --- errors of the user's that follow from a released wait ----------------------------------------------
+
+
+def released(before=None, **known):
+    error = PlaneAborted("worker 2 failed")
+    error.__context__ = before
+    vars(error).update(known)
+    return error
+
+
+def raised(error, *, cause=None, context=None):
+    error.__cause__, error.__context__ = cause, context
+    return error
+
+
+def in_a_circle():
+    first, second = KeyError("a"), KeyError("b")
+    first.__context__, second.__context__ = second, first
+    return first
+
+
+def in_a_circle_through_its_group():
+    leaf = released()
+    group = ExceptionGroup("tasks", [leaf, leaf])
+    return raised(RuntimeError("step"), context=raised(KeyError("x"), context=group))
+
+
+class Odd(Exception):
+    """Has properties of its own where Python has links, and counts as false."""
+
+    __cause__ = __context__ = exceptions = property(lambda self: 1 / 0)
+
+    def __bool__(self):
+        raise AssertionError("asked")
+
+
+def odd():
+    error = RuntimeError("step")
+    error.__cause__ = Odd("x")
+    BaseException.__context__.__set__(error.__cause__, released())
+    return error
+
+
+FOLLOWING = {
+    "from it": lambda: raised(RuntimeError("step"), cause=released()),
+    "while it was handled": lambda: raised(RuntimeError("step"), context=released()),
+    "of it further back": lambda: raised(OSError("x"), context=raised(KeyError("y"), cause=released())),
+    "of a task": lambda: ExceptionGroup("tasks", [released(), ExceptionGroup("more", [released()])]),
+    "of tasks of a body that was cancelled": lambda: raised(
+        ExceptionGroup("tasks", [released()]), context=GeneratorExit()
+    ),
+    "of tasks, through others": in_a_circle_through_its_group,
+    "of this command": lambda: raised(
+        ValueError("x"), cause=released(unmet=Unmet("barrier", "line 1", (0,), 1))
+    ),
+    "of a failure of this command": lambda: raised(
+        ValueError("x"), cause=released(failure=failed(2, KeyError()))
+    ),
+    "through an odd class": odd,
+}
+OWN = {
+    "alone": lambda: RuntimeError("step"),
+    "of another error": lambda: raised(RuntimeError("step"), cause=OSError("disk full")),
+    "from another error than was handled": lambda: raised(
+        RuntimeError("step"), cause=OSError("disk full"), context=released()
+    ),
+    "of tasks of which one failed": lambda: ExceptionGroup("tasks", [released(), KeyError("own")]),
+    "of calls that do not fit": lambda: raised(PlaneMismatch("x"), context=released()),
+    "after an error before the wait": lambda: raised(RuntimeError("step"), cause=released(OSError("own"))),
+    "of an earlier command": lambda: raised(
+        ValueError("x"), cause=released(unmet=Unmet("barrier", "line 1", (0,), 0))
+    ),
+    "of an earlier command's failure": lambda: raised(
+        ValueError("x"), cause=released(failure=Failure(2, 0, "Cell 0", KeyError(), ""))
+    ),
+    "in a circle": in_a_circle,
+}
+
+
+@pytest.mark.parametrize("make", FOLLOWING.values(), ids=FOLLOWING)
+def test_an_error_that_was_raised_because_a_wait_was_released_comes_after_the_origins(make):
+    # Workers of smaller numbers were blamed, and the traceback of the one that had failed was not shown.
+    failures = {0: failed(0, released()), 1: failed(1, make()), 2: failed(2, ZeroDivisionError("x"))}
+    assert list(origin_first(failures)) == [2, 1, 0]
+
+
+@pytest.mark.parametrize("make", OWN.values(), ids=OWN)
+def test_an_error_with_a_reason_of_its_own_is_an_origin(make):
+    failures = {0: failed(0, released()), 1: failed(1, make()), 2: failed(2, ZeroDivisionError("x"))}
+    assert list(origin_first(failures)) == [1, 2, 0]
+
+
+def test_an_origin_comes_before_what_follows_from_it_also_if_they_are_of_one_class():
+    following, origin = failed(0, raised(ValueError("x"), cause=released())), failed(2, ValueError("x"))
+    assert sorted([following, origin], key=lambda each: rank(origin, each)) == [origin, following]

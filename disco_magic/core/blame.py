@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import (
     Interrupted,
     PlaneAborted,
+    PlaneError,
     PlaneMismatch,
     WorkerInterrupt,
     handled_by,
     interrupted_at,
     is_by,
 )
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 _CAUSE: Final = BaseException.__dict__["__cause__"]
 _CONTEXT: Final = BaseException.__dict__["__context__"]
 _MEMBERS: Final = BaseExceptionGroup.__dict__["exceptions"]
+_NUMBER: Final = re.compile(r"0x[0-9a-f]+|\d[\d._]*(e[-+]?\d+)?|\b(nan|inf)\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
@@ -68,6 +73,17 @@ def most_telling(failures: Sequence[Failure]) -> Failure:
 def kind_of(failure: Failure) -> tuple[str, str]:
     """What makes two failures the same: the command in words, and the last line of the traceback."""
     return failure.command, failure.summary
+
+
+def likeness_of(failure: Failure) -> str:
+    """What failures of one command have in common that say the same of their own workers' elements.
+
+    The words of the summary without its numbers. Of our own errors that say what others do, the class: each
+    worker tells it from where it stands.
+    """
+    if is_by(failure, PlaneError, WorkerInterrupt):
+        return class_name(failure.exception)
+    return " ".join(_WORD.findall(_NUMBER.sub(" ", failure.summary)))
 
 
 def is_consequence(failure: Failure) -> bool:

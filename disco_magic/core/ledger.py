@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from disco_magic.core.blame import is_consequence, kind_of, rank, standing
+from disco_magic.core.blame import is_consequence, kind_of, likeness_of, rank, standing
 from disco_magic.core.known_names import KnownNames
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
-from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +60,7 @@ class Ledger:
         self._expected: dict[int, Expectation] = {}
         self._forgotten: dict[int, set[int]] = {}  # not awaited any more, nor answered by these
         self._excused: set[tuple[int, int]] = set()  # (worker, seq) of replies that are known already
-        # (worker, sequence number, name of the exception's class) of the failures that were raised last
+        # (worker, sequence number, `likeness_of`) of the failures that were raised last
         self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
         self._others: dict[tuple[str, str], Failure] = {}  # the first of each kind of later ones
@@ -139,10 +138,10 @@ class Ledger:
         """Whether the failure's command has already raised one like it, or one that it follows from.
 
         `get` waits for one worker only: the others may reach the same command later and report the same
-        failure in other words, for example about their own elements.
+        failure with other numbers, for example about their own elements. What says something else is new.
         """
-        name = class_name(failure.exception)
-        if any((failure.seq, name) == (seq, raised) for _, seq, raised in self._raised):
+        likeness = likeness_of(failure)
+        if any((failure.seq, likeness) == (seq, raised) for _, seq, raised in self._raised):
             return True
         origin = failure.first
         if origin is failure:
@@ -241,7 +240,7 @@ class Ledger:
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
-        self._raised.extend((each.worker, each.seq, class_name(each.exception)) for each in first.values())
+        self._raised.extend((each.worker, each.seq, likeness_of(each)) for each in first.values())
         others = {
             kind_of(each): each for each in reversed(waiting) if not is_consequence(each)
         } | self._others

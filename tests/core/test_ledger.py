@@ -6,7 +6,7 @@ import pytest
 
 from disco_magic.core.ledger import OTHERS, Ledger, is_consequence
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
-from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
+from disco_magic.errors import Failure, Interrupted, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
 
 def failure(worker=0, error=None, seq=1):
@@ -203,10 +203,47 @@ def test_a_command_that_was_raised_for_one_worker_is_no_news_of_another():
     assert list(ledger.take_failures()[0]) == [0]
     ledger.feed(told(1, 7, "call f", ValueError("boom")))
     assert not ledger.has_failures
-    ledger.feed(told(1, 7, "call f", ValueError("the same in other words")))
-    assert not ledger.has_failures
     ledger.feed(told(2, 7, "call f", KeyError("something else")))
     assert list(ledger.take_failures()[0]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("raised", "late"),
+    [
+        (ValueError("element 3 is -inf"), ValueError("element 12 is nan")),
+        (ValueError("[1. 2.5e-07]"), ValueError("[-3.]")),
+        (ValueError("<A object at 0x7f3a>"), ValueError("<A object at 0x7f3aeb>")),
+        (FileNotFoundError("shard_0.npy"), FileNotFoundError("shard_1.npy")),
+        (KeyError(0), KeyError(1)),
+        (PlaneMismatch("worker 0 called barrier"), PlaneMismatch("the others called allreduce")),
+        (WorkerInterrupt.at(Interrupted.STRUCK), WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)),
+    ],
+    ids=["index", "array", "address", "file", "key", "calls", "interrupts"],
+)
+def test_the_same_failure_of_a_worker_s_own_elements_is_no_news(raised, late):
+    ledger = Ledger(2)
+    ledger.feed(told(0, 7, "call f", raised))
+    ledger.take_failures()
+    ledger.feed(told(1, 7, "call f", late))
+    assert not ledger.has_failures
+
+
+@pytest.mark.parametrize(
+    ("raised", "late"),
+    [
+        (ValueError("shard 0 is missing"), ValueError("loss is NaN at step 7")),
+        (KeyError("weights"), KeyError("bias")),
+        (ValueError("boom"), TypeError("boom")),
+    ],
+    ids=["text", "key", "class"],
+)
+def test_another_failure_is_told_though_its_command_has_raised_one_of_that_class(raised, late):
+    # It was dropped, and nobody ever saw it.
+    ledger = Ledger(2)
+    ledger.feed(told(0, 7, "call f", raised))
+    ledger.take_failures()
+    ledger.feed(told(1, 7, "call f", late))
+    assert [each.exception for each in ledger.take_failures()[0].values()] == [late]
 
 
 @pytest.mark.parametrize("consequence", [PlaneAborted("released"), WorkerInterrupt("stopped")])

@@ -26,7 +26,7 @@ pytest.importorskip("setuptools", minversion="77", reason="the extra 'test' has 
 ROOT = Path(__file__).parents[1]
 LEFT_BEHIND = shutil.ignore_patterns(
     ".git",
-    ".venv",
+    ".venv*",
     "_build",
     "build",
     "dist",

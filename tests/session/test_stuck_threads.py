@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 
+import numpy as np
 import pytest
 
 import disco_magic as disco
@@ -256,11 +257,12 @@ def test_what_cells_have_set_in_their_context_holds_on_the_new_thread_too(busy, 
     )
     cancelled(s.run_nowait("V.set('of a cell that was given up'); gate()"), gate, 2)
     told = "V.get(None), np.geterr()['divide'], decimal.getcontext().prec"
-    assert s.run(told).values == [(0, "raise", 5), (1, "raise", 5)]
+    divide = "raise" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "warn"  # before, the thread's
+    assert s.run(told).values == [(0, divide, 5), (1, divide, 5)]
     gate.open()
     for thread in s._launcher.stuck:
         thread.join()
-    assert s.run(told).values == [(0, "raise", 5), (1, "raise", 5)]
+    assert s.run(told).values == [(0, divide, 5), (1, divide, 5)]
 
 
 def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, gate):

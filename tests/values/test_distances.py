@@ -90,7 +90,7 @@ def test_an_array_without_axes_has_a_distance_without_axes():
         (np.array([(1, 2.0)], "i4,f8"), np.array([(1, 2.0)], "i4,f8"), [True]),
         (np.array([NAN, 1.0]), np.array([NAN, NAN]), [True, False]),
         (np.array([(1, NAN)] * 2, "i4,f8"), np.array([(1, NAN), (2, NAN)], "i4,f8"), [True, False]),
-        (np.array([([1, NAN],)], "(2,)f4,"), np.array([([2, NAN],)], "(2,)f4,"), [False]),
+        (np.array([([1, NAN],)], [("x", "f4", 2)]), np.array([([2, NAN],)], [("x", "f4", 2)]), [False]),
         (np.array((1, NAN), "i4,f8"), np.array((1, NAN), "i4,f8"), True),
     ],
     ids=["text", "times", "records", "NaN", "NaN in records", "arrays in records", "a record"],

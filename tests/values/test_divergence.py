@@ -11,6 +11,7 @@ from disco_magic.values.gaps import gap
 from tests.values.conftest import without_address
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
+MASKED = f"{np.ma.MaskedArray.__module__}.MaskedArray"  # of `numpy.ma.core` before NumPy 2
 
 
 def held(value, *, values=True):
@@ -51,7 +52,7 @@ class Tensor:
     ("value", "kind"),
     [
         (np.zeros((2, 3), "float32"), "float32 (2, 3)"),
-        (np.ma.zeros(2), "numpy.ma.MaskedArray float64 (2,)"),
+        (np.ma.zeros(2), f"{MASKED} float64 (2,)"),
         (np.float32(1), "numpy.float32"),
         (3, "int"),
         (None, "NoneType"),
@@ -122,7 +123,7 @@ def test_short_values_are_shown_beside_their_digest():
     ("value", "why"),
     [
         (Tensor(), "values of type tests.values.test_divergence.Tensor cannot be compared"),
-        (np.ma.zeros(2), "values of type numpy.ma.MaskedArray cannot be compared"),
+        (np.ma.zeros(2), f"values of type {MASKED} cannot be compared"),
         (np.array([object()]), "its elements are Python objects"),
         ({frozenset(): 1}, "its keys are objects"),
         ({float("nan"): 1, float("nan"): 2}, "several of its keys are written alike"),

@@ -83,6 +83,8 @@ _CODES: Final = frozenset(
         threading.Condition._acquire_restore,  # type: ignore[attr-defined]  # noqa: SLF001 - in the middle of `wait`
         threading.Condition._release_save,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         threading.Semaphore.acquire,
+        threading.Semaphore.release,  # struck as it begins, the permit would be lost
+        threading.BoundedSemaphore.release,
         # Struck here, a module that exists but is not bound in its package yet would be missing for good.
         # What takes long is in the frames of the functions that these call.
         _bootstrap._load_unlocked,  # type: ignore[attr-defined]  # noqa: SLF001 - as above

@@ -323,3 +323,26 @@ def test_an_import_is_not_struck_between_a_module_and_its_package(tmp_path, monk
     importlib.import_module("halfway.there")
     del sys.modules["halfway.there"]
     assert is_fragile(package.seen[0])
+
+
+class Noting(threading.Condition):
+    """Notes the frames of the functions that take it."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __enter__(self):
+        self.seen.append(sys._getframe(1))
+        return super().__enter__()
+
+
+@pytest.mark.parametrize("kind", [threading.Semaphore, threading.BoundedSemaphore])
+def test_a_semaphore_is_not_struck_where_its_permit_is_given_back(kind):
+    semaphore = kind()
+    semaphore.acquire()
+    semaphore._cond = Noting()
+    semaphore.release()
+    (frame,) = semaphore._cond.seen
+    assert frame.f_code is kind.release.__code__
+    assert is_fragile(frame)

@@ -44,21 +44,21 @@ def pickled_fingerprint(value: Any) -> bytes:
     What cannot be pickled, such as a lock or a file, is then represented by its repr, and so is an object of
     a library with such a part.
     """
+    whole = _Pickler(value)
     return (
-        _written(_Pickler, value)
-        or _written(_PicklerOfParts, value)
+        _written(whole, value)
+        or _written(_PicklerOfParts(value, whole.last), value)
         or digest(repr(value).encode("utf-8", "surrogatepass"))
     )
 
 
-def _written(kind: type[_Pickler], value: Any) -> bytes:
-    """The fingerprint of what such a pickler writes; b"" if it cannot, or if the value is too deep."""
-    stream = io.BytesIO()
+def _written(pickler: _Pickler, value: Any) -> bytes:
+    """The fingerprint of what that writes; b"" if it cannot, or if the value is too deep."""
     try:
-        kind(stream, value).dump(value)
+        pickler.dump(value)
     except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises
         return b""
-    return digest(stream.getvalue())
+    return digest(pickler.stream.getvalue())
 
 
 class _Pickler(pickle.Pickler):
@@ -69,17 +69,23 @@ class _Pickler(pickle.Pickler):
     pickle would accept the caller's classes and functions only, and no lambdas.
 
     Args:
-        stream: is written to.
         root: the value that will be dumped.
+
+    Attributes:
+        root: the argument.
+        stream: what is written.
+        last: the object that was to be written last: if something went wrong, that one cannot be.
     """
 
-    def __init__(self, stream: io.BytesIO, root: Any) -> None:
-        super().__init__(stream, protocol=_PROTOCOL)
-        self.root = root
+    def __init__(self, root: Any) -> None:
+        self.stream = io.BytesIO()
+        super().__init__(self.stream, protocol=_PROTOCOL)
+        self.root, self.last = root, None
         self._usual: dict[int, type] = {}  # by identity: their metaclass may not be able to hash them
 
     def reducer_override(self, value: Any) -> Any:
         """Called for what is neither number, text nor container."""
+        self.last = value
         kind = type(value)
         if id(kind) in self._usual:
             return NotImplemented
@@ -100,11 +106,21 @@ class _PicklerOfParts(_Pickler):
 
     It goes into containers and objects of the user's classes. Those of libraries are written as a whole or
     as text: in them are counters, threads and names that are each worker's own.
+
+    Args:
+        root: the value that will be dumped.
+        refused: an object that cannot be: its code is not called a second time.
     """
+
+    def __init__(self, root: Any, refused: Any) -> None:
+        super().__init__(root)
+        self._refused = refused
 
     def reducer_override(self, value: Any) -> Any:
         """See `_Pickler`."""
         kind = type(value)
+        if value is self._refused and value is not None:
+            return _told, (self._text(value),)
         try:
             found = super().reducer_override(value)
             if found is NotImplemented and _is_looked_into(kind):
@@ -112,7 +128,7 @@ class _PicklerOfParts(_Pickler):
         except Exception:  # noqa: BLE001 - whatever a __reduce__ raises
             found = None
         if found is NotImplemented:
-            whole = _written(_Pickler, value)
+            whole = _written(_Pickler(value), value)
             if whole and issubclass(kind, type | types.FunctionType):
                 return NotImplemented  # by its name, as the functions here that mark something
             found = (_whole, (whole,)) if whole else None

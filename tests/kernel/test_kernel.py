@@ -339,8 +339,8 @@ def test_its_options_are_in_its_help(place):
         assert option in done.stdout
 
 
-def test_a_stop_before_a_cell_is_sent_stops_it_there(disco):
-    disco.ok(
+def test_a_stop_before_a_cell_is_sent_stops_it_there(fresh):
+    fresh.ok(
         "%%local\nimport os, signal\nfrom disco_magic.notebook import execution\n"
         "prepare = execution._prepare\n"
         "def stopped(*given):\n"
@@ -349,10 +349,10 @@ def test_a_stop_before_a_cell_is_sent_stops_it_there(disco):
         "    return prepare(*given)\n"
         "execution._prepare = stopped"
     )
-    ran = disco.run("print('ran')")
+    ran = fresh.run("print('ran')")
     assert (ran.error["ename"], ran.error["evalue"]) == (
         "KeyboardInterrupt",
         "stopped before the cell was sent",
     )
     assert ran.lines == []
-    assert disco.ok("allreduce(1)").value.startswith("[0-")
+    assert fresh.ok("allreduce(1)").value.startswith("[0-")

@@ -9,8 +9,8 @@ CHANGES = {
     "errors": ("np.seterr(all='raise')", "np.geterr()['over']"),
     "digits": ("decimal.getcontext().prec = 5", "decimal.getcontext().prec"),
     "another context": ("decimal.setcontext(decimal.Context(prec=7))", "decimal.getcontext().prec"),
-    "tracing": ("sys.settrace(lambda *_: None)", "sys.gettrace()"),
-    "profiling": ("sys.setprofile(lambda *_: None)", "sys.getprofile()"),
+    "tracing": ("sys.settrace(lambda *_: None)", "type(sys.gettrace()).__name__"),
+    "profiling": ("sys.setprofile(lambda *_: None)", "type(sys.getprofile()).__name__"),
     "a variable": ("variable.set('program')", "variable.get('unset')"),
 }
 if np.lib.NumpyVersion(np.__version__) >= "2.1.0":  # before, they are the process's

@@ -53,7 +53,8 @@ last table of [disco.md](disco.md).
 ## What fails, and who is told
 
 An error of several workers begins with those that failed. Workers that were released from a collective
-because of them come after, with a `PlaneAborted` that names the failure.
+because of them come after, with a `PlaneAborted` that names the failure, or with what your code raised
+from it.
 
 {stages}
 Each fails in these ways: {ways}. A check and an allocation fail in the runtime itself, and in one way only.

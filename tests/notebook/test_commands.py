@@ -268,8 +268,8 @@ def test_who_looks_for_a_name_that_is_another_one_here_is_told_it(shell, name, t
     [
         ("%disco start -n many", "-h shows what there is"),
         ("%disco put", "-h shows what there is"),
-        ("%disco get a.b", "'a.b' is not a variable name; take a, and the part of it afterwards"),
-        ("%disco get a['b']", "take a, and the part of it afterwards"),
+        ("%disco get a.b", "'a.b' is not a variable name; for a part of a name the variable: w=a.b ("),
+        ("%disco get a['b']", "for a part of a name the variable: w=a['b'] ("),
         ("%disco start --wrkers 2", "did you mean '--workers'?"),
         ("%disco start --frobnicate=2", "-h shows what there is"),
     ],

@@ -351,7 +351,7 @@ def test_a_wait_for_what_is_done_in_spite_of_the_end_returns(gated, gate, backgr
 def test_a_restart_logs_what_nobody_has_raised_as_the_end_does(session, caplog):
     s = session(2)
     s.call_packed(fail)
-    until(lambda: s.ledger.has_failures)
+    until(lambda: len(s.ledger.unraised) == 2)
     s.restart()
     assert "never raised: call fail failed on worker 0 (and 1 other)" in caplog.text
     s.sync_all()

@@ -285,4 +285,4 @@ def test_an_array_that_is_sent_with_other_values_goes_to_the_gpu_as_alone(shared
         shared.run("isinstance(w, xp.ndarray), isinstance(more[0], np.ndarray)").values == [(True, True)] * 4
     )
     shared.run("v = [xp.full(2, worker_id)]")
-    assert [v[0].tolist() for v in fetched(shared, ["v", "w"], (1, 3))["v"]] == [[1, 1], [3, 3]]
+    assert [v[0].tolist() for v in fetched(shared, {"v": "v", "w": "w"}, (1, 3))["v"]] == [[1, 1], [3, 3]]

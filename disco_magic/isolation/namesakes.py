@@ -74,9 +74,14 @@ class Namesakes:
         return found
 
 
+def _names_in(module: Any) -> dict[str, Any]:
+    """The names of a module; none if it is something else, which a program may have put in its place."""
+    return dictionary_of(module) if issubclass(type(module), types.ModuleType) else {}
+
+
 def _folder_of(module: Any) -> str:
     """The folder that has a package, or a module that is in none; "": it has no file."""
-    names = dictionary_of(module) if issubclass(type(module), types.ModuleType) else {}
+    names = _names_in(module)
     file = names.get("__file__")
     if not isinstance(file, str):
         return ""
@@ -100,8 +105,7 @@ def _is_elsewhere(
     finder: MetaPathFinder, name: str, path: list[str] | None, modules: Mapping[str, Any]
 ) -> bool:
     """Whether another module of that name is found now; not if that one was made by hand."""
-    known: Any = modules.get(name)
-    names = dictionary_of(known) if issubclass(type(known), types.ModuleType) else {}
+    names = _names_in(modules.get(name))
     spec = find_beside(finder, name, path) if "__file__" in names or "__path__" in names else None
     if spec is None:
         return False

@@ -118,11 +118,10 @@ def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
         # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
         if name in _PROGRAMS or not issubclass(type(present), types.ModuleType):
             continue
-        own = _of_workers(name) if is_standing(present) else []
-        files = dict.fromkeys(dictionary_of(each).get("__file__") for each in own or [present])
+        modules = _of_workers(name) if is_standing(present) else [present]
+        files = dict.fromkeys(dictionary_of(each).get("__file__") for each in modules or [present])
         for file in files:  # of a name, workers may have imported several modules
             if type(file) is str and file.startswith(inside) and not is_of_library(file):
-                modules = own if is_standing(present) else [present]
                 yield name, file, [each for each in modules if dictionary_of(each).get("__file__") == file]
 
 

@@ -63,7 +63,8 @@ def source(text: str) -> tuple[str, str]:
     """A variable and what it gets: ``w``, the register of that name, or ``w=params['w']``, a part of one."""
     named = _NAMED.fullmatch(text)
     if named is None:
-        return register(text), register(text)
+        whole = register(text)
+        return whole, whole
     return name(named[1]), part(named[2])
 
 

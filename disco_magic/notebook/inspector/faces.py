@@ -81,7 +81,7 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """A line per worker: type, device, statistics on 65,536 elements; and a line per part, if any."""
     parts = parts_of(session, row)
     if parts is not None:
-        return parts_html(parts, session.mesh.places() if session.mesh else ())
+        return _parts_table(session, parts)
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
@@ -116,6 +116,10 @@ def parts_of(session: Session, row: Row) -> RegisterParts | None:
             parts = session.look_into(row.name, sample=SAMPLE)
         return parts if parts.rows else None
     return None
+
+
+def _parts_table(session: Session, parts: RegisterParts) -> str:
+    return parts_html(parts, session.mesh.places() if session.mesh else ())
 
 
 def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
@@ -249,7 +253,7 @@ def _exact_parts(session: Session, parts: RegisterParts, share: Share) -> str:
             cells += session.examine(part.name, describe_wholly, progress, workers=(worker,))
         rows.append(replace(part, cells=tuple(cells)))
     whole = replace(parts, row=_whole(parts.row, rows), rows=tuple(rows), gaps={})
-    return parts_html(whole, session.mesh.places() if session.mesh else ())
+    return _parts_table(session, whole)
 
 
 def _whole(row: Row, parts: Sequence[Row]) -> Row:

@@ -7,7 +7,8 @@ Callers may rely on:
     wake at the same time would queue for the interpreter's lock and fall asleep a second time: 16 workers
     completed an allreduce after 440 us, one by one after 295; 4 workers after 92 and 85.
   * A worker parks only while every worker that it needs can still come.
-  * The lock is held for bookkeeping only, never while data moves or user code runs.
+  * The lock is held for bookkeeping only, never while data moves or user code runs: but for finalizers and
+    signal handlers, which Python runs between any two steps. One that calls the plane is refused there.
 
 The race between a worker that parks and one that leaves is decided without a common lock, because the driver
 (the worker's loop) leaves without taking ours in the usual case that no worker waits:
@@ -26,9 +27,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.core.waits import hopes
-from disco_magic.errors import PlaneAborted, PlaneMismatch
+from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
 from disco_magic.functions.claims import loads_something
-from disco_magic.locks import new_lock
+from disco_magic.locks import new_rlock
 from disco_magic.planes import deadlocks, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.reasons import Reasons
@@ -38,6 +39,7 @@ from disco_magic.stopwatch import Stopwatch
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Iterable
+    from threading import RLock
 
     from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
@@ -54,7 +56,6 @@ class Board:
     """The state shared by all waits of one plane.
 
     Attributes:
-        lock: guards everything here and all meetings and mailboxes.
         left: worker -> the last scope that it has left.
         waiting: worker -> what it waits for.
         sent: worker -> its last message.
@@ -65,7 +66,7 @@ class Board:
     """
 
     def __init__(self, num_workers: int) -> None:
-        self.lock = new_lock()
+        self._lock = new_rlock()  # reentrant only because such a lock knows its owner
         self.left = [-1] * num_workers
         self.waiting: dict[int, Wait] = {}
         self.sent: dict[int, Sent] = {}
@@ -76,6 +77,22 @@ class Board:
         self._reason = ""
         self._displaced: list[LockType] = []
         self._reasons = Reasons(num_workers)
+
+    @property
+    def lock(self) -> RLock:
+        """Guards everything here and all meetings and mailboxes. Costs 0.15 us more than a bare lock.
+
+        Raises:
+            UsageMistake: the calling thread holds it: it would wait for itself, or see things half done.
+        """
+        # As `threading.Condition` asks.
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001
+            raise UsageMistake(
+                "a finalizer or a signal handler called a collective or message while the same thread was in"
+                " one; it was not made. Let it note what is to be done in a queue.SimpleQueue, and do that"
+                " afterwards"
+            )
+        return self._lock
 
     # --- for a worker's own thread, with the lock held -----------------------------------------------
 

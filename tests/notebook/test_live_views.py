@@ -126,3 +126,14 @@ def test_every_cell_is_followed_by_a_message_to_the_widget(kernel):
     seen = kernel.until(shows_it)  # the refresher's thread sends it, before the cell's reply or after it
     assert kernel.finish(cell, seen).status == "ok"
     kernel.ok("%unload_ext disco_magic")
+
+
+def test_what_the_last_cell_has_bound_is_in_view_when_the_session_is_stopped(kernel):
+    kernel.ok("%load_ext disco_magic")
+    kernel.ok("%%disco\nx = 1")
+    kernel.ok("inspector = get_ipython().run_line_magic('disco', 'registers')")
+    # In one cell, as "Run all" does it before the refresher's thread comes to look.
+    stopped = "session().run('later = 2')\n%disco stop"
+    kernel.ok(f"from disco_magic import session\n{stopped}")
+    assert kernel.ok("print('later' in inspector._table.value)").text() == "True\n"
+    kernel.ok("%unload_ext disco_magic")

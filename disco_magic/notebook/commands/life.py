@@ -65,6 +65,7 @@ def _another_than(running: Session, options: Namespace) -> str:
 
 def _stop(front: Front, _: Namespace) -> None:
     session = front.sessions.require()
+    front.refresher.now()  # what the last cells have left stays in view
     session.shutdown(timeout=0.0)
     front.sessions.say(f"Disco session {session.id} is stopped")
 

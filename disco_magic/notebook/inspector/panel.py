@@ -279,7 +279,8 @@ def _held(session: Session, name: str) -> list[RegisterInfo | None]:
 def _ended(snapshot: SessionSnapshot) -> str:
     if not snapshot.num_workers:
         return "no session is running; %disco start makes one"
-    return f"session {snapshot.session_id} has ended; these were its registers. %disco start makes a new one"
+    ended = f"session {snapshot.session_id} has ended; its registers as last seen"
+    return f"{ended}. %disco start makes a new one"
 
 
 def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:

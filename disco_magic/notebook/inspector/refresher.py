@@ -84,6 +84,11 @@ class Refresher:
             self._due = True
             self._changed.notify_all()
 
+    def now(self) -> None:
+        """Refresh all inspectors in the calling thread: what they look at is about to end."""
+        for inspector in self.inspectors():
+            inspector.refresh()
+
     def changed(self) -> None:
         """Note that `live` of an inspector has changed."""
         with self._changed:

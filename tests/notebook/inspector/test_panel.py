@@ -125,7 +125,7 @@ def test_what_a_session_had_at_its_end_stays_until_there_is_another_one(front, i
     look_at(inspector, "x")
     front.sessions.session = None
     inspector.refresh()
-    assert f"session {session.id} has ended; these were its registers" in inspector._head.value
+    assert f"session {session.id} has ended; its registers as last seen" in inspector._head.value
     assert " x " in table(inspector)
     assert detail(inspector) == ""
     inspector._toolbar._search.value = "nothing like it"

@@ -158,3 +158,10 @@ def test_an_inspector_whose_thread_cannot_be_started_is_not_open_and_the_next_on
     refresher.add(inspector := Recorded())
     refresher.soon()
     assert inspector.refreshed.get(timeout=PATIENCE_S) == "disco-inspector"
+
+
+def test_what_is_about_to_end_is_looked_at_before_the_caller_goes_on(refresher):
+    one = Recorded()
+    refresher.add(one)
+    refresher.now()
+    assert one.refreshed.get(block=False) == threading.current_thread().name

@@ -247,6 +247,9 @@ class Launcher(Protocol):
         `seq` is the last command that the worker was sent. Never waits; False if only the worker could say.
         """
 
+    def has_left(self, worker: int, seq: int) -> bool:
+        """Whether a worker has executed or skipped command `seq`, or a later one; never waits."""
+
     def glance(self, worker: int, register: int) -> Any:
         """The value of a register of a worker that has rested, if nothing can change it, else ABSENT."""
 

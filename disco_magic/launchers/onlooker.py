@@ -113,6 +113,10 @@ class Onlooker:
         me = self.workers[worker]
         return me.idle.is_running and me.context.place is HOST_PLACE
 
+    def has_left(self, worker: int, seq: int) -> bool:
+        """See `Launcher.has_left`. A command that was taken and has not begun counts nowhere else."""
+        return self.plane.left[worker] >= seq
+
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
         """See `visiting`."""
         return visiting(self.places[worker], timeout_s)
@@ -124,7 +128,7 @@ class Onlooker:
 
     def _content(self, worker: int, label: str, since: int) -> Any:
         """What a worker holds under a label; ABSENT before it has executed command `since`."""
-        if self.plane.left[worker] < since:  # first, because the register may be reused at any later time
+        if not self.has_left(worker, since):  # first, because the register may be reused at any later time
             return ABSENT
         return self.workers[worker].registers.labelled(label)
 

@@ -234,6 +234,8 @@ class Cells(Failures):
             me = cast("Session", self)
             seq, kills = self._ordinal(chosen)
             values = CellValues(me, self.ledger.new_register(), cell.label)
+            if len(chosen) < self.num_workers:
+                values.sent_to = chosen
             self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, scope, context)

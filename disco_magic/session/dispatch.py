@@ -53,6 +53,8 @@ class Dispatch(Queues):
         def act() -> DRef:
             seq, kills = self._ordinal(chosen, life)
             dref = DRef(self, self.ledger.new_register())  # type: ignore[arg-type] # before it is sent: see `call_all`
+            if len(chosen) < self.num_workers:
+                dref.sent_to = chosen
             self._send(make(seq, dref.register, kills), chosen)
             return dref
 
@@ -152,6 +154,8 @@ class Dispatch(Queues):
                 self._refuse()
             heir = make(self, register)
             heir.seq = dref.seq
+            if hasattr(dref, "sent_to"):
+                heir.sent_to = dref.sent_to
             dref.life = GIVEN_UP
             return heir
 

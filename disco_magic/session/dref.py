@@ -13,7 +13,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeGuard, cast
 
 from disco_magic.errors import UsageMistake, is_told
@@ -28,9 +27,6 @@ __tracebackhide__ = is_told
 
 # A delay that people still perceive as immediate.
 _MOMENT_S: Final = 0.1
-# A command that was taken but has not begun is visible nowhere. From Python 3.13 on, a sleeping worker's
-# command counts as taken as soon as it is sent.
-_BEGINNING_S: Final = 0.01
 
 
 class Drop(weakref.ref["DRef"]):
@@ -58,6 +54,7 @@ class DRef:
         seq: the command that fills the register; until a worker has executed it, the register still holds
             what an earlier reference left there.
         bound_as: the name, for ``session["x"]``; other references do not have this attribute.
+        sent_to: the workers that the command was sent to, if not to all; else there is no such attribute.
 
     Example:
         >>> ref = session.call_packed(lambda: disco.worker().id ** 2)
@@ -68,8 +65,9 @@ class DRef:
         [101, 2, 5, 10]
     """
 
-    __slots__ = ("__weakref__", "bound_as", "life", "register", "seq", "session")
+    __slots__ = ("__weakref__", "bound_as", "life", "register", "sent_to", "seq", "session")
     bound_as: str
+    sent_to: tuple[int, ...]
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session
@@ -131,18 +129,18 @@ class DRef:
     def info(self) -> Row:
         """Return type, shape, dtype, device, bytes and statistics on a sample, per worker.
 
-        Shows the current state: None where there is no value yet, displayed as "not there yet" while the
-        worker still has commands to do. Moves no data. Waits at most a tenth of a second for workers about to
-        reach it: most commands take some microseconds.
+        Shows the current state: None where there is no value yet, displayed as "not there yet" until the
+        worker has executed the command that makes it. Moves no data. Waits at most a tenth of a second for
+        workers about to reach it: most commands take some microseconds.
         """
-        row, begun = self.session.picture(self), monotonic()
+        row = self.session.picture(self)
 
         def is_there() -> bool:
             nonlocal row
             row = self.session.picture(self)
-            return not row.coming and (None not in row.cells or monotonic() - begun > _BEGINNING_S)
+            return not row.coming
 
-        if None in row.cells:
+        if row.coming:
             wait_until(is_there, _MOMENT_S)
         return row
 

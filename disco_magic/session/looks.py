@@ -261,9 +261,10 @@ class Looks(Accounts):
         if self.closed:
             self._refuse()
         launcher = self._launcher
-        places = launcher.positions()  # first: a worker that gets to it after this has a value
+        asked = getattr(dref, "sent_to", range(self.num_workers))
+        # First: a worker that gets to it after this has a value.
+        coming = frozenset(worker for worker in asked if not launcher.has_left(worker, dref.seq))
         cells = tuple(launcher.look_at(register, dref.seq))
-        coming = frozenset(each.worker for each in places if each.behind and (each.seq or 0) <= dref.seq)
         return Row(f"#{register}", cells, coming & {w for w, cell in enumerate(cells) if cell is None})
 
 

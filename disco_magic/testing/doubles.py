@@ -218,6 +218,10 @@ class ScriptedLauncher:
         """Return False: the session always has to ask."""
         return False
 
+    def has_left(self, worker: int, seq: int) -> bool:  # noqa: ARG002 - the contract
+        """Return False: there are no workers."""
+        return False
+
     def glance(self, worker: int, register: int) -> Any:  # noqa: ARG002 - the contract
         """Return ABSENT: there are no workers."""
         return ABSENT

@@ -111,6 +111,29 @@ def test_info_tells_what_is_not_there_yet_from_what_never_was(gated, gate):
     assert repr(only.info()).splitlines()[1].endswith("[1] no value")
 
 
+def test_info_knows_what_was_sent_though_no_queue_has_it(gated, gate, monkeypatch):
+    s = gated(1)
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    monkeypatch.setattr(s._launcher, "backlog", lambda: [0])  # as a moment after a command was sent, on 3.13
+    ref = s.call_packed(who)
+    assert ref.info().coming == {0}
+    gate.open()
+    pending.wait()
+
+
+def test_info_expects_nothing_of_a_worker_that_was_not_asked(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id:\n    gate()")
+    gate.arrived()
+    only = s.call_packed(len, "abc", workers=[0]).as_function("three")
+    while only.info().cells[0] is None:
+        pass
+    assert repr(only.info()).splitlines()[1].endswith("[1] no value")
+    gate.open()
+    pending.wait()
+
+
 def test_info_of_what_all_have_still_to_do_is_one_line(gated, gate):
     s = gated(2)
     pending = s.run_nowait("gate()")

@@ -166,7 +166,9 @@ class CellResult:
         self._apart = {}  # set first: it is not tried again after a Ctrl-C
         if len(set(self._digests.values())) < 2:
             return
-        alike = who_has((ids[0], shown.get(_TEXT)) for ids, shown in self.groups())
+        from disco_magic.values.lookalikes import seen  # imported here: most cells do not need it
+
+        alike = who_has((ids[0], seen(str(shown.get(_TEXT, "")))) for ids, shown in self.groups())
         self._apart = {
             self._digests[worker]: (first, why)
             for text, (first, *others) in alike.items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import normalize
 
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import NoPicture
@@ -79,6 +80,8 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     contents = content_of(first), content_of(other)
     if contents[0] is not None and contents[1] is not None:
         return _of_containers(contents[0], contents[1], both)
+    if type(first) is str and seen(first) == seen(other):  # others are shown as they differ
+        return "", _of_plain(first, other, both)
     said = _of_arrays(_elements(first), _elements(other), whose, both)
     return ("", said) if said else None
 
@@ -135,6 +138,11 @@ def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
         )
 
 
+def seen(text: str) -> str:
+    """What a reader sees of a text: an accent and its letter look the same as one character and as two."""
+    return text if text.isascii() else normalize("NFC", text)
+
+
 def numbers_in(value: Any) -> dict[str, Any]:
     """Path -> number or text, for those in a container or an object; empty if it has over 65,536 items."""
     content = content_of(value)
@@ -154,6 +162,10 @@ def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str
     return next(apart, "")
 
 
+def _code_points(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
+
+
 def _both(whose: str, one: str, another: str) -> str:
     return f"{another}, {whose} is {one}"
 
@@ -168,8 +180,11 @@ def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
     if first == other and first != 0:  # equal at once; zeros may differ in sign
         return ""
     texts = number_text(first), number_text(other)
+    if texts[0] == texts[1]:
+        return ""
     shown = tuple(map(short, texts))
-    if texts[0] == texts[1] or shown[0] != shown[1]:
-        return "" if texts[0] == texts[1] else both(*shown)
+    if shown[0] != shown[1]:
+        spelled = seen(shown[0]) == seen(shown[1])
+        return both(*map(_code_points if spelled else str, shown))
     place = next((n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
     return f"they differ from character {place + 1:,} on"

@@ -301,3 +301,15 @@ def test_how_equal_objects_were_made_does_not_matter(session, cell):
     result = s.run(cell)
     assert len(result.groups()) == 1
     assert result.apart() == []
+
+
+def test_texts_that_are_spelled_in_other_characters_are_told_by_their_code_points(session):
+    s = session(2)
+    accent = "{} if worker_id else {}"
+    told = accent.format(r"'caf\u00e9'", r"'cafe\u0301'")
+    assert repr(s.run(told)).splitlines()[2:] == [r"≠ [1] 'caf\xe9', worker 0's is 'cafe\u0301'"]
+    assert repr(s.run(f"[{{'name': {told}}}]")).splitlines()[2:] == [
+        r"≠ [1] [0]['name']: 'caf\xe9', worker 0's is 'cafe\u0301'"
+    ]
+    s.run(f"c = worker.replicated([{told}])")
+    assert s.check(values=True)["c"].gap == r"[1] [0]: 'caf\xe9', worker 0's is 'cafe\u0301'"

@@ -198,15 +198,19 @@ class WorkerDebugger(Pdb):
 
     def interaction(self, frame: FrameType | None, tb_or_exc: TracebackType | BaseException | None) -> None:
         """See `pdb.Pdb`."""
+        self._worker.asking = f"{self._what}, when it is its turn"
         try:
             ASKERS.take(self._worker, partial(self._interact, frame, tb_or_exc))
         except BaseException as error:  # noqa: BLE001 - as above
             self._let_go()
             raise error.with_traceback(None) from None
+        finally:
+            self._worker.asking = ""
         if self.quitting or (self.stoplineno == -1 and not self.breaks):
             self._let_go()
 
     def _interact(self, frame: FrameType | None, tb_or_exc: TracebackType | BaseException | None) -> None:
+        self._worker.asking = ""
         with at_prompt(self._worker):
             try:
                 _PDB.interaction(self, frame, tb_or_exc)

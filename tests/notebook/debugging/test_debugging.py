@@ -68,6 +68,20 @@ def test_n_on_all_workers_steps_over_a_collective(fresh):
     assert {worker for worker, _ in prompts[:8]} == {0, 1, 2, 3}
 
 
+def test_workers_whose_turn_has_not_come_are_said_to_wait_for_it(fresh):
+    # They were said to execute the cell, and seemed to be busy.
+    fresh.ok(GATE)
+    look = "!import disco_magic as disco; print(disco.session().doctor().positions[1])"
+    ran, _ = talk(
+        fresh,
+        f"%%disco -w 0,1\n{ALL_WAIT.replace('4', '2')}import builtins\n"
+        "if worker_id:\n    builtins.gate.wait()\nbreakpoint()\nx = 1",
+        {0: ["!builtins.gate.set(); all_wait()", look, "c"], 1: ["c"]},
+    )
+    said = "waiting for your answer to breakpoint(), when it is its turn at Cell In["
+    assert [line[: len(said)] for line in of_worker(ran, 0) if "turn" in line] == [said]
+
+
 def test_one_worker_alone_stops_and_the_others_wait_for_it_in_the_collective(fresh):
     ran, prompts = talk(
         fresh,

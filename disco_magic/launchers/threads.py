@@ -21,6 +21,7 @@ from disco_magic.functions.execution import unheard
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.isolation.logs import leave_records, mark_records
+from disco_magic.launchers.last_calls import note_given_up
 from disco_magic.launchers.onlooker import Onlooker
 from disco_magic.own_threads import start_thread
 from disco_magic.phrases import class_name, words
@@ -193,6 +194,7 @@ class ThreadLauncher(Onlooker):
             lane = worker.abandon()
             if lane is not None:
                 self.stuck.append(self._threads[number])
+                note_given_up(self._threads[number])
                 try:
                     self._threads[number] = self._spawn(worker, lane)
                 except RuntimeError as reason:  # too many threads, or the interpreter is ending

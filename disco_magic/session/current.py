@@ -10,11 +10,13 @@ import os
 import threading
 import time
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import prefer
 from disco_magic.errors import UsageMistake
+from disco_magic.launchers.last_calls import await_calls
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ if hasattr(os, "register_at_fork"):
 def end_all() -> None:
     """End all sessions, because the program ends."""
     _end(_living())
+    with suppress(KeyboardInterrupt):
+        await_calls()
 
 
 def _release_threads() -> None:

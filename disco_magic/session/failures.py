@@ -148,6 +148,14 @@ class Failures(Resting):
                 Diagnosis(self.id, sent),
             )
 
+    def log_use_at_end(self) -> None:
+        """Log that the program's end has closed the session while threads of the program used it."""
+        _LOG.warning(
+            "the program has ended while its threads used session %d, which is closed now: what they send"
+            " raises SessionClosed\njoin() threads, and shutdown() executors, before the program ends",
+            self.id,
+        )
+
     def with_where_sent(self, error: WorkerError) -> WorkerError:
         """Add notes that say from which lines the calls that failed were sent, if that is still known."""
         sent = ((each, self.sent_from[each.seq & KEPT]) for each in error.told)

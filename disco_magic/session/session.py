@@ -45,8 +45,8 @@ _BETWEEN_PARTS: Final = frozenset({
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
     "ledger", "life", "log_failures",
-    "log_unfinished", "log_unraised", "names_now", "on_worker_0", "open", "orphan", "own", "patience",
-    "picture",
+    "log_unfinished", "log_unraised", "log_use_at_end", "names_now", "on_worker_0", "open", "orphan", "own",
+    "patience", "picture",
     "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",
     "skip_unbegun", "send", "sent_from", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",
@@ -138,9 +138,13 @@ class Session(
 
     def end_with_program(self, timeout: float) -> None:
         """Shut down as `shutdown` does, because the program ends; `timeout` as there."""
+        is_used = self.ledger.expecting and _threads_go_on()
+        self.end = "the program has ended"
         unfinished = self._end(timeout)
         self.log_failures()
         self.log_unfinished("the program has ended", unfinished)
+        if is_used and not unfinished:  # else that line is said
+            self.log_use_at_end()
 
     def _end(self, timeout: float | None) -> Sequence[Position]:
         """End all workers; return what they were doing when the time was over."""
@@ -267,3 +271,8 @@ class Session(
             f"Disco session {self.id}: {workers}{groups} · {self.kind} · {self.device} · "
             f"plane {self.plane_name}{state}"
         )
+
+
+def _threads_go_on() -> bool:
+    """Whether the program has threads that Python waits for at its end, also of executors."""
+    return any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate())

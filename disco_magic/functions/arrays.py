@@ -244,8 +244,9 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
     except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or an error of `lent`
         raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
     if array.dtype.hasobject or isinstance(host, Mapping):  # of a `ChainMap` NumPy would take the keys
+        held = f" of {array.dtype}" if array is host else ", which NumPy can only hold as objects"
         raise UsageMistake(
-            f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "
+            f"{verb}: got {type(host).__name__}{held}; expected an array of "
             "numbers, or use session.put(name, value) for other objects"
         )
     if changed := _changed(host, array):

@@ -58,7 +58,7 @@ class NamedRegisters(Calls):
 
     def values(self) -> ValuesView[DRef]:
         """References to all named registers, as a view; each costs a command when it is reached."""
-        return ValuesView(self)
+        return _References(self)
 
     def items(self) -> ItemsView[str, DRef]:
         """Names and references, as `keys` and `values`.
@@ -68,7 +68,7 @@ class NamedRegisters(Calls):
             >>> {name: ref.get_all() for name, ref in session.items() if name.startswith("st")}
             {'step': [7, 7, 7, 7]}
         """
-        return ItemsView(self)
+        return _Items(self)
 
     def __getitem__(self, name: str) -> DRef:
         """Return a reference to the value that `name` has now, on every worker that has it.
@@ -189,6 +189,31 @@ class NamedRegisters(Calls):
             )
         chosen = None if workers is None else self.check_workers(workers)
         self.bind(name, self.store_copy(value, chosen), chosen)
+
+
+class _Items(ItemsView[str, DRef]):
+    """Passes over names that another thread drops meanwhile."""
+
+    def __init__(self, session: NamedRegisters) -> None:
+        super().__init__(session)
+        self._session = session
+
+    def __iter__(self) -> Iterator[tuple[str, DRef]]:
+        for name in self._session:
+            try:
+                reference = self._session[name]
+            except UnknownName:
+                continue
+            yield name, reference
+
+
+class _References(ValuesView[DRef]):
+    def __init__(self, session: NamedRegisters) -> None:
+        super().__init__(session)
+        self._items = _Items(session)
+
+    def __iter__(self) -> Iterator[DRef]:
+        return (reference for _, reference in self._items)
 
 
 def _dict_of(names: tuple[str, ...], *values: Any) -> dict[str, Any]:

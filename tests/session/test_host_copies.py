@@ -41,6 +41,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
         ),
         (lambda s: s.scatter(5.0), "expected a first axis of length 2"),
         (lambda s: s.broadcast([object()]), "broadcast: got list, which NumPy can only hold as objects"),
+        (lambda s: s.broadcast(np.array([None])), "broadcast: got ndarray of object; expected an array of"),
         (lambda s: s.broadcast(s.empty((2,))), r"session\.broadcast_from_worker0\(ref\) takes it from there"),
         (lambda s: s.scatter(s.empty((2,))), r"session\.scatter_from_worker0\(ref\) takes it from there"),
         (lambda s: s.copy_to_worker_0({"a": 1}), "copy_to_worker_0: got dict"),
@@ -50,7 +51,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
             "must be a writeable array on the CPU",
         ),
     ],
-    ids=range(15),
+    ids=range(16),
 )
 def test_an_impossible_request_is_refused_at_once(session, call, text):
     s = session(2)

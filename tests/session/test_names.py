@@ -55,6 +55,17 @@ def test_a_session_is_a_mapping(session):
         list(names)
 
 
+@pytest.mark.parametrize("way", ["items", "values"])
+def test_a_name_that_is_dropped_while_names_are_gone_through_is_passed_over(session, way):
+    s = session(2)
+    s.run("x = 1\ny = 2\nz = 3")
+    found = iter(getattr(s, way)())
+    first = next(found)
+    del s["y"]  # as another thread may
+    references = [each if way == "values" else each[1] for each in (first, *found)]
+    assert [each.get(0) for each in references] == [1, 3]
+
+
 def test_a_reference_keeps_the_value_the_name_had(session):
     s = session(1)
     s.run("x = 1")

@@ -20,7 +20,7 @@ import builtins
 import logging
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakSet
 
 from disco_magic.callers.current import calling_worker, is_given_up
@@ -232,31 +232,34 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
     return replace_all([cleared, handled])
 
 
-def loggers_now(worker: CallingWorker) -> dict[tuple[object, str], tuple[Any, list[Any] | None]]:
-    """Return a worker's settings, and what is in those that are lists, as a program of it begins."""
+class LoggersThen(NamedTuple):
+    """A worker's settings as a program of it begins."""
+
+    settings: Settings
+    lists: dict[tuple[object, str], list[Any]]  # what was in those that are lists
+
+
+def loggers_now(worker: CallingWorker) -> LoggersThen:
+    """Return a worker's settings as a program of it begins."""
     worker.belongings.pop(_LASTING, None)  # of former runs: that is in its settings, or was changed since
-    mine = worker.belongings.get(_OWN, {})
-    return {
-        where: (value, list(value) if isinstance(value, list) else None)
-        for where, value in mine.copy().items()
-    }
+    settings = worker.belongings.get(_OWN, {}).copy()
+    lists = {where: list(value) for where, value in settings.items() if isinstance(value, list)}
+    return LoggersThen(settings, lists)
 
 
-def restore_loggers(
-    worker: CallingWorker, then: dict[tuple[object, str], tuple[Any, list[Any] | None]]
-) -> list[logging.Handler]:
+def restore_loggers(worker: CallingWorker, then: LoggersThen) -> list[logging.Handler]:
     """Restore `loggers_now` of before a program, and return the handlers that have ended with it."""
     mine, lasting = worker.belongings.get(_OWN, {}), worker.belongings.get(_LASTING, {})
-    ended, settings = list(_own_handlers(mine)), {where: value for where, (value, _) in then.items()}
+    ended, settings = list(_own_handlers(mine)), then.settings.copy()
     for where, value in lasting.items():
         if where in mine:
             settings[where] = settings.get(where, mine[where]) if isinstance(value, list) else value
     for where, value in settings.items():
         if isinstance(value, list):
-            (logger, name), content = where, then.get(where, (None, None))[1]
-            content = list(vars(logger)[name]) if content is None else content
-            added = [each for each in lasting.get(where, ()) if each in value and each not in content]
-            list.__setitem__(value, slice(None), [*content, *added])
+            logger, name = where
+            before = then.lists.get(where, vars(logger)[name])
+            added = [each for each in lasting.get(where, ()) if each in value and each not in before]
+            list.__setitem__(value, slice(None), [*before, *added])
     worker.belongings[_OWN] = settings
     kept = list(_own_handlers(settings))
     return [each for each in ended if each not in kept]

@@ -18,54 +18,29 @@ from disco_magic.callers.module_classes import (
 from disco_magic.isolation import own_displayhook, own_streams, programs
 
 
-def _own_stream(channel: str) -> property:
-    """Return the property for a stream that workers may assign, see `own_streams`."""
+def _own(home: Any, *name: str) -> property:
+    """Return the property for an attribute that one of our modules, `home`, reads and sets for the caller."""
 
     def read(_: object) -> Any:
-        return own_streams.read(channel)
+        return home.read(*name)
 
-    def assign(_: object, stream: Any) -> None:
-        own_streams.assign(channel, stream)
+    def assign(_: object, value: Any) -> None:
+        home.assign(*name, value)
 
     def delete(_: object) -> None:
-        own_streams.delete(channel)
+        home.delete(*name)
 
-    return property(read, assign, delete)
+    return property(read, assign, delete if hasattr(home, "delete") else None)
 
 
 class SysOfWorkers(ModuleOfWorkers):
     """The class of `sys` while any session runs."""
 
-    @property
-    def argv(self) -> list[str]:
-        """The arguments of the program that the caller's worker executes, else the process's."""
-        return programs.arguments()
-
-    @argv.setter
-    def argv(self, argv: list[str]) -> None:
-        programs.assign_arguments(argv)
-
-    @property
-    def path(self) -> list[str]:
-        """Where the program that the caller's worker executes imports from, else where the process does."""
-        return programs.import_path()
-
-    @path.setter
-    def path(self, path: list[str]) -> None:
-        programs.assign_import_path(path)
-
-    @property
-    def displayhook(self) -> Any:
-        """See `own_displayhook`."""
-        return own_displayhook.read()
-
-    @displayhook.setter
-    def displayhook(self, hook: Any) -> None:
-        own_displayhook.assign(hook)
-
-    @displayhook.deleter
-    def displayhook(self) -> None:
-        own_displayhook.delete()
+    argv = _own(programs, "argv")
+    path = _own(programs, "path")
+    displayhook = _own(own_displayhook)
+    stdout = _own(own_streams, "stdout")
+    stderr = _own(own_streams, "stderr")
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
@@ -73,11 +48,7 @@ class SysOfWorkers(ModuleOfWorkers):
         found = dictionary_of(self)
         if not is_tester(sys._getframe(1)):  # noqa: SLF001 - the caller
             return found
-        own = {"argv": programs.arguments(), "path": programs.import_path()}
-        return found | own | {"displayhook": own_displayhook.read()}
-
-    stdout = _own_stream("stdout")
-    stderr = _own_stream("stderr")
+        return found | {name: getattr(self, name) for name in ("argv", "path", "displayhook")}
 
 
 def begin() -> None:

@@ -214,36 +214,19 @@ def is_executed() -> bool:
     return _mine() is not None
 
 
-def arguments() -> list[str]:
-    """Return the caller's ``sys.argv``: that of the program that its worker executes, else the process's."""
+def read(name: str) -> Any:
+    """Return the caller's ``sys.argv`` or path: of the program that its worker executes, else the process."""
     mine = _mine()
-    argv: list[str] = SYS["argv"] if mine is None else mine.argv
-    return argv
+    return SYS[name] if mine is None else getattr(mine, name)
 
 
-def assign_arguments(argv: list[str]) -> None:
-    """Set the caller's ``sys.argv``."""
-    mine = _mine()
-    if mine is None:
-        SYS["argv"] = argv
-    else:
-        mine.argv = argv
-
-
-def import_path() -> list[str]:
-    """Return the caller's ``sys.path``: that of the program that its worker executes, else the process's."""
-    mine = _mine()
-    path: list[str] = SYS["path"] if mine is None else mine.path
-    return path
-
-
-def assign_import_path(path: list[str]) -> None:
-    """Set the caller's ``sys.path``."""
+def assign(name: str, value: Any) -> None:
+    """Set the caller's ``sys.argv`` or path."""
     mine = _mine()
     if mine is None:
-        SYS["path"] = path
+        SYS[name] = value
     else:
-        mine.path = path
+        setattr(mine, name, value)
 
 
 def begin(worker: CallingWorker, execution: Execution) -> None:

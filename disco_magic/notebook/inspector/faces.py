@@ -21,6 +21,7 @@ from disco_magic.notebook.pictures.scales import common_limits
 from disco_magic.phrases import ranges
 from disco_magic.values.describe import describe
 from disco_magic.values.fingerprint import PLAIN
+from disco_magic.values.part_lists import list_parts
 from disco_magic.values.peek import (
     NoPicture,
     Window,
@@ -109,11 +110,12 @@ def parts_of(session: Session, row: Row) -> RegisterParts | None:
     """The parts of a register, of which all elements are read if they are few; None if it has no parts."""
     if all(info is None or info.dtype is not None or info.type in _PLAIN for info in row.cells):
         return None
-    few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
+    sample = None
     with suppress(UnknownName):  # a cell may have dropped it since
-        parts = session.look_into(row.name, sample=None if few else _SAMPLE)
-        if not few and 0 < len(parts.rows) * parts.num_workers * SAMPLE <= _BUDGET:
-            parts = session.look_into(row.name, sample=SAMPLE)
+        if sum(info.nbytes for info in row.cells if info is not None) > FEW_NBYTES:
+            count = sum(len(each.parts) for each in session.examine(row.name, list_parts) if each is not None)
+            sample = SAMPLE if count * SAMPLE <= _BUDGET else _SAMPLE
+        parts = session.look_into(row.name, sample=sample)
         return parts if parts.rows else None
     return None
 

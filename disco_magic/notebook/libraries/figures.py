@@ -84,6 +84,23 @@ class _Drawn:
 _drawn: Final = OfWorkers(_Drawn)
 
 
+def _own(theirs: str, name: str) -> property:
+    """Return the property for an attribute of `show`, which is one of `_Drawn` on workers."""
+
+    def read(show: Any) -> Any:
+        notes = _drawn.mine()
+        return getattr(show.__wrapped__, theirs) if notes is None else getattr(notes, name)
+
+    def assign(show: Any, value: Any) -> None:
+        notes = _drawn.mine()
+        if notes is None:
+            setattr(show.__wrapped__, theirs, value)
+        else:
+            setattr(notes, name, value)
+
+    return property(read, assign)
+
+
 class WorkerShow:
     """Replaces `show` of the inline backend, whose attributes are its state; each worker has its own."""
 
@@ -95,33 +112,8 @@ class WorkerShow:
         """See there."""
         return self._show(*args, **options)
 
-    @property
-    def _draw_called(self) -> bool:
-        notes = _drawn.mine()
-        called: bool = self._show._draw_called if notes is None else notes.called  # noqa: SLF001 - what it stands for
-        return called
-
-    @_draw_called.setter
-    def _draw_called(self, called: bool) -> None:
-        notes = _drawn.mine()
-        if notes is None:
-            self._show._draw_called = called  # noqa: SLF001
-        else:
-            notes.called = called
-
-    @property
-    def _to_draw(self) -> list[Any]:
-        notes = _drawn.mine()
-        figures: list[Any] = self._show._to_draw if notes is None else notes.waiting  # noqa: SLF001
-        return figures
-
-    @_to_draw.setter
-    def _to_draw(self, figures: list[Any]) -> None:
-        notes = _drawn.mine()
-        if notes is None:
-            self._show._to_draw = figures  # noqa: SLF001
-        else:
-            notes.waiting = figures
+    _draw_called = _own("_draw_called", "called")
+    _to_draw = _own("_to_draw", "waiting")
 
 
 def fit_table(module: ModuleType) -> Callable[[], None]:

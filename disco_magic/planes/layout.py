@@ -30,6 +30,11 @@ def sample(calls: Sequence[Call]) -> NDArray[Any]:
     return _array_of(giver(calls))
 
 
+def axis_of(calls: Sequence[Call]) -> int:
+    """The axis, counted from the front of the array that is split or joined."""
+    return (calls[0].axis or 0) % max(1, sample(calls).ndim)
+
+
 def _array_of(call: Call) -> NDArray[Any]:
     """The array of a call that has to bring one."""
     if call.array is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
-from disco_magic.planes.layout import Expected, arriving, cut, sample, sent, split
+from disco_magic.planes.layout import Expected, arriving, axis_of, cut, sent, split
 from disco_magic.planes.plans import arrays_of
 from disco_magic.planes.wire import BYTES, Wire, wire
 
@@ -90,11 +90,6 @@ class Part:
         self._communicator: Any = None
         self._stream = 0
 
-    @property
-    def _axis(self) -> int:
-        """The axis, counted from the front of the array that is split or joined."""
-        return (self._calls[0].axis or 0) % max(1, sample(self._calls).ndim)
-
     # --- before ----------------------------------------------------------------------------------
 
     def allocate(self) -> None:
@@ -108,7 +103,7 @@ class Part:
     @property
     def _joins_runs(self) -> bool:
         """Whether each part of the target along the axis is contiguous."""
-        return all(length == 1 for length in self._target.shape[: self._axis])
+        return all(length == 1 for length in self._target.shape[: axis_of(self._calls)])
 
     # --- start -----------------------------------------------------------------------------------
 
@@ -188,7 +183,7 @@ class Part:
 
     def _sections(self) -> list[Any]:
         """The parts of the target along the axis."""
-        return cut(self._target, self._axis, arriving(self._calls, self._rank))
+        return cut(self._target, axis_of(self._calls), arriving(self._calls, self._rank))
 
     # --- after -----------------------------------------------------------------------------------
 

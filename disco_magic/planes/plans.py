@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
-from disco_magic.planes.layout import arriving, cut, giver, results, sample, sent, split
+from disco_magic.planes.layout import arriving, axis_of, cut, giver, results, sample, sent, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -162,18 +162,12 @@ def _given(targets: Targets) -> Arrays:
     return [target for target in targets if target is not None]
 
 
-def _axis(calls: Sequence[Call]) -> int:
-    """The axis, counted from the front of the array that is split or joined."""
-    array = sample(calls)
-    return (calls[0].axis or 0) % max(1, array.ndim)
-
-
 def _reduce(calls: Sequence[Call], targets: Targets) -> list[Fold]:
     return [fold(arrays_of(calls), _given(targets))]
 
 
 def _reduce_scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    parts = [split(array, _axis(calls), len(calls)) for array in arrays_of(calls)]
+    parts = [split(array, axis_of(calls), len(calls)) for array in arrays_of(calls)]
     return [fold([mine[rank] for mine in parts], [target]) for rank, target in enumerate(_given(targets))]
 
 
@@ -185,7 +179,7 @@ def _broadcast(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    axis, lengths = _axis(calls), arriving(calls)
+    axis, lengths = axis_of(calls), arriving(calls)
     sections = [cut(target, axis, lengths) for target in _given(targets)]
     return [
         fold([array if array.ndim else array.reshape(1)], [section[rank] for section in sections])
@@ -194,12 +188,12 @@ def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    parts = sent(giver(calls), _axis(calls))
+    parts = sent(giver(calls), axis_of(calls))
     return [fold([parts[rank]], [target]) for rank, target in enumerate(_given(targets))]
 
 
 def _alltoall(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    axis = _axis(calls)
+    axis = axis_of(calls)
     sections = [cut(target, axis, arriving(calls, to)) for to, target in enumerate(_given(targets))]
     return [
         fold([source], [sections[to][rank]])

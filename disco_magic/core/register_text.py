@@ -109,10 +109,9 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
     `gaps` has the text to put below a register, by name.
     """
     width = min(_WIDTH, max((len(row.name) for row in rows), default=0))
-    lines = []
+    everybody, lines = ranges(range(num_workers)), []
     for row in rows:
         if row.alike:
-            everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
             by = BY_TYPE if num_workers > 1 and is_unseen(row) else ""
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
             continue

@@ -44,11 +44,6 @@ class KnownNames:
         self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # as last seen, their union
         self._renamed: list[_Renamed] = []
 
-    @property
-    def unsettled(self) -> int:
-        """How many bindings and drops may be unknown to a cell that was sent before them."""
-        return len(self._renamed)
-
     def known(self) -> dict[str, None]:
         """Names that at least one worker has, in the order they were bound; not to be changed.
 

@@ -42,7 +42,6 @@ class Ledger:
     """Everything the controller knows without asking a worker.
 
     Attributes:
-        num_workers: how many workers.
         seq: the last sequence number that was issued.
         names: which worker has registers of which names.
         lost: the first worker that was lost; None if none was.
@@ -50,7 +49,6 @@ class Ledger:
     """
 
     def __init__(self, num_workers: int) -> None:
-        self.num_workers = num_workers
         self.seq = 0
         self.names = KnownNames(num_workers, lambda: [*self._expected, *self._forgotten])
         self.lost: Lost | None = None

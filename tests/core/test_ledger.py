@@ -351,7 +351,7 @@ def test_bindings_are_remembered_only_while_a_cell_before_them_may_still_end():
     ledger.names.bind(2, "x", (0,))
     ledger.feed(CellDone(0, 1, 0.1, ()))
     ledger.names.bind(3, "y", (0,))
-    assert ledger.names.unsettled == 0
+    assert not ledger.names._renamed
     assert tuple(ledger.names.known()) == ("x", "y")
 
 
@@ -391,7 +391,7 @@ def test_a_name_dropped_after_a_cell_was_forgotten_stays_dropped_when_the_cell_e
     assert tuple(ledger.names.known()) == ()
     ledger.feed(CellDone(1, 2, 0.0, ("c",)))
     assert tuple(ledger.names.known()) == ()
-    assert ledger.names.unsettled == 0
+    assert not ledger.names._renamed
 
 
 def test_what_was_forgotten_before_it_was_sent_is_over_when_everybody_has_come_further():
@@ -399,11 +399,11 @@ def test_what_was_forgotten_before_it_was_sent_is_over_when_everybody_has_come_f
     ledger.expect(1, (0, 1))
     ledger.forget(1)  # a Ctrl-C before it was sent: nobody will ever answer
     ledger.names.bind(2, "x", (0, 1))
-    assert ledger.names.unsettled == 1
+    assert len(ledger.names._renamed) == 1
     ledger.feed(Reached(0, 3))
-    assert ledger.names.unsettled == 1
+    assert len(ledger.names._renamed) == 1
     ledger.feed(Reached(1, 3))
-    assert ledger.names.unsettled == 0
+    assert not ledger.names._renamed
 
 
 def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
@@ -413,7 +413,7 @@ def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
     ledger.forget(2)
     ledger.names.bind(3, "x", (0,))
     ledger.feed(Reached(0, 1))
-    assert ledger.names.unsettled == 1
+    assert len(ledger.names._renamed) == 1
 
 
 def test_who_has_not_replied_is_known_as_long_as_somebody_waits():

@@ -75,9 +75,7 @@ class Cell:
         return 0 if self.program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
 
 
-def compile_cell(
-    source: str, *, filename: str | None = None, label: str | None = None, futures: int = 0
-) -> Cell:
+def compile_cell(source: str, *, label: str | None = None, futures: int = 0) -> Cell:
     """Compile plain Python; a trailing semicolon silences the last expression.
 
     If the first line is indented, as in a function's text of several lines, so much is taken from all.
@@ -89,10 +87,8 @@ def compile_cell(
     if source.lstrip("\r\n")[:1] in _BLANK:
         source = textwrap.dedent(source)
     number = next(_numbers)
-    label = label or f"Cell {number}"
-    if filename is None:
-        filename = f"<disco cell {number}>"
-        _remember(filename, _defining if any(word in source for word in _DEFINITIONS) else _recent)
+    filename = f"<disco cell {number}>"
+    _remember(filename, _defining if any(word in source for word in _DEFINITIONS) else _recent)
     lines = io.StringIO(source, newline=None).readlines()
     if lines and not lines[-1].endswith("\n"):  # CPython includes it in the columns of errors
         lines[-1] += "\n"
@@ -102,7 +98,7 @@ def compile_cell(
         tree,
         source=source,
         filename=filename,
-        label=label,
+        label=label or f"Cell {number}",
         flags=futures,
         show_last=not _ends_silent(source),
     )

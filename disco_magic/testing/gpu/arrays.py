@@ -85,7 +85,7 @@ class DeviceArray(Operators):
         )
 
     @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
+    def T(self) -> Any:
         """A view with the axes in reverse order."""
         return self.as_view(self.raw.T)
 
@@ -110,7 +110,7 @@ class DeviceArray(Operators):
 
     # --- to and from the host --------------------------------------------------------------------------
 
-    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:  # noqa: FBT001, FBT002 - CuPy's signature
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
         """Copy to the host, and wait for `stream`, None: the current one of the array's device.
 
         With ``blocking=False`` a copy into pinned memory (`out`) is not waited for; others are.
@@ -224,8 +224,8 @@ class DeviceArray(Operators):
         dtype: Any,
         order: str = "K",
         casting: Any = None,
-        subok: object = None,  # noqa: ARG002 - CuPy's signature
-        copy: bool = True,  # noqa: FBT001, FBT002
+        subok: object = None,
+        copy: bool = True,
     ) -> Any:
         """Convert to a dtype; the array itself if nothing has to change and `copy` is false."""
         raw, dtype = self.raw, np.dtype(dtype)

@@ -38,7 +38,7 @@ def _empty_like(  # noqa: PLR0917 - CuPy's signature
     prototype: Any,
     dtype: Any = None,
     order: str = "K",
-    subok: object = None,  # noqa: ARG001
+    subok: object = None,
     shape: Any = None,
 ) -> Any:
     raw = prototype if isinstance(prototype, np.ndarray) else prototype.raw
@@ -64,9 +64,9 @@ def _array(  # noqa: PLR0917 - CuPy's signature
     world: World,
     obj: Any,
     dtype: Any = None,
-    copy: bool = True,  # noqa: FBT001, FBT002
+    copy: bool = True,
     order: str | None = "K",
-    subok: object = False,  # noqa: ARG001, FBT002
+    subok: object = False,
     ndmin: int = 0,
     *,
     blocking: bool = False,

@@ -95,9 +95,9 @@ class Event:
 
     def __init__(
         self,
-        block: bool = False,  # noqa: FBT001, FBT002 - CuPy's signature
-        disable_timing: bool = False,  # noqa: FBT001, FBT002
-        interprocess: bool = False,  # noqa: FBT001, FBT002
+        block: bool = False,
+        disable_timing: bool = False,
+        interprocess: bool = False,
     ) -> None:
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
@@ -159,9 +159,9 @@ class Stream:
 
     def __init__(
         self,
-        null: bool = False,  # noqa: FBT001, FBT002 - CuPy's signature
-        non_blocking: bool = False,  # noqa: FBT001, FBT002
-        ptds: bool = False,  # noqa: FBT001, FBT002
+        null: bool = False,
+        non_blocking: bool = False,
+        ptds: bool = False,
         priority: int | None = None,
     ) -> None:
         if ptds:

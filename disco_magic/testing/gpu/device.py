@@ -25,7 +25,7 @@ class SimulatedDevice:
         closed: whether new streams are refused.
     """
 
-    def __init__(self, id: int, memory_nbytes: int, lag: Lag) -> None:  # noqa: A002
+    def __init__(self, id: int, memory_nbytes: int, lag: Lag) -> None:
         self.id = id
         self.error: BaseException | None = None
         self.closed = False

@@ -184,7 +184,7 @@ def _concatenate(
     out: Any = None,
     *,
     dtype: Any = None,
-    casting: str = "same_kind",  # noqa: ARG001 - CuPy's signature
+    casting: str = "same_kind",
 ) -> Any:
     return operations.concatenate(world, list(tup), axis, out, dtype)
 

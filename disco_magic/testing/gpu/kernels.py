@@ -100,7 +100,7 @@ def _compiled(code: str, options: tuple[str, ...], name: str) -> tuple[Any, tupl
     return library.disco_launch, tuple(sizes[:count])
 
 
-def _launch(launch: Any, pointers: Any, dims: Any, values: object) -> None:  # noqa: ARG001 - see the caller
+def _launch(launch: Any, pointers: Any, dims: Any, values: object) -> None:  # see the caller
     launch(pointers, dims)
 
 
@@ -123,7 +123,7 @@ class RawModule:
         self.code, self.backend = code, backend
         self.options = tuple(options)
 
-    def compile(self, log_stream: object = None) -> None:  # noqa: ARG002 - CuPy's signature
+    def compile(self, log_stream: object = None) -> None:
         """Compile now, to find errors before the first `get_function`."""
         with _compiling:
             _checked(self.code, self.options)
@@ -152,7 +152,7 @@ class RawKernel:
         self.code, self.name, self.backend = code, name, backend
         self.options = tuple(options)
 
-    def compile(self, log_stream: object = None) -> None:  # noqa: ARG002 - CuPy's signature
+    def compile(self, log_stream: object = None) -> None:
         """Compile the kernel now instead of at the first call."""
         self._launcher()
 

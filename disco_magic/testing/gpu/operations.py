@@ -218,7 +218,7 @@ def copyto(world: World, dst: Any, src: Any, casting: Any = "same_kind", where: 
             _copy(world, target, source if src.device == dst.device else src.copy().raw)
 
 
-def _copy(world: World, target: Any, source: Any, where: Any = True) -> None:  # noqa: FBT002 - NumPy's
+def _copy(world: World, target: Any, source: Any, where: Any = True) -> None:
     world.queue.put(partial(np.copyto, target, source, casting="unsafe", where=where))
 
 

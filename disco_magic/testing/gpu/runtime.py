@@ -18,8 +18,8 @@ class PointerAttributes(NamedTuple):
     """The result of `pointerGetAttributes`."""
 
     device: int
-    devicePointer: int  # noqa: N815
-    hostPointer: int  # noqa: N815
+    devicePointer: int
+    hostPointer: int
     type: int
 
 
@@ -28,14 +28,14 @@ class Runtime(types.ModuleType):
 
     CUDARuntimeError = CUDARuntimeError
     is_hip = False
-    memcpyHostToHost = 0  # noqa: N815 - CuPy's names, also below
-    memcpyHostToDevice = 1  # noqa: N815
-    memcpyDeviceToHost = 2  # noqa: N815
-    memcpyDeviceToDevice = 3  # noqa: N815
-    memcpyDefault = 4  # noqa: N815
-    memoryTypeUnregistered = 0  # noqa: N815
-    memoryTypeHost = 1  # noqa: N815
-    memoryTypeDevice = 2  # noqa: N815
+    memcpyHostToHost = 0
+    memcpyHostToDevice = 1
+    memcpyDeviceToHost = 2
+    memcpyDeviceToDevice = 3
+    memcpyDefault = 4
+    memoryTypeUnregistered = 0
+    memoryTypeHost = 1
+    memoryTypeDevice = 2
 
     def __init__(self, world: World) -> None:
         super().__init__("cupy.cuda.runtime")
@@ -44,21 +44,21 @@ class Runtime(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         raise NotSimulated(f"cupy.cuda.runtime.{name}")
 
-    def getDeviceCount(self) -> int:  # noqa: N802
+    def getDeviceCount(self) -> int:
         """The number of devices; as in CUDA, an error if there are none."""
         if not self._world.devices:
             raise CUDARuntimeError(NO_DEVICE)
         return len(self._world.devices)
 
-    def getDevice(self) -> int:  # noqa: N802
+    def getDevice(self) -> int:
         """The ordinal of the calling thread's current device."""
         return self._world.device.id
 
-    def setDevice(self, device: int) -> None:  # noqa: N802
+    def setDevice(self, device: int) -> None:
         """Make a device the calling thread's current one."""
         self._world.set_device(device)
 
-    def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
+    def getDeviceProperties(self, device: int) -> dict[str, Any]:
         """Some properties."""
         found = self._world.device_at(device)
         return {
@@ -74,30 +74,30 @@ class Runtime(types.ModuleType):
             "uuid": bytes([device]) * 16,
         }
 
-    def deviceGetPCIBusId(self, device: int) -> str:  # noqa: N802
+    def deviceGetPCIBusId(self, device: int) -> str:
         """The id that distinguishes devices of one machine."""
         bus_id: str = self._world.cupy.cuda.Device(device).pci_bus_id
         return bus_id
 
-    def deviceCanAccessPeer(self, device: int, peer: int) -> int:  # noqa: N802
+    def deviceCanAccessPeer(self, device: int, peer: int) -> int:
         """Whether one device may access another one's memory."""
         self._world.device_at(device), self._world.device_at(peer)
         return int(self._world.peers and device != peer)
 
-    def deviceSynchronize(self) -> None:  # noqa: N802
+    def deviceSynchronize(self) -> None:
         """Wait for all work of the current device."""
         self._world.device.synchronize()
 
-    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
+    def streamSynchronize(self, stream: int) -> None:
         """Wait for all work of a stream."""
         self._world.queue_at(stream).synchronize()
 
-    def eventQuery(self, event: int) -> int:  # noqa: N802
+    def eventQuery(self, event: int) -> int:
         """0 if the stream has reached the event, 600 if not, or the number of the device's error."""
         status: int = self._world.events[event].query()
         return status
 
-    def pointerGetAttributes(self, ptr: int) -> PointerAttributes:  # noqa: N802
+    def pointerGetAttributes(self, ptr: int) -> PointerAttributes:
         """Device and kind of the memory at an address."""
         for device in self._world.devices:
             if device.pool.holds(ptr, 1):
@@ -106,7 +106,7 @@ class Runtime(types.ModuleType):
             return PointerAttributes(self.getDevice(), ptr, ptr, self.memoryTypeHost)
         return PointerAttributes(-2, 0, ptr, self.memoryTypeUnregistered)
 
-    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
+    def memGetInfo(self) -> tuple[int, int]:
         """``(free, total)`` bytes of the current device."""
         info: tuple[int, int] = self._world.cupy.cuda.Device().mem_info
         return info
@@ -118,7 +118,7 @@ class Runtime(types.ModuleType):
         if kind != self.memcpyDeviceToDevice:
             queue.synchronize()
 
-    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
+    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:
         """Copy on a stream."""
         self._world.memcpy(dst, src, size, kind, self._world.queue_at(stream))
 
@@ -126,14 +126,14 @@ class Runtime(types.ModuleType):
         """Fill bytes on the null stream."""
         self._world.memset(ptr, value, size, self._world.device.null)
 
-    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:  # noqa: N802
+    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:
         """Fill bytes on a stream."""
         self._world.memset(ptr, value, size, self._world.queue_at(stream))
 
-    def driverGetVersion(self) -> int:  # noqa: N802
+    def driverGetVersion(self) -> int:
         """The version of CUDA."""
         return VERSION
 
-    def runtimeGetVersion(self) -> int:  # noqa: N802
+    def runtimeGetVersion(self) -> int:
         """The version of CUDA."""
         return VERSION

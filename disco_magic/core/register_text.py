@@ -114,21 +114,25 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
         if row.alike:
             by = BY_TYPE if num_workers > 1 and is_unseen(row) else ""
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
-            continue
-        marks = row.odd_if_differing()
-        if row.differs and not any(marks):  # all values differ from each other, as shards do
-            marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
-        said = who_has(
-            # What differs but looks the same has lines of its own.
-            (worker, (MARK if odd else " ", line_of(info, absent(row, worker)), info and info.fingerprint))
-            for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True))
-        )
-        for (mark, text, _), workers in said.items():
-            name = row.name if 0 in workers else ""
-            lines.append(f"{mark} {name:<{width}}  {ranges(workers)} {text}")
-        if row.name in gaps:
-            lines.append(f"  {'':<{width}}  {gaps[row.name]}")
+        else:
+            lines += _lines_apart(row, width)
+            lines += [f"  {'':<{width}}  {gaps[row.name]}"] if row.name in gaps else []
     return "\n".join(lines)
+
+
+def _lines_apart(row: Row, width: int) -> list[str]:
+    """A line per value; what differs but looks the same has lines of its own."""
+    marks = row.odd_if_differing()
+    if row.differs and not any(marks):  # all values differ from each other, as shards do
+        marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
+    said = who_has(
+        (worker, (MARK if odd else " ", line_of(info, absent(row, worker)), info and info.fingerprint))
+        for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True))
+    )
+    return [
+        f"{mark} {row.name if 0 in workers else '':<{width}}  {ranges(workers)} {text}"
+        for (mark, text, _), workers in said.items()
+    ]
 
 
 def is_unseen(row: Row) -> bool:

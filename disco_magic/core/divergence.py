@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -91,20 +91,35 @@ def _rows(
 
     Parts in `alone` are left out: they have rows of their own.
     """
-    rows = []
+    own, *parts = _reporting(name, columns, circles, alone, by_value=by_value)
+    told = parts if parts and not own.differs and not own.opaque else [own, *parts]
+    # An opaque row already says that it was not looked at.
+    unseen = {} if any(row.opaque for row in told) else _unseen(columns)
+    if unseen:
+        told[0] = replace(told[0], unseen=f"{name} ({', '.join(unseen)})")
+    return told
+
+
+def _reporting(
+    name: str,
+    columns: Mapping[int, dict[str, Held]],
+    circles: Circles,
+    alone: AbstractSet[str],
+    *,
+    by_value: bool,
+) -> Iterator[CheckRow]:
+    """Yield the register's row, and the rows of parts that have something to report."""
     # Parts of these are not compared: a worker has nothing there, or they have rows of their own.
     closed = set(alone)
     uneven: tuple[str, ...] = ()  # lists whose last elements some workers lack
-    cut = [worker for worker, column in columns.items() if name in column and column[name].cut]
+    cut = [column for column in columns.values() if name in column and column[name].cut]
     of_parts = any(len(circle) > 1 for circle in circles.workers)  # else no two workers are compared
-    for part in dict.fromkeys(
-        part for column in columns.values() for part in column if of_parts or part == name
-    ):
+    for part in dict.fromkeys(chain.from_iterable(columns.values())) if of_parts else [name]:
+        if any(part not in column for column in cut) or not closed.isdisjoint(around(part)):
+            continue  # it may be among those that were left out there, or is not compared
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
         row = _row(part, cells, circles, by_value=by_value)
-        if any(cells[worker] is None for worker in cut):
-            continue  # it may be among the parts that were left out there
-        if not closed.isdisjoint(around(part)) or (part.startswith(uneven) and "missing" in row.aspects):
+        if part.startswith(uneven) and "missing" in row.aspects:
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
             continue  # the data frame's own row reports this for all columns
@@ -113,14 +128,7 @@ def _rows(
         elif "shape" in row.aspects and row.type in _LISTS:
             uneven += (f"{part}[",)
         if part == name or row.differs or row.opaque:
-            rows.append(row)
-    own, *parts = rows
-    told = parts if parts and not own.differs and not own.opaque else rows
-    # An opaque row already says that it was not looked at.
-    unseen = {} if any(row.opaque for row in told) else _unseen(columns)
-    if unseen:
-        told[0] = replace(told[0], unseen=f"{name} ({', '.join(unseen)})")
-    return told
+            yield row
 
 
 def _row(part: str, cells: Mapping[int, Held | None], circles: Circles, *, by_value: bool) -> CheckRow:

@@ -57,15 +57,15 @@ def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
         timeline: what was recorded.
         groups: collectives of several workers: members, and spans of those that have come.
     """
-    unmet = [(_absent(members, spans), spans) for members, spans in groups]
+    unmet = [(absent, spans) for members, spans in groups if (absent := _absent(members, spans))]
     # Not all of a call that fails is a wait: the first error of a session takes tenths of a second to make.
     waited = {(span.worker, span.start_s): span.seconds for span in timeline.spans if span.kind == "waiting"}
-    stuck = _stuck(timeline, [(absent, spans) for absent, spans in unmet if absent])
+    stuck = _stuck(timeline, unmet)
     found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
     for absent, spans in unmet:
         begun_s = min(span.start_s for span in spans)
         known = all(each in timeline.workers and timeline.known_from_s(each) <= begun_s for each in absent)
-        if absent and known and timeline.start_s <= begun_s:
+        if known and timeline.start_s <= begun_s:
             roots = _roots(absent, begun_s, max(span.end_s for span in spans), stuck, frozenset())
             is_over = not any(span.unfinished for span in spans)
             # Without roots all wait for each other: take the absent ones.

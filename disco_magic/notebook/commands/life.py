@@ -161,10 +161,10 @@ def _interrupt(front: Front, options: Namespace) -> None:
         front.sessions.say(f"told to stop: {'; '.join(told)}")
     if queued:
         front.sessions.say("what was sent after that is skipped")
-    if not told and not steps:
-        front.sessions.say("nothing to interrupt: the workers are idle")
     if told:
         _say_who_is_left(front, session, workers)
+    elif not steps:
+        front.sessions.say("nothing to interrupt: the workers are idle")
 
 
 def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | None) -> None:

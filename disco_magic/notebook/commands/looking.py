@@ -47,14 +47,14 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     name, written = split(options.name or "")
     if name and name not in known:
         raise UnknownName(no_register(name, known))
-    if written and widget:
-        session.look_at(options.name)  # raises if there is no such register, and names similar ones
-    if not widget and options.face != FACE_OPTIONS[0]:
-        raise UsageMistake(
-            f"--as {options.face} is drawn by a notebook's widgets; without it there is a table here"
-        )
     if not widget:
+        if options.face != FACE_OPTIONS[0]:
+            raise UsageMistake(
+                f"--as {options.face} is drawn by a notebook's widgets; without it there is a table here"
+            )
         return _of_one(session, options.name) if name else snapshot
+    if written:
+        session.look_at(options.name)  # raises if there is no such register, and names similar ones
     from disco_magic.notebook.inspector.panel import Inspector
 
     inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))

@@ -104,16 +104,15 @@ def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None,
     last = options.get(next((each for each in reversed(before) if each), ""))
     if last is not None and last.nargs is None:
         return _value(asked, last, word)
-    used = {id(options[each.partition("=")[0]]) for each in before if each.partition("=")[0] in options}
-    fitting = {option: "option" for option, action in options.items() if id(action) not in used}
+    used = [options.get(each.partition("=")[0]) for each in before]
+    fitting = {option: "option" for option, action in options.items() if action not in used}
     if last is not None and last.nargs == "?":
         fitting |= _value(asked, last, word).fitting
-    for action in actions:
-        if not action.option_strings:
-            fitting |= dict.fromkeys(action.choices or (), "word")
-            if action.nargs != "?" or not _has_word(before, options):
-                fitting |= _names(asked, completes, word, results=parser.prog.endswith(" rm"))
-                fitting |= _parts(asked.session, word) if completes == "parts" else {}
+    for action in (each for each in actions if not each.option_strings):
+        fitting |= dict.fromkeys(action.choices or (), "word")
+        if action.nargs != "?" or not _has_word(before, options):
+            fitting |= _names(asked, completes, word, results=parser.prog.endswith(" rm"))
+            fitting |= _parts(asked.session, word) if completes == "parts" else {}
     return Typed(word, {name: kind for name, kind in fitting.items() if name not in before})
 
 

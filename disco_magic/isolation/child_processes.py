@@ -192,7 +192,7 @@ def fit_commands(module: ModuleType) -> Callable[[], None]:
         if not _in_program():
             return ran.below(command)  # type: ignore[no-any-return]
         # The C function would give it the environment of the process.
-        code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604
+        code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604 - as asked
         if os.name == "nt":
             return code  # type: ignore[no-any-return]
         return -code if code < 0 else code << 8  # type: ignore[no-any-return] # as `os.wait` has it

@@ -117,7 +117,7 @@ for _ours, _first in (
     update_wrapper(_ours, _first)
 _RELOAD: Final = Replaced(importlib, "reload", _reload)
 _IMPORT: Final = Replaced(importlib, "import_module", _import_module)
-_WAIT: Final = Replaced(importlib._bootstrap, "_lock_unlock_module", _lock_unlock_module)  # noqa: SLF001
+_WAIT: Final = Replaced(importlib._bootstrap, "_lock_unlock_module", _lock_unlock_module)  # noqa: SLF001 - Python's
 _OF: Final = Replaced(inspect, "getmodule", _getmodule)
 _REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
 

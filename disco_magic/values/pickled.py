@@ -195,8 +195,7 @@ def _bytes_in(storage: Any) -> Any:
     kind = type(storage)
     if home_of(kind) != "torch" or name_of(kind) not in _STORAGES:
         return None
-    # Its own method would warn.
-    storage = storage._untyped_storage if name_of(kind) == _STORAGES[0] else storage  # noqa: SLF001
+    storage = storage._untyped_storage if name_of(kind) == _STORAGES[0] else storage  # noqa: SLF001 - its own method would warn
     torch = sys.modules["torch"]
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 

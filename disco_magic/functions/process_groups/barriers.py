@@ -26,7 +26,7 @@ def fit_barriers(module: ModuleType) -> Callable[[], None]:
 
     @wraps(home.monitored_barrier)
     def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:  # noqa: FBT001, FBT002 - PyTorch's
-        chosen = home._get_default_group() if group is None and calling_worker() is not None else group  # noqa: SLF001
+        chosen = home._get_default_group() if group is None and calling_worker() is not None else group  # noqa: SLF001 - PyTorch's
         if isinstance(chosen, Verbs):
             chosen.monitored_barrier(timeout, wait_all_ranks)
         else:

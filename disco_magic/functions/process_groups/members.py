@@ -143,4 +143,4 @@ class Members(Messages):
             see_can_be_averaged(given[0])
         over = None if len(self._members) == me.num_workers else list(self._members)
         # Not the verb: by the tag, groups of the same members do not meet each other.
-        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001
+        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001 - ours

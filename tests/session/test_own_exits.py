@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import threading
 
 import pytest
 
 from disco_magic.errors import CellError
+from tests.conftest import DEADLINE_S
 
 REGISTERS = """
 import atexit, sys
@@ -68,12 +70,18 @@ def test_what_one_raises_is_shown_and_the_others_are_called(run, capsys):
         run(f"{source}sys.exit(5)\n")
 
 
-def test_they_are_called_when_it_is_stopped_too(session, tmp_path):
+def test_they_are_called_when_it_is_stopped_too(session, tmp_path, background):
     path = tmp_path / "program.py"
-    path.write_text("import atexit\nseen = []\natexit.register(seen.append, 1)\nwhile True: pass\n")
-    s = session(1)
-    with pytest.raises(TimeoutError):
-        s.run_file(path, timeout=1)
+    path.write_text(
+        "import atexit\nseen = []\natexit.register(seen.append, 1)\nbegun.set()\nwhile True: pass\n"
+    )
+    begun = threading.Event()
+    s = session(1, extras=lambda context: {"begun": begun})
+    ended = background(s.run_file, path)
+    assert begun.wait(DEADLINE_S)
+    s.interrupt()
+    with pytest.raises(CellError, match="interrupted"):
+        ended()
     assert s.run("seen").values == [[1]]
 
 

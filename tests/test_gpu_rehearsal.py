@@ -101,7 +101,7 @@ def test_a_rehearsal_is_no_result():
 
 
 def test_a_process_that_hangs_is_ended_and_says_where_it_was():
-    outcome = run_apart("hang", deadline_s=6, environment={"DISCO_SIMULATED_GPU": "1"})
+    outcome = run_apart("hang", "1", environment={"DISCO_SIMULATED_GPU": "1"})
     assert outcome.note("begun") is True
     assert outcome.status == 1
     assert "in hang" in outcome.text

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from disco_magic.planes.reductions import Reduction
 
 
+# Interleaved views (columns of one matrix) are fine, and so much work finds them to be apart. Arrays for
+# which it gives no answer are taken to be apart, too. Any: NumPy's stubs know the type only since 2.5.
+_WORK: Final[Any] = 1000
+
+
 class Memory(Protocol):
     """What planes need to do with arrays in one kind of memory.
 
@@ -137,9 +142,7 @@ class HostMemory:
         if not np.may_share_memory(a, b):
             return False
         try:
-            # Interleaved views (columns of one matrix) are fine and quickly found to be apart. Arrays for
-            # which this much work gives no answer are taken to be apart, too.
-            return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
+            return bool(np.shares_memory(a, b, max_work=_WORK))
         except np.exceptions.TooHardError:
             return False
 

@@ -112,7 +112,8 @@ def at_address(ptr: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """The bytes at an address of this process, as an array that does not own them."""
     if not nbytes:
         return np.empty(0, np.uint8)
-    return np.ndarray(nbytes, np.uint8, (ctypes.c_uint8 * nbytes).from_address(ptr))  # type: ignore[arg-type]
+    there: Any = (ctypes.c_uint8 * nbytes).from_address(ptr)
+    return np.ndarray(nbytes, np.uint8, there)
 
 
 def unowned(array: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.acts import Acts
-from disco_magic.notebook.inspector.controls import STYLE, dropdown, worker_options
+from disco_magic.notebook.inspector.controls import STYLE, dropdown, show, worker_options
 from disco_magic.notebook.live.wrapping import wrapped
 
 if TYPE_CHECKING:
@@ -99,10 +99,15 @@ class ActionBar:
             self._name = name
             self._text.value = "" if name.startswith("#") else name
             self._delete.description = _DELETE
-        self.of_register.layout.display = None if name else "none"
+        show((self.of_register,), shown=bool(name))
+        show(self.of_workers, shown=True)
         self._pin.description = "Unpin" if name in self.pinned else "Pin"
         self._drawn = drawn
         self._watched.description = "Unwatch" if drawn in self._watch.names else "Watch"
+
+    def freeze(self) -> None:
+        """Hide all of it until the next `offer`: there are no workers to act on."""
+        show((self.of_register, *self.of_workers), shown=False)
 
     def _connect(self) -> None:
         acts = self._acts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import ipywidgets as widgets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 STYLE: Final = {"description_width": "initial"}
 
@@ -28,6 +28,12 @@ def dropdown(description: str, options: Sequence[tuple[str, Any]], width: str = 
 def named(names: Sequence[str]) -> list[tuple[str, str]]:
     """Options with themselves as labels."""
     return [(name, name) for name in names]
+
+
+def show(controls: Iterable[widgets.DOMWidget], *, shown: bool) -> None:
+    """Show or hide controls; where there is no session, hide those that would ask it for something."""
+    for control in controls:
+        control.layout.display = None if shown else "none"
 
 
 def worker_options(num_workers: int) -> list[tuple[str, int]]:

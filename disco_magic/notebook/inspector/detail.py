@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import Changes, dropdown, named, worker_options
+from disco_magic.notebook.inspector.controls import Changes, dropdown, named, show, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
 from disco_magic.notebook.inspector.pieces import PartPicker
@@ -114,7 +114,7 @@ class Detail:
         lists = [control for name, control in self._controls.items() if name != "slice"]
         self._below = widgets.VBox(
             [
-                widgets.HBox([self.face, *lists], layout=wrapped()),
+                faces := widgets.HBox([self.face, *lists], layout=wrapped()),
                 self._slices.box,
                 self._long.box,
                 self._older,
@@ -123,6 +123,7 @@ class Detail:
         )
         chosen = widgets.HBox([self.register, self.part.list], layout=wrapped())
         self.box = widgets.VBox([chosen, self._below])
+        self._rows = (chosen, faces)
         self._arrange()
 
     @property
@@ -177,6 +178,13 @@ class Detail:
         """The current picture as HTML."""
         return str(self._picture.value)
 
+    def freeze(self) -> None:
+        """Keep what is drawn, and hide the controls until the next `draw`: there is no session to ask."""
+        if self._long.stop():
+            self._show("<div>the session ended before all elements were read</div>")
+        self._older.value = _OLD
+        show((*self._rows, self._slices.box), shown=False)
+
     def clear(self) -> None:
         """Draw nothing."""
         self._long.stop()
@@ -222,7 +230,9 @@ class Detail:
             self._long_key = key
             self._long.start(lambda share: difference(session, row, choice, self._watch, share))
         else:
-            self._show(FACES[self.face.value](session, row, choice, self._watch))
+            drawn = FACES[self.face.value](session, row, choice, self._watch)
+            if not session.closed:  # else it ended meanwhile, and the picture before shows more
+                self._show(drawn)
 
     def close(self) -> None:
         """End a look in progress."""
@@ -256,13 +266,16 @@ class Detail:
                 self._other.value, self._one.value = pair or (1, 0)
 
     def _arrange(self) -> None:
-        self._below.layout.display = None if self.name else "none"
+        show(self._rows, shown=True)
+        show((self._below,), shown=bool(self.name))
+        self._older.value = _OLDER
         asked = _ASKS[self.face.value]
         for name, control in self._controls.items():
-            control.layout.display = None if name in asked else "none"
+            show((control,), shown=name in asked)
 
 
-_OLDER: Final = '<div role="status">commands were sent since this was read; Refresh reads it again</div>'
+_OLD: Final = '<div role="status">commands were sent since this was read</div>'
+_OLDER: Final = _OLD.replace("</div>", "; Refresh reads it again</div>")
 _TOOLTIPS: Final = (
     "type, shape, device and statistics per worker",
     "a two-dimensional part as a picture, per worker",

@@ -39,6 +39,7 @@ class LongLook:
         self._show = show
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
+        self._reading = False
         self._bar = widgets.IntProgress(min=0, max=_STEPS, description="reading")
         button = widgets.Button(
             description="Stop reading", layout=widgets.Layout(width="auto"), tooltip="leave it at that"
@@ -53,18 +54,24 @@ class LongLook:
         self._bar.value = 0
         self.box.layout.display = None
         self._show("<div>reading \u2026</div>")
+        self._reading = True
         self._thread = threading.Thread(
             target=self._run, args=(make, ending), name="disco-long-look", daemon=True
         )
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop, and show nothing of it. Waits a moment for the current part to be read."""
+    def stop(self) -> bool:
+        """Stop, and show nothing of it; return whether there was something to stop.
+
+        Waits a moment for the current part to be read.
+        """
         thread, self._thread = self._thread, None
         self._ending.set()
         self.box.layout.display = "none"
         if thread is not None and thread is not threading.current_thread():
             thread.join(PATIENCE_S)
+        stopped, self._reading = self._reading, False
+        return stopped
 
     def _run(self, make: Callable[[Share], str], ending: threading.Event) -> None:
         def share(done: float) -> bool:
@@ -84,5 +91,6 @@ class LongLook:
         except Exception as error:  # noqa: BLE001 - nobody else would see a bug of ours in this thread
             html = f"<div>\u26a0 {escape(type(error).__name__)}: {escape(str(error))}</div>"
         if self._thread is threading.current_thread():
+            self._reading = False
             self.box.layout.display = "none"
             self._show(html)

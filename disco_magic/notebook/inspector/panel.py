@@ -183,6 +183,8 @@ class Inspector:
             few = few and _items(self.snapshot) <= FEW_ITEMS
             sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
+            if session.closed:  # meanwhile: the look before is the last one of all its registers
+                return
             rows = [row for row in snapshot.rows if not row.name.startswith("#") or self._is_worth_it(row)]
             self.snapshot = replace(snapshot, rows=tuple(rows))
 
@@ -197,12 +199,12 @@ class Inspector:
     def _draw(self, *, asked: bool) -> None:
         session, snapshot = self._front.sessions.find(), self.snapshot
         rows = self._toolbar.view(frozenset(self._actions.pinned)).rows(snapshot)
-        self._toolbar.offer(dtypes(snapshot.rows))
+        self._toolbar.offer(dtypes(snapshot.rows), asking=session is not None)
         if session is None:
             self._head.value = f"<i>{_ended(snapshot)}</i>"
             self._doctor.value = ""
-            self._detail.offer((), 0)
-            self._detail.clear()
+            self._detail.freeze()  # with the picture that was drawn last
+            self._actions.freeze()
         else:
             self._detail.offer(snapshot.rows, snapshot.num_workers)
             self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named
+from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named, show
 from disco_magic.notebook.inspector.view import ANY, KINDS, ORDERS, SIZES, View
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Toolbar:
         for control in chosen:
             control.observe(self._changes, "value")
         self.controls = (*chosen, self.refresh, self.live)
+        self._asking = (self.numbered, self.refresh, self.live)
 
     def view(self, pinned: frozenset[str]) -> View:
         """The settings of the controls."""
@@ -68,8 +69,15 @@ class Toolbar:
             pinned,
         )
 
-    def offer(self, dtypes: Sequence[str]) -> None:
-        """Offer these element types; the selected one stays, even if no register has it any more."""
+    def offer(self, dtypes: Sequence[str], *, asking: bool) -> None:
+        """Offer these element types; the selected one stays, even if no register has it any more.
+
+        Args:
+            dtypes: the element types.
+            asking: whether to offer what looks again, too. Without a session there is nothing to look at, and
+                only what selects among the rows seen last is left.
+        """
+        show(self._asking, shown=asking)
         chosen = self._dtype.value or ANY
         options = [("any", ANY), *named(sorted({*dtypes, *([chosen] if chosen else [])}))]
         if tuple(options) != tuple(self._dtype.options):

@@ -74,9 +74,11 @@ class Extension:
         self.front.plain.install()
         front = self.front
         show_own_lines(shell, front.sessions.holders)
-        self._listeners = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
-        for listener in self._listeners:
-            shell.events.register("post_run_cell", listener)
+        ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
+        self._listeners = [("pre_run_cell", front.refresher.cell_began)]
+        self._listeners += [("post_run_cell", listener) for listener in ends]
+        for event, listener in self._listeners:
+            shell.events.register(event, listener)
         for hook in self._hooks:
             hook.install()
 
@@ -92,8 +94,8 @@ class Extension:
             for hook in self._hooks:
                 steps.callback(hook.remove)
             steps.callback(BREAKPOINTS.remove)
-            for listener in self._listeners:
-                steps.callback(shell.events.unregister, "post_run_cell", listener)
+            for event, listener in self._listeners:
+                steps.callback(shell.events.unregister, event, listener)
             steps.callback(show_all_lines, shell)
             steps.callback(front.plain.remove)
             steps.callback(remove_labeller, self._cell_namer)

@@ -14,7 +14,7 @@ from traitlets.config import Configurable
 
 import disco_magic
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.extension import Extension
+from disco_magic.notebook.extension import Extension, front_of
 from disco_magic.session.current import session
 
 SNAPSHOT = """
@@ -69,6 +69,15 @@ def test_unloading_restores_the_state_before_loading(bare):
     after["names"] -= out
     before["names"] -= out
     assert after == before
+
+
+def test_the_inspectors_are_told_when_a_cell_begins_and_when_it_ends(bare):
+    bare.run("%load_ext disco_magic")
+    refresher = front_of(bare.ip).refresher
+    bare.ip.push({"refresher": refresher})
+    bare.ip.run_cell("within = refresher._next")
+    assert bare.ip.user_ns["within"] is not None
+    assert refresher._next is None
 
 
 def test_loading_again_after_unloading_works(bare):

@@ -18,7 +18,7 @@ from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.faces import parts_of
 from disco_magic.notebook.inspector.holders import holders
 from disco_magic.notebook.inspector.remark import Remark
-from disco_magic.notebook.inspector.table import status, table_html
+from disco_magic.notebook.inspector.table import DOT, status, table_html
 from disco_magic.notebook.inspector.toolbar import Toolbar
 from disco_magic.notebook.inspector.view import FEW_NBYTES, dtypes
 from disco_magic.notebook.inspector.watch import Watch
@@ -128,7 +128,7 @@ class Inspector:
             self._detail.choose(name or "", face, workers)
 
     def set_live(self, live: bool) -> None:  # noqa: FBT001 - what the switch says
-        """Look again every second, or only after cells."""
+        """Look again every second, or only after cells and now and then within long ones."""
         self._toolbar.live.value = live
 
     def close(self) -> None:
@@ -207,8 +207,9 @@ class Inspector:
             self._actions.freeze()
         else:
             self._detail.offer(snapshot.rows, snapshot.num_workers)
-            self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)
-            self._doctor.value = _doctor(self._diagnosis)
+            self._head.value = _head(session, snapshot, len(rows), self._diagnosis)
+            idle = _is_idle(self._diagnosis)
+            self._doctor.value = "" if idle else diagnosis_bundle(self._diagnosis)["text/html"]
         table = table_html(
             rows,
             snapshot.num_workers,
@@ -285,13 +286,12 @@ def _ended(snapshot: SessionSnapshot) -> str:
     return f"{ended}. %disco start makes a new one"
 
 
-def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:
-    said = status(snapshot, shown)
-    return f"<b>{escape(repr(session))}</b> \u00b7 {escape(said)} \u00b7 {escape(sentence)}"
+def _head(session: Session, snapshot: SessionSnapshot, shown: int, diagnosis: Diagnosis) -> str:
+    said = [f"<b>{escape(repr(session))}</b>", escape(status(snapshot, shown))]
+    if not _is_idle(diagnosis) or diagnosis.given_up:  # "idle" would still stand there as the next cell runs
+        said.append(escape(diagnosis.sentence))
+    return DOT.join(said)
 
 
-def _doctor(diagnosis: Diagnosis) -> str:
-    """The doctor's table as HTML; empty if all workers are idle."""
-    if all(position.state == "idle" for position in diagnosis.positions):
-        return ""
-    return diagnosis_bundle(diagnosis)["text/html"]
+def _is_idle(diagnosis: Diagnosis) -> bool:
+    return all(position.state == "idle" for position in diagnosis.positions)

@@ -1,17 +1,26 @@
-"""Refreshes inspectors: after each cell, and every second if they are live.
+"""Refreshes inspectors: after each cell, within long ones, and every second if they are live.
 
 There is one thread for all inspectors of a notebook, only while any is open. The end of a cell only wakes it,
-so the next cell does not wait for a table to be drawn.
+so the next cell does not wait for a table to be drawn. So does its beginning: there is no poll while nothing
+runs.
 """
 
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import Final, Protocol
 
 PERIOD_S: Final = 1.0
 PAUSE_S: Final = 0.3
 """Shortest pause between refreshes, so that "Run all" of short cells does not draw twenty times a second."""
+
+FIRST_S: Final = 1.0
+AGAIN_S: Final = 2.0
+"""A cell that takes longer is looked into after so many seconds, and then again after so many."""
+
+_SHARE: Final = 20
+"""Looks into a running cell take at most one of so many seconds: they share the GIL with the workers."""
 
 
 class Refreshed(Protocol):
@@ -40,6 +49,7 @@ class Refresher:
         self._changed = threading.Condition()
         self._open: list[Refreshed] = []
         self._due = False
+        self._next: float | None = None  # when to look into the running cell; None: none runs
         self._thread: threading.Thread | None = None
 
     def add(self, inspector: Refreshed) -> None:
@@ -70,8 +80,16 @@ class Refresher:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def cell_began(self, *_: object) -> None:
+        """Refresh all inspectors from time to time until it ends; under a microsecond if none is open."""
+        with self._changed:  # always, because the cell may open an inspector
+            self._next = monotonic() + FIRST_S
+            self._changed.notify_all()
+
     def cell_ended(self, *_: object) -> None:
         """Refresh all inspectors soon; under a microsecond if none is open."""
+        with self._changed:
+            self._next = None
         if not self._open:
             return
         for inspector in self.inspectors():
@@ -102,16 +120,26 @@ class Refresher:
                     self._thread = None
                     return
                 chosen = [inspector for inspector in self._open if due or inspector.live]
+            began = monotonic()
             while chosen:  # emptied, because this frame lives as long as the thread
                 chosen.pop(0).refresh()
             with self._changed:
+                if due and self._next is not None:
+                    ended = monotonic()
+                    self._next = max(self._next, ended + max(AGAIN_S, _SHARE * (ended - began)))
                 self._changed.wait_for(lambda: not self._open, PAUSE_S)
 
     def _sleep(self) -> bool:
         """Wait until there is something to do; return whether to refresh all, not just live inspectors."""
+        asleep = monotonic()
         while self._open and not self._due:
-            live = any(inspector.live for inspector in self._open)
-            if not self._changed.wait(PERIOD_S if live else None) and live:
+            now = monotonic()
+            self._due = self._next is not None and self._next <= now
+            ends = [asleep + PERIOD_S] if any(inspector.live for inspector in self._open) else []
+            ends += [] if self._next is None else [self._next]
+            left = min(ends) - now if ends else None
+            if left is not None and left <= 0:
                 break
+            self._changed.wait(left)
         due, self._due = self._due, False
         return due

@@ -68,6 +68,58 @@ def test_only_live_ones_are_refreshed_when_nothing_ends(refresher, monkeypatch):
         still.refreshed.get_nowait()
 
 
+def test_a_cell_that_runs_long_is_looked_into_again_and_again_until_it_ends(refresher, monkeypatch):
+    monkeypatch.setattr(module, "FIRST_S", 0.001)
+    monkeypatch.setattr(module, "AGAIN_S", 0.001)
+    monkeypatch.setattr(module, "PERIOD_S", 0.001)
+    monkeypatch.setattr(module, "_SHARE", 0)
+    shown = Recorded()
+    refresher.add(shown)
+    refresher.cell_began()
+    for _ in range(3):
+        shown.refreshed.get(timeout=PATIENCE_S)
+    refresher.cell_ended()
+    refresher.add(live := Recorded(live=True))
+    for _ in range(3):  # by now the end of the cell is drawn, too
+        live.refreshed.get(timeout=PATIENCE_S)
+    while not shown.refreshed.empty():
+        shown.refreshed.get()
+    for _ in range(3):
+        live.refreshed.get(timeout=PATIENCE_S)
+    assert shown.refreshed.empty()
+
+
+def test_a_cell_that_opens_an_inspector_and_runs_on_is_looked_into(refresher, monkeypatch):
+    monkeypatch.setattr(module, "FIRST_S", 0.001)
+    refresher.cell_began()
+    refresher.add(shown := Recorded())
+    assert shown.refreshed.get(timeout=PATIENCE_S) == "disco-inspector"
+
+
+def test_looks_into_a_running_cell_that_take_long_are_rarer(refresher, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: clock[0])
+    waits, wait = SimpleQueue(), refresher._changed.wait
+
+    def noted(timeout):
+        waits.put(timeout)
+        return wait(timeout)
+
+    class Slow(Recorded):
+        def refresh(self):
+            clock[0] += 3
+            super().refresh()
+
+    refresher.add(slow := Slow())
+    monkeypatch.setattr(refresher._changed, "wait", noted)
+    refresher.cell_began()
+    clock[0] += module.FIRST_S
+    refresher.changed()
+    slow.refreshed.get(timeout=PATIENCE_S)
+    while (pause := waits.get(timeout=PATIENCE_S)) != 60:
+        assert pause in (None, module.FIRST_S, 0.0)
+
+
 def test_one_that_comes_while_the_thread_sleeps_wakes_it(refresher, monkeypatch):
     monkeypatch.setattr(module, "PERIOD_S", 0.001)
     still, live = Recorded(), Recorded(live=True)

@@ -147,6 +147,32 @@ def test_a_saved_notebook_shows_a_still_when_its_kernel_is_gone(
     lab.picture(pictures / "inspector_saved.png")
 
 
+@pytest.mark.usefixtures("tall")
+def test_after_a_restart_of_the_kernel_an_inspector_says_once_that_it_has_ended(
+    open_notebook: Callable[..., Any], page: Page, pictures: Path
+) -> None:
+    lab = open_notebook("restarted.ipynb", [START, REGISTERS, f"{OPEN} weight --as heatmap"])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    expect(inspector.box.locator("figure img").first).to_be_visible()
+    assert page.evaluate(SIGNS) == []
+    page.evaluate(RESTART)
+    expect(inspector.box).to_have_class(re.compile("disconnected"), timeout=CELL_LIMIT_MS)
+    lab.picture(pictures / "inspector_restarted.png")
+    (sign,) = page.evaluate(SIGNS)
+    assert "The kernel has ended" in sign
+    expect(inspector.box.locator("figure img").first).to_be_visible()
+
+
+RESTART = """() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()
+    .then(() => 1)"""
+# What stands before widgets whose kernel has ended: ipywidgets' own sign, or ours.
+SIGNS = """() => [...document.querySelectorAll('.disco-live, .disco-live *')]
+    .filter(each => each.classList.contains('jupyter-widgets-disconnected'))
+    .map(each => getComputedStyle(each, '::before').content)
+    .filter(content => content != 'none')"""
+
 SAVE_AND_LEAVE = """() => {
     const app = window.jupyterapp, session = app.shell.currentWidget.context.sessionContext;
     return app.commands.execute('docmanager:save').then(() => session.shutdown()).then(() => 1);

@@ -5,6 +5,7 @@ If an output offers a widget and HTML, JupyterLab shows the widget, or, when its
 
 * while the widget exists, a CSS rule in it hides the still;
 * otherwise a CSS rule in the still hides the error, and the still remains;
+* when the kernel of a widget on the page ends, the widget says so once, not in each of its controls;
 * web pages made from the notebook, and front ends without widgets, show the still.
 """
 
@@ -18,19 +19,29 @@ if TYPE_CHECKING:
 
 PANEL: Final = "disco-live"
 _OUTPUT: Final = ".jp-OutputArea-child"
+_GONE: Final = "jupyter-widgets-disconnected"
+_ENDED: Final = (
+    f".{PANEL}.{_GONE}::before,.{PANEL} .{_GONE}::before{{content:none!important}}"
+    f".{PANEL}.{_GONE}::before{{"
+    "content:'The kernel has ended: this is what it showed last. Run the cell again.'!important;"
+    "font:italic 13px var(--jp-ui-font-family);color:var(--jp-ui-font-color1,inherit)!important}"
+    f".{PANEL}.{_GONE}{{opacity:.75}}"
+)
+"""ipywidgets puts a sign of a broken link before each widget whose kernel has ended, also after a restart."""
 
 
 class Still:
     """The still of one live view.
 
     Attributes:
-        hiding: the CSS rule that hides it, as HTML to be put into the widget.
+        hiding: CSS rules as HTML to be put into the widget: they hide the still as long as there is a widget,
+            and say when its kernel has ended.
     """
 
     def __init__(self) -> None:
         self._name = f"disco-still-{uuid.uuid4().hex[:12]}"
         me = f".{self._name}"
-        self.hiding = f"<style>{me},{_OUTPUT}:has({me}){{display:none}}</style>"
+        self.hiding = f"<style>{me},{_OUTPUT}:has({me}){{display:none}}{_ENDED}</style>"
         self._rule = f"<style>{_OUTPUT}:has({me})+{_OUTPUT}:not(:has(.{PANEL})){{display:none}}</style>"
 
     def html(self, content: str) -> str:

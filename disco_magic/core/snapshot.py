@@ -130,6 +130,11 @@ class Row:
         """Whether there is NaN or Inf on any worker, see `RegisterInfo.is_bad`."""
         return any(cell is not None and cell.is_bad for cell in self.cells)
 
+    @property
+    def is_none(self) -> bool:
+        """Whether it is None on every worker that has it, as results are of what failed."""
+        return {cell.type for cell in self.cells if cell is not None} == {"NoneType"}
+
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell, the first of equally frequent.
 

@@ -31,6 +31,16 @@ def test_a_row_differs_if_any_worker_has_something_else(cells, differs):
     assert Row("x", cells).differs is differs
 
 
+def test_a_row_is_none_if_it_is_that_wherever_it_is_anything():
+    none = RegisterInfo("NoneType", text="None")
+    assert [Row("x", cells).is_none for cells in ((none, none), (none, None), (none, A), (None, None))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_statistics_and_text_do_not_make_a_row_differ():
     other = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, "text", 1.0, 2.0, 3.0, b"a", sampled=True)
     assert not Row("x", (A, other)).differs

@@ -121,6 +121,12 @@ def test_status_tells_of_values_without_a_name(crew):
     assert crew.lines[1] == "besides, 1 value that results and references keep"
 
 
+def test_status_does_not_count_results_that_are_none_everywhere(crew):
+    crew.run("import disco_magic\nx = disco_magic.session().call_packed(lambda: None)\n%disco sync")
+    crew.run("%disco status")
+    assert "besides" not in crew.out
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

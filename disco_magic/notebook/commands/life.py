@@ -104,7 +104,8 @@ def _say_status(front: Front, session: Session) -> None:
     everything = session.registers(numbered=True, sample=0)
     named = replace(everything, rows=tuple(row for row in everything.rows if not row.name.startswith("#")))
     front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}{_sizes(named)}")
-    besides = replace(everything, rows=tuple(row for row in everything.rows if row.name.startswith("#")))
+    kept = [row for row in everything.rows if row.name.startswith("#") and not row.is_none]
+    besides = replace(everything, rows=tuple(kept))
     if besides.rows:
         values = plural(len(besides.rows), "value")
         front.sessions.say(f"besides, {values} that results and references keep{_sizes(besides)}")

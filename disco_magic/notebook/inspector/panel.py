@@ -193,8 +193,7 @@ class Inspector:
 
         The results of functions and of failed cells are that: nothing to look at.
         """
-        held = {info.type for info in numbered.cells if info is not None}
-        return numbered.name in self._held and held != {"NoneType"}
+        return numbered.name in self._held and not numbered.is_none
 
     def _draw(self, *, asked: bool) -> None:
         session, snapshot = self._front.sessions.find(), self.snapshot

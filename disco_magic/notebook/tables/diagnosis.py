@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LOOK: Final = TableLook(
     "disco-doctor",
-    "{} caption{color:inherit}",
+    "{} caption{color:inherit;width:max-content;max-width:min(60em,70vw)}",  # it is wider than a short table
     NUMBERS,
     "{} tr.blocking th{border-left:4px solid #d0452c}",
     "{} tr.waiting th{border-left:4px solid #d08a2c}",

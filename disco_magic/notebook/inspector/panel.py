@@ -26,7 +26,7 @@ from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
-from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
 from disco_magic.values.describe import describe
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ class Inspector:
     def bundles(self) -> list[dict[str, Any]]:
         """The two outputs: a still, and the widget, which hides it (`stills.py`)."""
         row = self._detail.row
-        bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
+        listing = listing_bundle(self.snapshot, self._shown(), self._held)
+        bundle = listing if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
         if row is not None and (session := self._front.sessions.find()) is not None:
             with suppress(DiscoError):  # it may be gone: the row is what was seen last
@@ -197,7 +198,7 @@ class Inspector:
 
     def _draw(self, *, asked: bool) -> None:
         session, snapshot = self._front.sessions.find(), self.snapshot
-        rows = self._toolbar.view(frozenset(self._actions.pinned)).rows(snapshot)
+        rows = self._shown()
         self._toolbar.offer(dtypes(snapshot.rows), asking=session is not None)
         if session is None:
             self._head.value = f"<i>{_ended(snapshot)}</i>"
@@ -222,6 +223,9 @@ class Inspector:
         if session is not None:
             self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
             self._actions.offer(self._detail.name, snapshot.num_workers, self._detail.drawn)
+
+    def _shown(self) -> list[Row]:
+        return self._toolbar.view(frozenset(self._actions.pinned)).rows(self.snapshot)
 
     def _redraw(self, *, asked: bool) -> None:
         """Draw the last state again, after the user has changed a control."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -19,14 +20,16 @@ from disco_magic.core.register_text import (
     left_out,
     parts_caption,
     snapshot_text,
+    table_text,
     together,
+    totals,
     where,
 )
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
@@ -49,6 +52,25 @@ def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
         "text/plain": snapshot_text(snapshot, _most(snapshot.num_workers)),
         "text/html": snapshot_html(snapshot),
     }
+
+
+def listing_bundle(snapshot: SessionSnapshot, rows: Sequence[Row], held: Mapping[str, str]) -> dict[str, str]:
+    """The MIME bundle of the registers that are chosen from a session's, as an inspector lists them.
+
+    Args:
+        snapshot: all registers; the totals are theirs.
+        rows: the chosen ones, in order.
+        held: name -> what keeps it, for numbered registers.
+    """
+    most, left_out = _most(snapshot.num_workers), len(snapshot.listed) - len(rows)
+    first = rows if len(rows) <= most else sorted(rows, key=lambda row: not row.differs)[:most]
+    title = f"{caption(snapshot)}, {len(rows):,} shown" if left_out else caption(snapshot)
+    rest = further(rows, most)
+    named = {name: f"{name} ({keeper})" for name, keeper in held.items()}
+    said = [replace(row, name=named.get(row.name, row.name)) for row in first]
+    table = table_text(said, snapshot.num_workers)
+    text = "\n".join(filter(None, (title, table, rest, f"total {totals(snapshot)}")))
+    return {"text/plain": text, "text/html": _listed_html(title, snapshot, list(first), rest, held)}
 
 
 def _most(num_workers: int) -> int:
@@ -84,13 +106,22 @@ def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:
     """The table of all registers; differing cells are marked not only by colour."""
-    title = escape(caption(snapshot))
-    totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     most = _most(snapshot.num_workers)
-    left = further(snapshot.listed, most)
+    first, left = first_of(snapshot, most), further(snapshot.listed, most)
+    return _listed_html(caption(snapshot), snapshot, first, left)
+
+
+def _listed_html(
+    title: str,
+    snapshot: SessionSnapshot,
+    rows: list[Row],
+    left: str,
+    held: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    sums = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     rest = f'<tr><td colspan="{1 + snapshot.num_workers}">{left}</td></tr>' if left else ""
-    foot = f'<tfoot>{rest}<tr><th scope="row">total</th>{totals}</tr></tfoot>'
-    return _table_html(title, first_of(snapshot, most), foot, snapshot.num_workers)
+    foot = f'<tfoot>{rest}<tr><th scope="row">total</th>{sums}</tr></tfoot>'
+    return _table_html(escape(title), rows, foot, snapshot.num_workers, held=held)
 
 
 def _table_html(
@@ -98,11 +129,15 @@ def _table_html(
     rows: list[Row],
     foot: str,
     num_workers: int | None = None,
+    *,
     gaps: Mapping[str, str] = MappingProxyType({}),
+    held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
     heads = head_cells(["register", *(f"worker {worker}" for worker in range(count))])
-    body = "".join(_row_html(row) + _gap_html(gaps.get(row.name, ""), count) for row in rows)
+    body = "".join(
+        _row_html(row, held.get(row.name, "")) + _gap_html(gaps.get(row.name, ""), count) for row in rows
+    )
     return _LOOK.html(title, heads, body, foot)
 
 
@@ -110,18 +145,19 @@ def _gap_html(gap: str, num_workers: int) -> str:
     return f'<tr><td></td><td colspan="{num_workers}">{escape(gap)}</td></tr>' if gap else ""
 
 
-def _row_html(row: Row) -> str:
+def _row_html(row: Row, held: str) -> str:
     name = f"<code>{escape(row.name)}</code>"
+    keeper = f'<br><span class="dim">{escape(held)}</span>' if held else ""
     if about := agreement(row):
         told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{about}</span>'])
-        return f'<tr><th scope="row">{name}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
+        return f'<tr><th scope="row">{name}{keeper}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
     odd = row.odd_if_differing()
     cells = "".join(
         _cell_html(info, absent(row, worker), odd=strange)
         for worker, (info, strange) in enumerate(zip(row.cells, odd, strict=True))
     )
-    return f'<tr><th scope="row">{name}{mark}</th>{cells}</tr>'
+    return f'<tr><th scope="row">{name}{mark}{keeper}</th>{cells}</tr>'
 
 
 def _cell_html(info: RegisterInfo | None, missing: str, *, odd: bool) -> str:

@@ -21,6 +21,7 @@ from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
 from disco_magic.notebook.live.comms import everything_in
 from disco_magic.session.config import ThreadedSession
+from tests.notebook.inspector.conftest import text_of
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table, until
 
 # --- the table -------------------------------------------------------------------------------------
@@ -311,6 +312,26 @@ def test_it_is_displayed_as_a_still_and_a_widget_that_hides_the_still(inspector)
 def test_without_a_chosen_register_the_still_is_the_table_of_all(inspector):
     still, _ = inspector.bundles()
     assert all(f"<code>{name}</code>" in still["text/html"] for name in ("x", "same", "n"))
+
+
+def test_the_still_lists_what_the_widget_lists(inspector, session, front):
+    session.run("import math; y = 1")
+    front.shell.user_ns["kept"] = kept = session.store(5)
+    session.sync_all()
+    inspector.refresh()
+    still, _ = inspector.bundles()
+    for shown in (still["text/html"], still["text/plain"]):
+        assert "math" not in shown
+        assert "kept" in shown
+    assert still["text/plain"].splitlines()[0] == (
+        f"Disco session {session.id}: 6 registers, 1 differs between workers (\u2260), 5 shown"
+    )
+    assert any(
+        line.startswith(f"  #{kept.register} (kept)  [0-2] int") for line in still["text/plain"].splitlines()
+    )
+    inspector._toolbar._search.value = "y"
+    assert text_of(inspector.bundles()[0]["text/html"]).count("| y |") == 1
+    assert "<code>x</code>" not in inspector.bundles()[0]["text/html"]
 
 
 def test_every_option_has_its_face():

@@ -13,7 +13,13 @@ import pytest
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
 from disco_magic.notebook.completing import marks as marks_of
-from disco_magic.notebook.tables.registers import dref_bundle, parts_bundle, row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.registers import (
+    dref_bundle,
+    listing_bundle,
+    parts_bundle,
+    row_bundle,
+    snapshot_bundle,
+)
 from disco_magic.notebook.tables.results import result_bundle, show_only
 from disco_magic.session.current import session
 
@@ -108,6 +114,18 @@ def test_cells_that_differ_are_marked_by_a_sign_and_a_border():
     marked = [line for line in bundle["text/plain"].splitlines() if line.startswith("\u2260")]
     assert [line.split("[")[1][0] for line in marked] == ["1", "3"]
     assert "no value" in marked[1]
+
+
+def test_what_an_inspector_has_chosen_is_listed_with_what_keeps_it_below_the_sums_of_all():
+    info = array(text="1")
+    snapshot = SessionSnapshot(7, 2, (Row("x", (info,) * 2), Row("#5", (info,) * 2), Row("y", (info, None))))
+    bundle = listing_bundle(snapshot, snapshot.rows[1:], {"#5": "Out[<2>]", "#6": "z"})
+    assert [row[0] for row in Cells(bundle["text/html"]).rows[1:]] == ["#5 | Out[<2>]", "y \u2260", "total"]
+    assert Cells(bundle["text/html"]).rows[-1][1:] == ["72 B", "48 B"]
+    assert "3 registers, 1 differs between workers (\u2260), 2 shown</caption>" in bundle["text/html"]
+    first, second, *_ = bundle["text/plain"].splitlines()
+    assert first.endswith(", 2 shown")
+    assert second.startswith("  #5 (Out[<2>])  [0-1] float32")
 
 
 def test_names_and_values_are_escaped():
@@ -389,7 +407,9 @@ def test_a_still_of_many_registers_shows_so_many_those_that_differ_first(num_wor
     one, other = RegisterInfo("int", text="1"), RegisterInfo("str", text="x")
     alike = [Row(f"r{number}", (one,) * num_workers) for number in range(400)]
     odd = Row("odd", (*[one] * (num_workers - 1), other))
-    bundle = snapshot_bundle(SessionSnapshot(1, num_workers, (*alike, odd)))
+    snapshot = SessionSnapshot(1, num_workers, (*alike, odd))
+    bundle = snapshot_bundle(snapshot)
+    assert listing_bundle(snapshot, snapshot.rows, {}) == bundle
     lines = bundle["text/plain"].splitlines()
     assert "401 registers, 1 differs" in lines[0]
     assert " odd " in lines[1] + lines[2]

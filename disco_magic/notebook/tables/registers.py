@@ -41,6 +41,7 @@ _LEAST: Final = 20
 """A still table has so many values at most, on all workers together, but so many registers at least."""
 _LOOK: Final = TableLook(
     "disco-registers",
+    "{} caption{width:max-content;max-width:min(60em,70vw)}",  # it may be wider than the table
     "{} tfoot td,{} tfoot th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
     "{} .odd{border:2px dashed var(--jp-warn-color0,#b35900)}",
 )

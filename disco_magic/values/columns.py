@@ -5,17 +5,22 @@ Only for the libraries' own classes and dtypes; no code of objects in a column r
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.values.content import kinds_of, tells_all
+from disco_magic.values.fingerprint import number_text
 from disco_magic.values.frames import Column, array_behind, is_frame, is_index, levels_of
 from disco_magic.values.kinds import home_of, name_of
 from disco_magic.values.scalars import is_scalar, scalar_text
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # What describes a column completely: arrays without objects, and lists of numbers and texts.
 Facts = list[Any]
+_MISSING: Final = "None"
 
 
 def facts_of(column: Column, most: int | None = None) -> Facts | None:
@@ -60,6 +65,38 @@ def alone(facts: Facts | None) -> Any | None:
         return None
     *missing, array = facts
     return None if any(each.dtype != np.bool_ or each.any() for each in missing) else array
+
+
+def texts_of(column: Column, facts: Facts, most: int) -> list[str]:
+    """The elements of a column that `facts_of` has looked at, each as Python or NumPy writes it.
+
+    Missing ones are written as None, and elements that are equal alike.
+    """
+    if type(facts[0]) is list:
+        items, *scalars = facts
+        return _written(items, *scalars)
+    if len(facts) > 1 and type(facts[1]) is bool:
+        codes, _, labels, *scalars = facts  # of categories
+        written = _written(labels, *scalars) if type(labels) is list else _texts_of_array(labels)
+        return [written[code] if code >= 0 else _MISSING for code in codes.tolist()]
+    *before, array = facts
+    missing = before[0].tolist() if before and type(before[0]) is np.ndarray else [False] * len(array)
+    if home_of(type(column.values)) == "polars" and column.values.dtype.is_temporal():
+        texts = list(map(str, _sampled(column.values, most).to_list()))
+    else:
+        texts = _texts_of_array(array)
+    return [_MISSING if gone else text for gone, text in zip(missing, texts, strict=True)]
+
+
+def _texts_of_array(array: Any) -> list[str]:
+    items: list[Any] = array.astype(str).tolist() if array.dtype.kind in "mM" else array.tolist()
+    return items if array.dtype.kind in "mM" else list(map(number_text, items))
+
+
+def _written(items: list[Any], scalars: Sequence[int] = ()) -> list[str]:
+    """`items` as text; the scalars, which are at these places, are written already."""
+    there = frozenset(scalars)
+    return [item if place in there else number_text(item) for place, item in enumerate(items)]
 
 
 def array_of(column: Column) -> Any | None:

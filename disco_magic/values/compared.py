@@ -94,6 +94,12 @@ def look_into_objects(array: Array, sample: int) -> Compared:
     return _told_of_facts(facts, array.shape, is_part=step > 1)
 
 
+def look_into_column(column: Column, sample: int) -> Compared:
+    """What is known of a column; nothing if it has objects that are neither number, text nor scalar."""
+    most = min(sample, _OBJECTS)
+    return _told_of_facts(facts_of(column, most), column.dtype, is_part=most < column.length)
+
+
 def _gather(
     path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
 ) -> None:
@@ -142,9 +148,7 @@ def _told(kind: type, part: Any, room: int) -> Compared:
         written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
         return Compared(digest(written), is_part=True)
     if type(part) is Column:
-        most = min(room, _OBJECTS)
-        facts = facts_of(part, most)
-        told = _told_of_facts(facts, part.dtype, is_part=most < part.length)
+        told = look_into_column(part, room)
     else:
         told = _told_of_array(kind, np.asarray(part), room)
     if not told.fingerprint:

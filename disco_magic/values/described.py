@@ -12,12 +12,13 @@ import numpy as np
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
-from disco_magic.values.compared import Compared, look_into_parts
+from disco_magic.values.columns import array_of
+from disco_magic.values.compared import Compared, look_into_column, look_into_parts
 from disco_magic.values.content import kinds_of
 from disco_magic.values.digests import digest
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, fingerprint, number_text
-from disco_magic.values.frames import Column, columns_text, is_frame, is_table
+from disco_magic.values.frames import COLUMN, Column, columns_text, is_frame, is_table
 from disco_magic.values.inside import constant_text, content_of, plain_copy
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.values.located import common_device, device_of
@@ -45,7 +46,8 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
     is_class = issubclass(kind, type)  # whatever its metaclass is
     if kind is Column or (home_of(kind) in ARRAY_LIBRARIES and not is_class):
-        return _describe_table(value, sample) if is_table(kind) else _describe_foreign(value)
+        is_own = kind is Column or is_table(kind)
+        return _describe_table(value, sample) if is_own else _describe_foreign(value)
     if id(kind) in CONTAINER_IDS:
         return _describe_container(value, sample)
     if kind is Poison:
@@ -175,6 +177,8 @@ def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:
 
 
 def _describe_table(table: Any, sample: int) -> RegisterInfo:
+    if type(table) is Column:
+        return _describe_column(table, sample)
     frame = is_frame(type(table))  # whose attributes may be columns, so that only its shape is asked for
     info = RegisterInfo(name_of(type(table)), table.shape, None, "cpu") if frame else _describe_foreign(table)
     with suppress(Exception):  # a worker is changing it: nothing is known of what is in it
@@ -185,9 +189,13 @@ def _describe_table(table: Any, sample: int) -> RegisterInfo:
     return info
 
 
+def _describe_column(column: Column, sample: int) -> RegisterInfo:
+    info = RegisterInfo(COLUMN, (column.length,), column.dtype, "cpu")
+    is_array = not sample or array_of(column) is not None  # whose elements are described as those of others
+    return info if is_array else _with(info, look_into_column(column, sample))
+
+
 def _describe_foreign(value: Any) -> RegisterInfo:
-    if type(value) is Column:
-        return RegisterInfo("column", (value.length,), value.dtype, "cpu")
     shape = dtype = None
     kind, whole, value = name_of(type(value)), value, local_part(value)
     with suppress(Exception):  # whatever a library raises for a lazy, nested or deleted array

@@ -12,14 +12,14 @@ from unicodedata import normalize
 
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import NoPicture
-from disco_magic.values.columns import alone, facts_of
+from disco_magic.values.columns import alone, facts_of, texts_of
 from disco_magic.values.content import kinds_of, tells_all
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
 from disco_magic.values.divergence import parts_of
 from disco_magic.values.elements import elements_of
 from disco_magic.values.fields import is_module, is_optimizer
-from disco_magic.values.fingerprint import PLAIN_IDS, number_text
+from disco_magic.values.fingerprint import PLAIN_IDS, fingerprint, number_text
 from disco_magic.values.frames import Column, is_frame, is_series
 from disco_magic.values.gaps import gap, most_of
 from disco_magic.values.inside import content_of
@@ -48,8 +48,8 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
         ``1 of 2 elements differs from worker 0's, by up to 1e-12``, after ``['w']:`` if that is a part. "" if
         nothing was found: it is in a set, in objects of a library, or between the elements compared.
 
-    Cost: 20 ns per element of arrays up to the first that differs; those with more than `gaps.MOST` are
-    sampled.
+    Cost: 20 ns per element of arrays up to the first that differs, 1 us of columns of texts; those with
+    more than `gaps.MOST` are sampled.
     """
     others = dict(parts_of("", other))
     for path, part in parts_of("", first):
@@ -83,6 +83,8 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     if type(first) is str and seen(first) == seen(other):  # others are shown as they differ
         return "", _of_plain(first, other, both)
     said = _of_arrays(_elements(first), _elements(other), whose, both)
+    if not said and type(first) is Column:
+        return _of_columns(first, other, whose, both)
     return ("", said) if said else None
 
 
@@ -104,6 +106,27 @@ def _of_arrays(
     return gap(samples, first.shape, whose)
 
 
+def _of_columns(
+    first: Column, other: Column, whose: str, both: Callable[[str, str], str]
+) -> tuple[str, str] | None:
+    """Compare columns of which no single array tells all: of texts, with missing values, of categories."""
+    headers = [f"{each.dtype} ({each.length},)" for each in (first, other)]
+    if headers[0] != headers[1]:
+        return "", both(*headers)
+    most = most_of((first.length,))
+    facts, others = facts_of(first, most), facts_of(other, most)
+    if not facts or not others or fingerprint(facts) == fingerprint(others):
+        return None
+    texts, mates = texts_of(first, facts, most), texts_of(other, others, most)
+    apart = [place for place, text in enumerate(texts) if text != mates[place]]
+    if not apart:
+        return None
+    place, count, sampled = apart[0], len(apart), len(texts) < first.length
+    of = f"{count:,} of {len(texts):,}{' sampled' * sampled} elements differ{'s' * (count == 1)} from {whose}"
+    where = "" if sampled else f", {'the first ' * (count > 1)}at [{place}]"
+    return "", f"{of}{where}: {_of_texts(texts[place], mates[place], both)}"
+
+
 def _elements(value: Any) -> Elements | None:
     """The elements of `value`, or of the array that it holds; None if it has none."""
     with suppress(NoPicture):
@@ -113,8 +136,11 @@ def _elements(value: Any) -> Elements | None:
 
 def _of_containers(first: Content, other: Content, both: Callable[[str, str], str]) -> tuple[str, str] | None:
     """Compare containers by their lengths, and by the numbers and texts in them."""
+    counts = len(first.items), len(other.items)
+    if first.shape != other.shape and counts[0] == counts[1]:  # as tables with as many columns
+        return "", both(f"shape {first.shape}", f"shape {other.shape}")
     if first.shape != other.shape:
-        return "", both(f"{len(first.items):,} items", f"{len(other.items):,} items")
+        return "", both(*(f"{count:,} items" for count in counts))
     for place, item, mate in _pairs(first, other):
         said = _of_plain(item, mate, both)
         if said:
@@ -180,8 +206,12 @@ def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
     if first == other and first != 0:  # equal at once; zeros may differ in sign
         return ""
     texts = number_text(first), number_text(other)
-    if texts[0] == texts[1]:
-        return ""
+    return "" if texts[0] == texts[1] else _of_texts(*texts, both)
+
+
+def _of_texts(first: str, other: str, both: Callable[[str, str], str]) -> str:
+    """Say how two texts differ, in a line."""
+    texts = first, other
     shown = tuple(map(short, texts))
     if shown[0] != shown[1]:
         spelled = seen(shown[0]) == seen(shown[1])

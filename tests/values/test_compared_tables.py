@@ -11,10 +11,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from disco_magic.core.snapshot import Row
+from disco_magic.core.snapshot import RegisterInfo, Row
 from disco_magic.values.columns import facts_of, facts_of_items
 from disco_magic.values.describe import describe
-from disco_magic.values.divergence import look, survey
+from disco_magic.values.divergence import look, parts_of, survey
 from disco_magic.values.frames import Column
 from disco_magic.values.scalars import scalar_text
 
@@ -89,6 +89,29 @@ def test_scalars_are_shown_as_python_writes_them(make):
     assert describe(value).text == written[:59] + "…" * (len(written) > 60)
     assert look(make(3), values=True).text == describe(make(3)).text
     assert look(make(3), values=False).text == ""
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_a_column_of_texts_says_whether_it_differs(library):
+    def parts(last):
+        frame = library.DataFrame({"id": [1, 2], "label": ["cat", last]})
+        return {path: describe(part) for path, part in parts_of("f", frame)}
+
+    told = [parts(last) for last in ("dog", "fish", "dog")]
+    rows = {path: Row(path, tuple(each[path] for each in told)) for path in told[0]}
+    assert {path: row.odd() for path, row in rows.items()} == {
+        "f": (False, True, False),
+        "f['id']": (False, False, False),
+        "f['label']": (False, True, False),
+    }
+    assert all(row.compared for row in rows.values())
+
+
+def test_a_column_of_objects_is_not_compared():
+    objects = [part for _, part in parts_of("f", pd.DataFrame({"a": [object()]}))][-1]
+    assert describe(objects) == RegisterInfo("column", (1,), "object", "cpu")
+    texts = [part for _, part in parts_of("f", pd.DataFrame({"a": ["x"]}))][-1]
+    assert describe(texts, sample=0).fingerprint == b""
 
 
 def test_short_columns_are_shown_in_a_check():

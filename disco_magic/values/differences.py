@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +11,15 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.phrases import class_name
+from disco_magic.values.compared import look_into_parts
 from disco_magic.values.distances import distance, equal
 from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of, plane_of
-from disco_magic.values.fingerprint import PLAIN, fingerprint
-from disco_magic.values.kinds import is_long
+from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.kinds import is_long, type_name
 from disco_magic.values.lookalikes import why_apart
 from disco_magic.values.pictures import Picture, text_of
 from disco_magic.values.samples import is_number
+from disco_magic.values.stills import OpaqueError, still
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +28,7 @@ if TYPE_CHECKING:
     from disco_magic.values.pictures import Indices
     from disco_magic.values.windows import Cut, Window
 
-# How deep containers may be nested, and how many values they may have in all.
-_DEPTH: Final = 8
-_VALUES: Final = 100_000
+_PARTLY: Final = "no difference was found in the elements that were compared"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,52 +240,22 @@ def _pieces(cut: Cut, rows: Indices, chunk: int) -> Iterator[tuple[range, range]
 # --- what is no array ------------------------------------------------------------------------------
 
 
-class _OpaqueError(Exception):
-    """A value that can only be compared by its own code."""
-
-
 def _of_values(a: Any, b: Any) -> Difference:
     """Compare values of which at least one is no array: whether they are equal, if that is known."""
     names = " and ".join(dict.fromkeys((class_name(a), class_name(b))))
     cannot = f"values of type {names} cannot be subtracted"
-    where = why_apart(a, b, "the first one's") if type(a) is type(b) else ""
+    # By name: each worker has a class of its own if a cell defines it.
+    are_alike = type_name(type(a)) == type_name(type(b))
+    where = why_apart(a, b, "the first one's") if are_alike else ""
     if where:
         return Difference(differing=1, reason=f"{cannot}; they differ: {where}")
     try:
-        same = fingerprint(_still(a)) == fingerprint(_still(b))
-    except _OpaqueError:
-        return Difference(reason=f"{cannot}, nor compared without their own code")
+        same = fingerprint(still(a)) == fingerprint(still(b))
+    except OpaqueError as reason:
+        seen = [look_into_parts(each, sys.maxsize) for each in (a, b)]
+        if not all(each.fingerprint for each in seen):
+            return Difference(reason=f"{cannot}; {reason}")
+        same = seen[0].fingerprint == seen[1].fingerprint
+        if same and any(each.is_part for each in seen):
+            return Difference(reason=f"{cannot}; {_PARTLY}")
     return Difference(differing=int(not same), reason=f"{cannot}; they {'are equal' if same else 'differ'}")
-
-
-def _still(value: Any, depth: int = 0, taken: list[int] | None = None) -> Any:
-    """Return a plain value, or a copy of a container of such in its present state; arrays are not copied.
-
-    Raises:
-        _OpaqueError: something in it is neither, or it is too large.
-    """
-    kind = type(value)
-    if kind in PLAIN or ((kind is np.ndarray or issubclass(kind, np.generic)) and not value.dtype.hasobject):
-        return value
-    taken = [0] if taken is None else taken  # how many values so far
-    if depth == _DEPTH or kind not in (list, tuple, dict, set, frozenset):
-        raise _OpaqueError
-    taken[0] += len(value)
-    if taken[0] > _VALUES:
-        raise _OpaqueError
-    if kind in (set, frozenset):
-        copied = list(value)
-        if not all(type(item) in PLAIN for item in copied):
-            raise _OpaqueError
-        return kind(copied)
-    if kind is dict:
-        held = {_plain(key): _still(item, depth + 1, taken) for key, item in value.copy().items()}
-        # In one order: it is no part of a dict's value.
-        return dict(sorted(held.items(), key=lambda pair: fingerprint(pair[0])))
-    return kind([_still(item, depth + 1, taken) for item in list(value)])
-
-
-def _plain(key: Any) -> Any:
-    if type(key) not in PLAIN:
-        raise _OpaqueError
-    return key

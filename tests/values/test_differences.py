@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import UsageMistake
 from disco_magic.testing.arrays import cupy_array, tensor
 from disco_magic.values.peek import Stopped, Window, difference_of
@@ -252,27 +253,79 @@ def looped():
 
 OPAQUE = {
     "object": Touchy,
+    "object with a lock": lambda: Layer(threading.Lock()),
     "lock": threading.Lock,
     "in a list": lambda: [Touchy()],
     "in a dict": lambda: {"a": Touchy()},
     "as a key": lambda: {(1,): 2},
     "in a set": lambda: {(1,)},
     "own class": lambda: Own([1]),
-    "objects": lambda: [np.array([None])],
-    "deep": lambda: nested(20),
-    "itself": looped,
-    "long": lambda: [1] * 100_001,
-    "long in all": lambda: [[1] * 60_000, [1] * 60_000],
+    "objects": lambda: [np.array([threading.Lock()])],
     "masked": lambda: np.ma.masked_array([1], [0]),
+}
+TOO_LARGE = {
+    "deep": (lambda: nested(20), "they are nested in more than 8 containers"),
+    "itself": (looped, "they are nested in more than 8 containers"),
+    "long": (lambda: [1] * 100_001, "they have more than 100,000 values"),
+    "long in all": (lambda: [[1] * 60_000, [1] * 60_000], "they have more than 100,000 values"),
 }
 
 
 @pytest.mark.parametrize("name", OPAQUE)
 def test_what_only_its_own_code_could_compare_is_not_compared(name):
     found = difference_of(OPAQUE[name](), OPAQUE[name](), ALL)
-    assert found.reason.endswith("cannot be subtracted, nor compared without their own code")
+    assert found.reason == (
+        f"values of type {type(OPAQUE[name]()).__name__} cannot be subtracted;"
+        " only their own `==` could compare them, which is not called"
+    )
     assert found.differing is None
-    assert found.reason.startswith(f"values of type {type(OPAQUE[name]()).__name__} ")
+
+
+@pytest.mark.parametrize(("make", "why"), TOO_LARGE.values(), ids=TOO_LARGE)
+def test_of_what_is_too_large_it_is_said_that_it_is_not_compared(make, why):
+    found = difference_of(make(), make(), ALL)
+    assert found.reason.endswith(f"cannot be subtracted; {why}, and are not compared as a whole")
+    assert found.differing is None
+
+
+def test_objects_of_classes_that_each_worker_has_defined_are_compared():
+    def made(weights, name="Net"):
+        return type(name, (Layer,), {"__module__": CELL_MODULE})(weights)
+
+    found = difference_of(made(np.zeros(3)), made(np.ones(3)), ALL)
+    assert found.differing == 1
+    told = "they differ: .w: 3 of 3 elements differ from the first one's, by up to 1"
+    assert found.reason == f"values of type Net cannot be subtracted; {told}"
+    found = difference_of(made(np.zeros(3)), made(np.zeros(3)), ALL)
+    assert (found.differing, found.reason) == (0, "values of type Net cannot be subtracted; they are equal")
+    found = difference_of(made(np.zeros(3)), made(np.zeros(3), "Other"), ALL)
+    assert found.reason == "values of type Net and Other cannot be subtracted; they differ"
+
+
+def test_what_is_found_equal_in_a_part_only_is_not_called_equal():
+    def made(end):
+        return Layer("x" * 5000 + end)
+
+    found = difference_of(made("a"), made("a"), ALL)
+    assert found.differing is None
+    assert found.reason.endswith("; no difference was found in the elements that were compared")
+    assert difference_of(made("a"), made("bc"), ALL).differing == 1
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_are_equal_or_not(library):
+    frames = pytest.importorskip(library)
+    kinds = [frames.Series, lambda items: frames.DataFrame({"a": items})]
+    for make in kinds:
+        for items, others in (([1.0, 2.0], [1.0, 3.0]), (["a", "b"], ["a", "c"])):
+            assert difference_of(make(items), make(items), ALL).reason.endswith("they are equal")
+            assert difference_of(make(items), make(others), ALL).differing == 1
+
+
+def test_tables_with_other_labels_differ():
+    pd = pytest.importorskip("pandas")
+    found = difference_of(pd.Series([1, 2]), pd.Series([1, 2], index=[5, 6]), ALL)
+    assert (found.differing, found.reason) == (1, "values of type Series cannot be subtracted; they differ")
 
 
 def test_values_of_two_types_are_both_named():

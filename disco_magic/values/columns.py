@@ -59,6 +59,14 @@ def _sampled(values: Any, most: int | None) -> Any:
     return values[::step]
 
 
+def part_of(column: Column, rows: range) -> Column | None:
+    """Some of a column's elements, that follow on one another; None if their array is of the user's class."""
+    if not _is_own(column.values):
+        return None
+    values = column.values[rows.start : rows.stop]
+    return Column(column.dtype, values, len(values))
+
+
 def alone(facts: Facts | None) -> Any | None:
     """The array that describes a column completely by itself; None for any other, as with missing values."""
     if not facts or any(type(fact) is not np.ndarray for fact in facts):
@@ -97,22 +105,6 @@ def _written(items: list[Any], scalars: Sequence[int] = ()) -> list[str]:
     """`items` as text; the scalars, which are at these places, are written already."""
     there = frozenset(scalars)
     return [item if place in there else number_text(item) for place, item in enumerate(items)]
-
-
-def array_of(column: Column) -> Any | None:
-    """The elements of a column of numbers, in pandas also of NumPy's times, as its library returns them.
-
-    None for any other, including one of polars with missing values: nothing of these is read.
-    """
-    try:
-        values = column.values
-        if home_of(type(values)) == "polars":
-            numbers = values.dtype.is_numeric() and str(values.dtype.base_type()) != "Decimal"
-            return values.to_numpy() if numbers and not values.null_count() else None
-        plain = home_of(type(values.dtype)) == "numpy" and values.dtype.kind != "O"
-        return np.asarray(values) if plain else None
-    except Exception:  # noqa: BLE001 - as above
-        return None
 
 
 def facts_of_labels(value: Any, most: int | None = None) -> Facts | None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.values.array_fingerprints import of_sample
-from disco_magic.values.columns import array_of, facts_of, facts_of_items, facts_of_labels
+from disco_magic.values.columns import facts_of, facts_of_items, facts_of_labels
 from disco_magic.values.content import is_plain
 from disco_magic.values.digests import digest
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import CONTAINER_IDS, fingerprint
-from disco_magic.values.frames import Column, is_frame, is_table
+from disco_magic.values.frames import Column, array_of, is_frame, is_table
 from disco_magic.values.inside import content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import is_number, sample_of

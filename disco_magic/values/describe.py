@@ -18,6 +18,7 @@ from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.values.array_fingerprints import of_sample
 from disco_magic.values.compared import NOT_COMPARED, array_in, look_into_objects
 from disco_magic.values.described import describe_other, short
+from disco_magic.values.frames import column_of, is_series
 from disco_magic.values.kinds import is_gpu_array, name_of
 from disco_magic.values.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.values.sights import current_sight
@@ -134,7 +135,7 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         return looked
     if not sample and not issubclass(kind, np.ndarray | np.generic):
         return None  # only the header is wanted; PyTorch releases the lock in every call
-    found = array_in(value)
+    found = array_in(column_of(value) if is_series(kind) else value)
     if found is None:
         return None
     array = np.asarray(found)
@@ -168,6 +169,8 @@ def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked], sample: int) 
                 device=header.device,
                 nbytes=header.nbytes or info.nbytes,
             )
+            if is_series(each.kind):  # whose labels are compared, too
+                info = replace(info, fingerprint=header.fingerprint, sampled=info.sampled or header.sampled)
         infos[each.number] = info
 
 

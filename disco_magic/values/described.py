@@ -12,13 +12,12 @@ import numpy as np
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
-from disco_magic.values.columns import array_of
 from disco_magic.values.compared import Compared, look_into_column, look_into_parts
 from disco_magic.values.content import kinds_of
 from disco_magic.values.digests import digest
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, fingerprint, number_text
-from disco_magic.values.frames import COLUMN, Column, columns_text, is_frame, is_table
+from disco_magic.values.frames import COLUMN, Column, array_of, columns_text, is_frame, is_table
 from disco_magic.values.inside import constant_text, content_of, plain_copy
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.values.located import common_device, device_of

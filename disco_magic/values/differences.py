@@ -11,10 +11,12 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.phrases import class_name
+from disco_magic.values.columns import facts_of_labels
 from disco_magic.values.compared import look_into_parts
 from disco_magic.values.distances import distance, equal
 from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.frames import is_table
 from disco_magic.values.kinds import is_long, type_name
 from disco_magic.values.lookalikes import why_apart
 from disco_magic.values.pictures import Picture, text_of
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from disco_magic.values.pictures import Indices
     from disco_magic.values.windows import Cut, Window
 
+_LABELS_DIFFER: Final = "their labels differ"
 _PARTLY: Final = "no difference was found in the elements that were compared"
 
 
@@ -96,8 +99,9 @@ def difference_of(
     except NoPicture:
         return _of_values(a, b)
     size = math.prod(one.shape)
-    if one.shape != other.shape:
-        return Difference(size=size, reason=f"their shapes differ: {one.shape} and {other.shape}")
+    if one.shape != other.shape or _labels_differ(a, b):
+        shapes = f"their shapes differ: {one.shape} and {other.shape}"
+        return Difference(size=size, reason=_LABELS_DIFFER if one.shape == other.shape else shapes)
     if not size:
         return Difference(differing=0, size=0)
     cut = window.fit(one.shape)
@@ -247,6 +251,8 @@ def _of_values(a: Any, b: Any) -> Difference:
     # By name: each worker has a class of its own if a cell defines it.
     are_alike = type_name(type(a)) == type_name(type(b))
     where = why_apart(a, b, "the first one's") if are_alike else ""
+    if not where and _labels_differ(a, b):
+        return Difference(differing=1, reason=f"{cannot}; {_LABELS_DIFFER}")
     if where:
         return Difference(differing=1, reason=f"{cannot}; they differ: {where}")
     try:
@@ -259,3 +265,11 @@ def _of_values(a: Any, b: Any) -> Difference:
         if same and any(each.is_part for each in seen):
             return Difference(reason=f"{cannot}; {_PARTLY}")
     return Difference(differing=int(not same), reason=f"{cannot}; they {'are equal' if same else 'differ'}")
+
+
+def _labels_differ(a: Any, b: Any) -> bool:
+    """Whether two tables of one class are known to have other row or column labels."""
+    if type(a) is not type(b) or not is_table(type(a)):
+        return False
+    labels = facts_of_labels(a), facts_of_labels(b)
+    return None not in labels and fingerprint(labels[0]) != fingerprint(labels[1])

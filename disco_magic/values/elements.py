@@ -14,6 +14,7 @@ import numpy as np
 from disco_magic.errors import NoPicture, Stopped, UsageMistake
 from disco_magic.phrases import class_name
 from disco_magic.values.distant import elements_of_cupy, elements_of_jax, elements_of_torch, lines_of
+from disco_magic.values.frames import Column, array_of, column_of, is_frame, is_series
 from disco_magic.values.kinds import is_gpu_array, is_jax_array, is_tensor
 from disco_magic.values.samples import sample_of
 from disco_magic.values.tensors import local_part
@@ -56,7 +57,8 @@ class Elements(Protocol):
 def elements_of(value: Any) -> Elements:
     """Return the elements of an array of NumPy, CuPy, PyTorch or JAX, or of a number of NumPy's.
 
-    For a PyTorch DTensor, those that the worker has.
+    For a PyTorch DTensor, those that the worker has. Of a Series, or another column of a data frame, those
+    that are numbers, without the labels.
 
     Raises:
         NoPicture: it is none of these, or JAX is still computing it.
@@ -73,7 +75,18 @@ def elements_of(value: Any) -> Elements:
         return elements_of_torch(value)
     if is_jax_array(kind):
         return elements_of_jax(value)
+    if is_frame(kind):
+        raise NoPicture(f"a {class_name(value)} is no array: choose one of its columns")
+    if kind is Column or is_series(kind):
+        return _of_column(value if kind is Column else column_of(value))
     raise NoPicture(f"a value of type {class_name(value)} has no elements to show")
+
+
+def _of_column(column: Column) -> Elements:
+    array = array_of(column)
+    if array is None:
+        raise NoPicture(f"elements of type {column.dtype} are not all numbers")
+    return HostElements(array)
 
 
 class HostElements:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
+import numpy as np
+
 from disco_magic.values.kinds import home_of, type_name
 
 _LIBRARIES: Final = ("pandas", "polars")
@@ -110,6 +112,22 @@ def column_of(series: Any) -> Column:
     is_own = home_of(type(series)) == "polars"
     values = series if is_own else array_behind(series)
     return Column(_dtype(series.dtype), values, series.shape[0])
+
+
+def array_of(column: Column) -> Any | None:
+    """The elements of a column of numbers, in pandas also of NumPy's times, as its library returns them.
+
+    None for any other, including one of polars with missing values: nothing of these is read.
+    """
+    try:
+        values = column.values
+        if home_of(type(values)) == "polars":
+            numbers = values.dtype.is_numeric() and str(values.dtype.base_type()) != "Decimal"
+            return values.to_numpy() if numbers and not values.null_count() else None
+        plain = home_of(type(values.dtype)) == "numpy" and values.dtype.kind != "O"
+        return np.asarray(values) if plain else None
+    except Exception:  # noqa: BLE001 - what another version of a library refuses is not read
+        return None
 
 
 def array_behind(values: Any) -> Any:

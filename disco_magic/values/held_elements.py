@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.held import Held
-from disco_magic.values.columns import array_of, facts_of, facts_of_items
+from disco_magic.values.columns import facts_of, facts_of_items
 from disco_magic.values.describe import elements_text
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint, number_text
-from disco_magic.values.frames import COLUMN, Column
+from disco_magic.values.frames import COLUMN, Column, array_of
 from disco_magic.values.kinds import is_all_elements, is_gpu_array, type_name
 from disco_magic.values.located import device_of
 

@@ -17,6 +17,7 @@ from disco_magic.core.registers import register_of
 from disco_magic.values.describe import describe, describe_all
 from disco_magic.values.divergence import parts_of
 from disco_magic.values.fields import is_module, module_in
+from disco_magic.values.frames import Column
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor
 from disco_magic.values.members import NOTHING
@@ -113,7 +114,7 @@ def describe_parts(value: Any, written: Collection[str], sample: int) -> list[Re
 
 
 def arrays_in(value: Any) -> list[Part]:
-    """The first arrays in a container, a PyTorch module or the like, in its order."""
+    """The first arrays in a container, a PyTorch module or the like, in its order; columns of tables, too."""
     return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
 
 
@@ -128,7 +129,7 @@ def together(lists: Iterable[list[Part] | None]) -> list[Part]:
 def _arrays(value: Any) -> Iterator[tuple[str, Any]]:
     for path, part in islice(parts_of("", value), 1, None):
         kind = type(part)
-        if issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
+        if issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind) or kind is Column:
             yield path, part
 
 

@@ -12,10 +12,11 @@ from disco_magic.errors import NoPicture, UsageMistake
 from disco_magic.phrases import class_name
 from disco_magic.values.elements import check_count, elements_of, plane_of
 from disco_magic.values.samples import SAMPLE, is_number, summaries
+from disco_magic.values.table_blocks import cells_of, is_tabular, table_shape
 
 if TYPE_CHECKING:
     from disco_magic.values.elements import Array, Elements
-    from disco_magic.values.windows import Shape, Window
+    from disco_magic.values.windows import Cut, Shape, Window
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -54,6 +55,7 @@ class Block:
         rows, columns: the array's indices that they show.
         shape: of the whole array.
         extents: how many rows and columns there are along the two axes.
+        row_labels, column_labels: a table's labels of these; () if it has none but their indices.
     """
 
     cells: tuple[tuple[str, ...], ...]
@@ -61,6 +63,8 @@ class Block:
     columns: range
     shape: Shape
     extents: tuple[int, int]
+    row_labels: tuple[str, ...] = ()
+    column_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,8 @@ def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> B
     """Return the first elements of a part of an array as text: as NumPy writes each, 24 characters at most.
 
     Args:
-        value: an array of any element type; objects are shown by the names of their types.
+        value: an array of any element type, a table of pandas or polars, or a column of one; objects are
+            shown by the names of their types.
         window: the part.
         limit: maximum number of rows, and of columns.
 
@@ -135,12 +140,27 @@ def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> B
         NoPicture: it is no array, it has no elements, or the window does not fit into it.
     """
     height, width = (check_count("limit", each) for each in limit)
-    elements = filled(value)
-    cut = window.fit(elements.shape)
+    elements = None if is_tabular(value) else elements_of(value)
+    shape = table_shape(value) if elements is None else elements.shape
+    _check_filled(shape)
+    cut = window.fit(shape)
     rows, columns = cut.rows[:height], cut.columns[:width]
+    if elements is None:
+        return _block_of_table(value, cut, rows, columns)
     part = plane_of(elements, cut, rows, columns)
     cells = tuple(tuple(text_of(element, part.dtype) for element in row) for row in part)
     return Block(cells, rows, columns, elements.shape, cut.extents)
+
+
+def _block_of_table(table: Any, cut: Cut, rows: range, columns: range) -> Block:
+    # A table with one axis is one row, as an array is.
+    is_upright = len(cut.axes) == 2 and cut.axes[0] < cut.axes[1]
+    found = cells_of(table, *((rows, columns) if is_upright else (columns, rows)))
+    lines = zip(*found.columns, strict=True) if is_upright else found.columns
+    cells = tuple(tuple(map(_cut_short, line)) for line in lines)
+    labels = [tuple(map(_cut_short, each)) for each in (found.row_labels, found.column_labels)]
+    down, across = labels if is_upright else labels[::-1]
+    return Block(cells, rows, columns, cut.shape, cut.extents, down, across)
 
 
 def text_of(element: Any, dtype: np.dtype[Any]) -> str:
@@ -151,6 +171,10 @@ def text_of(element: Any, dtype: np.dtype[Any]) -> str:
         text = class_name(element) if dtype.kind == "O" else "objects"
     else:
         text = str(element)
+    return _cut_short(text)
+
+
+def _cut_short(text: str) -> str:
     return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\u2026"
 
 
@@ -190,9 +214,13 @@ def filled(value: Any) -> Elements:
         NoPicture: it is no array, or an empty one.
     """
     elements = elements_of(value)
-    if 0 in elements.shape:
-        raise NoPicture(f"an array of shape {elements.shape} has no elements")
+    _check_filled(elements.shape)
     return elements
+
+
+def _check_filled(shape: Shape) -> None:
+    if 0 in shape:
+        raise NoPicture(f"an array of shape {shape} has no elements")
 
 
 def numbers(part: Array, name: str) -> Array:

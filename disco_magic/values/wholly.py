@@ -12,6 +12,7 @@ from disco_magic.errors import NoPicture
 from disco_magic.values.describe import describe
 from disco_magic.values.digests import digest_of
 from disco_magic.values.elements import CHUNK, Walk, elements_of
+from disco_magic.values.frames import is_series
 from disco_magic.values.totals import statistics_of
 
 if TYPE_CHECKING:
@@ -43,10 +44,15 @@ def describe_wholly(value: Any, progress: Progress | None = None) -> RegisterInf
             maximum=found.maximum,
             nans=found.nans,
             infs=found.infs,
-            fingerprint=_digest(value),
+            fingerprint=_digest(value) + _of_labels(value, info),
             sampled=False,
         )
     return info
+
+
+def _of_labels(value: Any, info: RegisterInfo) -> bytes:
+    """What is known of a Series besides its elements."""
+    return info.fingerprint if is_series(type(value)) else b""
 
 
 def _digest(value: Any) -> bytes:

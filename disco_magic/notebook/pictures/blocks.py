@@ -25,17 +25,19 @@ def block_html(block: Block, *, title: str = "") -> str:
     """A table of the elements, with rows and columns of dots where the array continues.
 
     Args:
-        block: text of the elements at `rows` x `columns` of an array of `shape`.
+        block: text of the elements at `rows` x `columns` of an array of `shape`; a table's labels stand for
+            the indices.
         title: text for the caption.
 
     Cost: about 1 us per element.
     """
     all_rows, all_columns = block.extents
     before, after = block.columns.start > 0, block.columns.stop < all_columns
-    heads = _edges([f'<th scope="col">{column}</th>' for column in block.columns], "th", before, after)
+    names = block.column_labels or map(str, block.columns)
+    heads = _edges([f'<th scope="col">{escape(name)}</th>' for name in names], "th", before, after)
     lines = [
-        _line(str(row), _edges([f"<td>{escape(cell)}</td>" for cell in cells], "td", before, after))
-        for row, cells in zip(block.rows, block.cells, strict=True)
+        _line(escape(row), _edges([f"<td>{escape(cell)}</td>" for cell in cells], "td", before, after))
+        for row, cells in zip(block.row_labels or map(str, block.rows), block.cells, strict=True)
     ]
     dots = _line(_MORE, [f'<td class="dim">{_MORE}</td>'] * len(heads))
     if block.rows.start > 0:

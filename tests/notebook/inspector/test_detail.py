@@ -57,6 +57,36 @@ def test_what_is_no_array_is_shown_by_its_repr_when_asked_for(inspector, session
     until(lambda: "its __repr__ raised KeyError: 'no'" in detail(inspector), inspector)
 
 
+def test_the_elements_of_a_data_frame_are_shown_with_their_labels_where_the_sliders_are(inspector, session):
+    pytest.importorskip("pandas")
+    session.run(
+        "import pandas as pd\n"
+        "rows = [f'row{n}' for n in range(40)]\n"
+        "df = pd.DataFrame({'id': range(40), 'label': ['cat', 'dog'] * 20}, index=rows)\n"
+        "losses = pd.Series([0.5, 0.25], index=['a', 'b'])"
+    )
+    inspector.refresh()
+    look_at(inspector, "df", "values", (0,))
+    assert (
+        "df on [0]: rows 0 to 15 of 40\u00d72 | id | label | row0 | 0 | 'cat' | row1 | 1 | 'dog'"
+        in spaced(inspector)
+    )
+    inspector._detail._slices.rows.value = (20, 40)
+    assert "| row20 | 20 | 'cat'" in spaced(inspector)
+    look_at(inspector, "losses", "values", (0,))
+    assert "losses on [0]: 2 | a | b | 0 | 0.5 | 0.25" in spaced(inspector)
+    look_at(inspector, "losses", "summary")
+    assert "| 0.25 | 0.375 | 0.5 | 0 | 0 |" in spaced(inspector)
+    assert "[0.5 0.25]" in detail(inspector)
+    look_at(inspector, "df['id']", "histogram")
+    assert "<svg" in inspector._detail.html
+
+
+def spaced(inspector):
+    """The text of the closer look, one bar between cells."""
+    return re.sub(r"[\s|]*\|[\s|]*", " | ", detail(inspector))
+
+
 def test_a_face_that_cannot_draw_one_workers_value_draws_the_others(inspector, session):
     session.run("x = 'text' if worker_id == 1 else x")
     inspector.refresh()

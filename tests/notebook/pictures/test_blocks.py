@@ -20,6 +20,11 @@ def test_all_of_a_small_array_is_shown_without_dots(parse):
     assert page.texts("caption") == ["2\u00d72"]
 
 
+def test_labels_of_a_table_stand_for_the_indices(parse):
+    block = Block((("1", "2"),), range(3, 4), range(2), (9, 2), (9, 2), ("<p>",), ("id", "x"))
+    assert rows(parse(block_html(block)))[:3] == [["", "id", "x"], [DOTS] * 3, ["<p>", "1", "2"]]
+
+
 def test_dots_stand_where_the_array_goes_on(parse):
     array = np.arange(100).reshape(10, 10)
     page = parse(block_html(block_of(array, Window((2, 9), (3, 8)), (2, 2)), title="w"))

@@ -30,17 +30,24 @@ _NUMBER: Final = re.compile(r"0x[0-9a-f]+|\d[\d._]*(e[-+]?\d+)?|\b(nan|inf)\b", 
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
-def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
+def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, bool, int]:
     """Sort key: failures of the origin's kind and command come first, by worker, as their order is chance.
 
     What follows from another failure is not of the kind of an origin, see `standing`. Among those alike, a
     call made while an error of the user's was propagating (``finally: barrier()``) precedes the others; then
-    a worker that waited for an absent one precedes the workers that waited for it.
+    a worker that waited for an absent one precedes the workers that waited for it. Of calls that do not fit
+    together, that of the worker that called something else than most comes first.
     """
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
     if not alike or standing(failure) != standing(origin):
-        return 1, False, False, 0
-    return 0, handled_by(failure.exception) is None, failure.first is not failure, failure.worker
+        return 1, False, False, False, 0
+    by_itself = handled_by(failure.exception) is None
+    return 0, by_itself, failure.first is not failure, not _is_astray(failure), failure.worker
+
+
+def _is_astray(failure: Failure) -> bool:
+    error: Any = failure.exception
+    return is_by(failure, PlaneMismatch) and bool(error.astray == failure.worker)
 
 
 def most_telling(failures: Sequence[Failure]) -> Failure:
@@ -137,5 +144,9 @@ def _before(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def origin_first(failures: Mapping[int, Failure]) -> dict[int, Failure]:
-    """Failures by worker; those that follow from others come last, see `standing`."""
-    return dict(sorted(failures.items(), key=lambda each: standing(each[1])))
+    """Failures by worker, as `rank` orders them; those that follow from others come last, see `standing`."""
+    ordered = sorted(failures.items(), key=lambda each: standing(each[1]))
+    if ordered:
+        origin = ordered[0][1]
+        ordered.sort(key=lambda each: rank(origin, each[1]))
+    return dict(ordered)

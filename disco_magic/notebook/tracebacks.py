@@ -15,7 +15,7 @@ from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.operands import operand_lines
-from disco_magic.phrases import ranges
+from disco_magic.phrases import class_name, ranges
 from disco_magic.summaries import form_of, grouped, other_lines
 
 if TYPE_CHECKING:
@@ -101,13 +101,17 @@ def worker_lines(
     origin = next(iter(failures.values()))
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""
-    summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
     kinds = (advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
     advice = next(filter(None, (advise(shell, origin.exception) for advise in kinds)), [])
     # A program that exits shows no traceback.
     trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
     read = operand_lines(failures.values()) if trace else []
+    groups = grouped(failures)
+    summary = [
+        _line(workers, text, origin, alone=bool(trace) and len(groups) == 1)
+        for text, workers in groups.items()
+    ]
     if read:
         trace += ["", *read]
     return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])
@@ -118,8 +122,13 @@ def _stop(error: WorkerError) -> str:
     return str(error).partition("\n")[0] if error.stopped else ""
 
 
-def _line(workers: list[int], text: str, origin: Failure) -> str:
-    """A group's summary; the origin's, which is shown above in full, is cut to one terminal line."""
+def _line(workers: list[int], text: str, origin: Failure, *, alone: bool) -> str:
+    """A group's summary; the origin's, if it is longer than a terminal's line, is shown in full above.
+
+    Then it is cut, so that other groups can be told from it; or left out, if it is `alone`.
+    """
+    if alone and text == origin.summary and len(text) > _SUMMARY_LENGTH:
+        return f"{ranges(workers)} {class_name(origin.exception)}"
     if text in (origin.summary, form_of(origin.summary, origin.worker)) and len(text) > _SUMMARY_LENGTH:
         text = text[: _SUMMARY_LENGTH - 1] + "…"
     return f"{ranges(workers)} {text}"

@@ -86,6 +86,15 @@ def test_the_one_to_look_at_is_who_went_astray(failures, worker):
     assert most_telling(failures).worker == worker
 
 
+def test_the_worker_whose_call_differs_from_that_of_most_comes_first():
+    failures = [failed(worker, mismatch(2), 4) for worker in range(4)]
+    ordered = sorted(failures, key=lambda each: rank(failures[0], each))
+    assert [each.worker for each in ordered] == [2, 0, 1, 3]
+    assert list(origin_first({each.worker: each for each in failures})) == [2, 0, 1, 3]
+    tie = [failed(worker, mismatch(None), 4) for worker in range(4)]
+    assert sorted([*tie[2:], *tie[:2]], key=lambda each: rank(tie[0], each)) == tie
+
+
 def test_to_whose_call_an_error_of_the_user_s_has_led_comes_first():
     led = PlaneMismatch("x")
     led.__context__ = ValueError("boom")

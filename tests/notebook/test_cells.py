@@ -228,6 +228,28 @@ def test_an_exception_that_lets_nobody_look_is_shown_as_the_worker_told_it(four,
     assert four.err == ""
 
 
+def test_of_calls_that_do_not_fit_the_traceback_is_that_of_the_worker_that_went_astray(four):
+    error = four.fail("%%disco\nif worker_id == 2:\n    allgather(1)\nelse:\n    allreduce(1)", CellError)
+    assert error.origin.worker == 2
+    lines = four.out.splitlines()
+    assert lines[0] == "Cell In[3] failed on worker 2 and on 3 others"
+    assert "----> 3     allgather(1)" in four.out
+    assert lines[-1] == "[0-3] PlaneMismatch"  # what it says stands above
+
+
+def test_of_calls_that_do_not_fit_and_are_as_many_the_first_worker_s_traceback_is_shown(four):
+    error = four.fail("%%disco\nallgather(1) if worker_id > 1 else allreduce(1)", CellError)
+    assert error.origin.worker == 0
+    assert four.out.splitlines()[0] == "Cell In[3] failed on worker 0 and on 3 others"
+
+
+def test_a_long_text_that_not_all_have_is_cut_in_the_last_lines(four):
+    four.fail("%%disco\nraise ValueError('x' * 200 if worker_id else 'y' * 200)", CellError)
+    first, other = four.out.splitlines()[-2:]
+    assert first == f"[0] ValueError: {'y' * 77}…"
+    assert other == f"[1-3] ValueError: {'x' * 200}"
+
+
 def test_what_a_cell_imports_from_the_future_holds_for_the_workers_cells_after_it(four):
     four.run("%%disco\nfrom __future__ import annotations")
     four.run("%%disco\nclass A:\n    x: Undefined")

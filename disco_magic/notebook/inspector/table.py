@@ -46,10 +46,16 @@ _STYLE: Final = table_style(
     "{} .o{outline:2px dashed var(--jp-warn-color0,#b35900);outline-offset:-3px}",
     "{} b{color:var(--jp-error-color0,#c62828)}",
     "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
-    "{}.many td:not([colspan]){max-width:13em;overflow:hidden;text-overflow:ellipsis}",
+    # All room that the first columns do not need is for the workers, of whom four fit into 1000 pixels.
+    "{} thead th:nth-child(-n+3){width:1px}",
+    "{} td:not([colspan]){max-width:14em;overflow:hidden;text-overflow:ellipsis}",
+    # What all workers have would widen the columns of all; counts of NaN are never cut.
+    "{} td[colspan]{max-width:0;overflow-wrap:anywhere}",
+    "{} td[colspan],{} td:has(b){white-space:normal}",
+    "{} b{white-space:nowrap}",
 )
-# With more workers than this, long texts are cut; a closer look shows them in full.
-_FEW: Final = 4
+# Longer texts may be cut, and are also tooltips.
+_FITS: Final = 20
 # With a width of its own, the table would widen the surrounding element, and be cut off there.
 _SCROLL: Final = "max-height:340px;overflow:auto;width:0;min-width:100%"
 
@@ -91,7 +97,7 @@ def table_html(
         body = _across("no register to show", num_workers)
     sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
     foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot>'
-    return _framed("registers", _heads("register", num_workers, places), body, foot, num_workers)
+    return _framed("registers", _heads("register", num_workers, places), body, foot)
 
 
 def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
@@ -104,7 +110,7 @@ def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
     rest = len(parts.rows) - len(parts.shown)
     if rest:
         body += _across(f"and {rest:,} more", count)
-    table = _framed(f"parts of {name}", _heads("part", count, places), body, "", count)
+    table = _framed(f"parts of {name}", _heads("part", count, places), body, "")
     return f"<div>{escape(parts_caption(parts))}</div>{table}"
 
 
@@ -124,12 +130,11 @@ def _across(text: str, num_workers: int) -> str:
     return f'<tr><th scope="row" colspan="{num_workers + 3}">{text}</th></tr>'
 
 
-def _framed(label: str, head: str, body: str, foot: str, num_workers: int) -> str:
-    many = " many" if num_workers > _FEW else ""
+def _framed(label: str, head: str, body: str, foot: str) -> str:
     return (
         f'{_STYLE}<div class="disco-scroll" style="{_SCROLL}" tabindex="0" role="region" '
         f'aria-label="{escape(label)}">'
-        f'<table class="{NAME}{many}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table></div>'
+        f'<table class="{NAME}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table></div>'
     )
 
 
@@ -173,9 +178,23 @@ def _cells(row: Row, *, with_kind: bool) -> str:
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):
         first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""
-        opening, mark = ('<td class="o">', f"{MARK} ") if strange else ("<td>", "")
-        cells.append(f"{opening}{mark}{first}{_cell(info)}</td>")
+        opening, mark = ('<td class="o"', f"{MARK} ") if strange else ("<td", "")
+        cells.append(f"{opening}{_tooltip(info, with_kind=with_kind)}>{mark}{first}{_cell(info)}</td>")
     return "".join(cells)
+
+
+def _tooltip(info: RegisterInfo | None, *, with_kind: bool) -> str:
+    """A title with the texts of a cell, if any of them may be cut; few have one, to keep the table small."""
+    if info is None:
+        return ""
+    texts = [info.kind] if with_kind else []
+    texts += [info.text] if info.text else []
+    if info.measure and info.mean is not None:  # beside a histogram, and then too long
+        texts.append(f"{info.measure}{_short(info.mean)}")
+    elif max(map(len, texts), default=0) <= _FITS:
+        return ""
+    said = escape("\n".join(texts))
+    return f' title="{said}"'
 
 
 def _cell(info: RegisterInfo | None) -> str:

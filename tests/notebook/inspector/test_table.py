@@ -57,11 +57,29 @@ def test_every_row_is_as_wide_as_the_head():
     assert set(table([]).columns) == {5}
 
 
-def test_beside_many_workers_texts_are_cut_to_leave_room():
-    few, many = (table_html([Row("x", (array(),) * n)], n, [0] * n) for n in (4, 5))
-    assert 'class="disco-inspector many"' in many
-    assert ".disco-inspector.many td:not([colspan]){max-width:" in many
-    assert 'class="disco-inspector"' in few
+def test_a_text_of_one_worker_that_may_be_cut_is_a_tooltip_too():
+    long = RegisterInfo("Generator", text="numpy.random._generator.Generator <&>", fingerprint=b"c")
+    short = RegisterInfo("Generator", text="short", fingerprint=b"d")
+    html = table_html([Row("x", (long, short))], 2, [0, 0])
+    assert html.count("<td title=") == 1
+    assert ' title="numpy.random._generator.Generator &lt;&amp;&gt;">numpy' in html
+
+
+def test_a_tooltip_has_the_type_if_it_is_in_the_cell():
+    long = RegisterInfo("a_type_with_a_long_name", text="1", fingerprint=b"c")
+    html = table_html([Row("x", (long, RegisterInfo("int", text="1")))], 2, [0, 0])
+    assert html.count(' title="a_type_with_a_long_name\n1"') == 1
+
+
+def test_a_mean_of_magnitudes_is_a_tooltip_too_because_it_is_too_long_beside_a_histogram():
+    cells = array(dtype="complex128"), array(b"b", dtype="complex128")
+    assert table_html([Row("z", cells)], 2, [0, 0]).count(' title="|x| 0.125"') == 2
+
+
+def test_what_all_workers_have_does_not_widen_the_table_and_is_not_cut():
+    html = table_html([Row("x", (array(), array()))], 2, [0, 0])
+    assert ".disco-inspector td[colspan]{max-width:0;" in html
+    assert ".disco-inspector td[colspan],.disco-inspector td:has(b){white-space:normal}" in html
 
 
 def test_a_register_that_is_the_same_everywhere_has_one_wide_cell():

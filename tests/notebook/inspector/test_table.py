@@ -6,8 +6,11 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pytest
+
 from disco_magic.core.snapshot import RegisterInfo, Row
 from disco_magic.notebook.inspector.table import MOST_ROWS, table_html
+from tests.contrast import contrast, mixed
 
 COUNTS = (1, 0, 2, 3, 9, 14, 20, 30, 28, 22, 11, 6, 3, 1, 0, 1)
 
@@ -124,6 +127,16 @@ def test_nan_and_inf_are_counted():
     cells = table(rows).rows[1]
     assert "1,234 NaN, 2 Inf" in cells[3]
     assert "NaN" not in cells[4]
+
+
+@pytest.mark.parametrize("what", ["b", ".mark"])
+def test_counts_of_nan_and_marks_are_readable_in_selected_rows_too(what):
+    html = table_html([Row("x", (array(nans=1), array(b"b")))], 2, [0, 0])
+    style = re.search(rf"\.disco-inspector {re.escape(what)}{{[^}}]*color-mix\(in srgb,#(\w+) (\d+)%", html)
+    colour, percent = tuple(bytes.fromhex(style[1])), int(style[2])
+    for text, rows in (((31,) * 3, (255, 238)), ((225,) * 3, (33, 66))):
+        for gray in rows:
+            assert contrast(mixed(colour, percent, text), (gray,) * 3) > 4.5
 
 
 def test_of_equal_elements_there_is_no_distribution_to_show():

@@ -137,7 +137,7 @@ class Terminal(io.StringIO):
     def screen(self):
         """The lines as they are to be seen now."""
         lines, row, column = [""], 0, 0
-        text = re.sub(r"\x1b\[\d*m", "", self.getvalue())
+        text = re.sub(r"\x1b\[[\d;]*m", "", self.getvalue())
         for move, up, wipe, piece in re.findall(r"([\r\n])|\x1b\[(\d*)A|\x1b\[(J)|([^\r\n\x1b]+)", text):
             if move == "\n":
                 row += 1

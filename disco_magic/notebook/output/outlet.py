@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.markup import ink
 from disco_magic.isolation.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
@@ -15,10 +16,16 @@ from disco_magic.phrases import padded, ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_COLOURS: Final = (36, 33, 35, 32, 34)
-"""ANSI colours of workers 0, 1, 2, ...: cyan, yellow, magenta, green, blue. Red is for errors."""
-# The same colours as JupyterLab and nbconvert show them.
-_HTML_COLOURS: Final = {32: "#00a250", 33: "#ddb62b", 34: "#208ffb", 35: "#d160c4", 36: "#60c6c8"}
+_COLOURS: Final = (30, 130, 164, 64, 63)
+"""Colours of workers 0, 1, 2, ... in a palette of 256: cyan, brown, magenta, green, blue. Red is for errors.
+
+JupyterLab and terminals show these as they are, each with a contrast of 4 to 5 to black, to white and to the
+dark theme's background; 4.35 is the most that one colour can have to all of them. The sixteen named colours
+have less, down to 1.9 for yellow on white, and each terminal has its own.
+"""
+_HTML_COLOURS: Final = {30: "#008787", 130: "#af5f00", 164: "#d700d7", 64: "#5f8700", 63: "#5f5fff"}
+# With this much of these, and the rest of the text's colour, the contrast is at least 4.5.
+_PERCENT: Final = 80
 
 
 @contextmanager
@@ -120,11 +127,11 @@ class Outlet:
 
     def label_html(self, workers: Sequence[int]) -> str:
         """``[0]`` as HTML, in the colour of the prefix."""
-        colour = f"color:{_HTML_COLOURS[self._colour(workers)]}" if self.rich else ""
+        colour = ink(_HTML_COLOURS[self._colour(workers)], _PERCENT) if self.rich else ""
         return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
 
     def _colour(self, workers: Sequence[int]) -> int:
-        """The ANSI number of the colour of the workers' prefix."""
+        """The number, in a palette of 256, of the colour of the workers' prefix."""
         return _COLOURS[workers[0] % len(_COLOURS)]
 
     def label(self, workers: Sequence[int]) -> str:
@@ -136,4 +143,4 @@ class Outlet:
         padded_label, label = self.label(workers), ranges(workers)
         if not self.rich:
             return f"{padded_label} "
-        return f"\x1b[{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "
+        return f"\x1b[38;5;{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "

@@ -86,7 +86,7 @@ def test_what_the_prompt_shows_has_the_worker_s_prefix(terminal):
     terminal.cell("mine = worker_id + 70\nif worker_id:\n    breakpoint()")
     terminal.until(r"----> 4     breakpoint\(\)")
     terminal.answer({1: ["p mine"]})
-    terminal.until(r"\x1b\[33m\[1\]\x1b\[0m 71\r\n")
+    terminal.until(r"\x1b\[38;5;130m\[1\]\x1b\[0m 71\r\n")
     terminal.answer({1: ["c"]})
     terminal.at_prompt()
 

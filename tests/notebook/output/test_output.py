@@ -148,7 +148,7 @@ def test_what_is_kept_is_written_in_one_piece_until_the_other_channel_comes(text
 def test_prefixes_are_coloured_on_a_terminal_and_plain_elsewhere(terminal, live):
     _, (first, _) = live(terminal)
     first.writer("stdout")("a\n")
-    assert terminal.getvalue() == "\x1b[36m[0]\x1b[0m a\n"
+    assert terminal.getvalue() == "\x1b[38;5;30m[0]\x1b[0m a\n"
 
 
 def test_no_color_switches_colours_off(terminal, monkeypatch, live):
@@ -300,7 +300,7 @@ def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch,
     with using_sink(first), onto(prompt, prompt):
         worker_print("late", 1)
         worker_print("elsewhere", file=terminal)
-    assert prompt.getvalue() == "\x1b[36m[0]\x1b[0m late 1\n"
+    assert prompt.getvalue() == "\x1b[38;5;30m[0]\x1b[0m late 1\n"
     assert terminal.getvalue() == "elsewhere\n"
 
 

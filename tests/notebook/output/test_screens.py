@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from html.parser import HTMLParser
 
 import pytest
 
+from disco_magic.core.markup import ink
 from disco_magic.notebook.output.footer import Footer
 from disco_magic.notebook.output.livearea import Row
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.output.screens import NotebookScreen, TerminalScreen, screen_for
 from tests.clocks import Clock
+from tests.contrast import DARK, contrast, mixed
 
 BARS = [Row((0,), "train:  50%|##  | 1/2"), Row((2, 3), "waiting in barrier() for worker 0", status=True)]
 
@@ -79,11 +82,25 @@ def test_a_notebook_shows_rows_as_text_and_as_html_that_says_the_same(notebook):
 def test_prefixes_have_the_colours_of_the_lines_unless_colours_are_unwanted(notebook, monkeypatch):
     publisher, screen = notebook
     screen.show(BARS)
-    assert {"color:#60c6c8", "color:#d160c4"} < set(Texts(publisher.messages[0]["text/html"]).styles)
+    assert {ink("#008787", 80), ink("#d700d7", 80)} < set(Texts(publisher.messages[0]["text/html"]).styles)
     monkeypatch.setenv("NO_COLOR", "1")
     plain = screen_for(Outlet(Kernel()), publisher)
     plain.show(BARS)
     assert "#" not in "".join(Texts(publisher.messages[1]["text/html"]).styles)
+
+
+@pytest.mark.parametrize("worker", range(5))
+def test_a_prefix_is_readable_on_black_on_white_and_in_jupyterlab_s_dark_theme(worker):
+    terminal = Outlet(Kernel())
+    number = int(re.match(r"\x1b\[38;5;(\d+)m\[", terminal.prefix((worker,)))[1]) - 16
+    levels = (0, 95, 135, 175, 215, 255)  # of the palette's 6 x 6 x 6 colours
+    line = tuple(levels[number // step % 6] for step in (36, 6, 1))
+    assert min(contrast(line, behind) for behind in ((0, 0, 0), (255, 255, 255), DARK)) > 4
+    style = terminal.label_html((worker,))
+    assert "color:#{:02x}{:02x}{:02x};".format(*line) in style
+    percent = int(re.search(r"(\d+)%,currentColor", style)[1])
+    assert contrast(mixed(line, percent, (33, 33, 33)), (255, 255, 255)) > 4.5
+    assert contrast(mixed(line, percent, (225, 225, 225)), DARK) > 4.5
 
 
 def test_rows_are_replaced_in_their_place_and_leave_nothing(notebook):

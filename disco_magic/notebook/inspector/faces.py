@@ -16,7 +16,7 @@ from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
 from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark_html
 from disco_magic.notebook.pictures.differences import difference_html
-from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
+from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html, width_beside
 from disco_magic.notebook.pictures.scales import common_limits
 from disco_magic.phrases import ranges
 from disco_magic.values.describe import describe
@@ -54,8 +54,11 @@ _BUDGET: Final = 1 << 23
 _SMALL: Final = 160
 _LARGE: Final = 320
 _ALONE: Final = 460
-_ROOM: Final = 880
-"""Pixels: least and most of a picture, of a single picture, and of all that are side by side."""
+_ROOM: Final = 1000
+"""Pixels: least and most of a picture, of a single picture, and of all that are side by side.
+
+The latter with their indices and gaps: so much JupyterLab has in a window of 1200 pixels.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     if choice.worker is None:
         shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
         drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
-        width = max(_SMALL, min(_LARGE, _ROOM // len(pictures)))
+        width = max(_SMALL, min(_LARGE, width_beside(drawn, len(pictures), _ROOM)))
         symmetric = _symmetric(choice, drawn)
         return multiples_html(shown, symmetric=symmetric, title=row.name, width=width, circles=row.circles)
     picture = _present(pictures[0])

@@ -84,7 +84,7 @@ def histograms_html(
     def draw(worker: int, histogram: Histogram) -> str:
         label = f"{of} on worker {worker}"
         svg = histogram_svg(histogram, width=_WIDTH, height=_HEIGHT, most=most, label=label)
-        return f"<div>{svg}</div>{dim(amount(histogram))}"
+        return f'<div style="width:{_WIDTH}px">{svg}{dim(amount(histogram))}</div>'
 
     if drawn and alike.is_one:
         body = f"<div>{histogram_svg(drawn[0], width=_WIDTH, height=_HEIGHT, label=of)}</div>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,16 +17,20 @@ from disco_magic.notebook.pictures.images import (
     image_size,
     oddities,
     part,
+    sides,
     subject,
 )
 from disco_magic.notebook.pictures.scales import Scale, common_limits
-from disco_magic.notebook.pictures.tiles import likeness, tiles_html
+from disco_magic.notebook.pictures.tiles import GAP, likeness, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from disco_magic.values.pictures import Picture
+
+_CAPTION: Final = 140
+"""Pixels: the least width of a caption below an image."""
 
 
 def heatmap_html(
@@ -94,12 +98,20 @@ def multiples_html(
     def draw(worker: int, picture: Picture) -> str:
         name = f"{title} on worker {worker}" if title else f"worker {worker}"
         image = image_html(picture, scale, alt=description(picture, name), width=width, most=3)
-        return image + dim("" if one_subject else subject(picture)) + dim(oddities(picture))
+        said = dim("" if one_subject else subject(picture)) + dim(oddities(picture))
+        room = max(sides(picture) + image_size(picture, width)[0], _CAPTION)
+        return image + (said and f'<div style="max-width:{room}px">{said}</div>')
 
     body = tiles_html(things, alike, draw, (widest, highest), TOP)
     if drawn:
         body += colour_bar(scale, drawn, widest, indent=gutter(drawn[0]))
     return figure(title, body, [subject(drawn[0]), part(drawn[0])] if one_subject else [])
+
+
+def width_beside(pictures: Sequence[Picture], tiles: int, room: int) -> int:
+    """The `width` for `multiples_html` with which so many tiles fit side by side into `room` pixels."""
+    widest = max((sides(each) for each in pictures if each.values.size), default=0)
+    return room // tiles - widest - GAP
 
 
 def _shared(picture: Picture, scale: Scale, workers: list[int], title: str, width: int) -> str:

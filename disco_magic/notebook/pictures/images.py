@@ -29,6 +29,7 @@ _CELL: Final = 24  # pixels: the largest side of an element
 _THIN: Final = 40  # pixels: a picture of few lines is stretched to this size
 _BAR: Final = 140  # pixels: the least width of a colour bar, for three numbers
 TOP: Final = 16  # pixels above the image: the columns' indices
+_END: Final = 8  # pixels after it, for half of the last index
 
 
 def captions(picture: Picture) -> list[str]:
@@ -108,7 +109,7 @@ def image_html(
     if over is not None:
         images += f'<img src="{data_uri(png(over, PALETTE))}" alt="" {place}/>'
     return (
-        f'<div class="stage" style="width:{left + across + 8}px;height:{TOP + down + 6}px">{images}'
+        f'<div class="stage" style="width:{left + across + _END}px;height:{TOP + down + 6}px">{images}'
         f'<svg aria-hidden="true" style="left:0;top:0" width="{left + across}" height="{TOP + down}">'
         f"{marks}</svg></div>"
     )
@@ -129,6 +130,11 @@ def image_size(picture: Picture, width: int) -> tuple[int, int]:
 def gutter(picture: Picture) -> int:
     """Width of the rows' indices left of the image, in pixels."""
     return width_of([str(picture.rows[-1])]) + 8
+
+
+def sides(picture: Picture) -> int:
+    """Width of what is left and right of the image, in pixels."""
+    return gutter(picture) + _END
 
 
 def _within(indices: Indices, index: int) -> bool:

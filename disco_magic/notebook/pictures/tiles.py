@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 _Thing = TypeVar("_Thing")
 
+GAP: Final = 18
+"""Pixels between two tiles."""
+
 # Inline, because front ends remove style elements and SVG tags from notebooks that are not trusted yet. That
 # is also why every text of a drawing ends with a blank: numbers would run together.
-_BESIDE: Final = "display:inline-block;vertical-align:top;margin:0 18px 6px 0"
+_BESIDE: Final = f"display:inline-block;vertical-align:top;margin:0 {GAP}px 6px 0"
 
 
 @dataclass(frozen=True, slots=True)

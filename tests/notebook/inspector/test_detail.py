@@ -104,6 +104,19 @@ def test_pictures_take_the_room_that_their_number_leaves(num_workers, side):
     assert re.findall(r'<img class="disco-heat"[^>]* width="(\d+)"', html) == [str(side)] * num_workers
 
 
+@pytest.mark.parametrize("shape", [(16, 16), (64, 64), (200, 200), (13, 13)])
+@pytest.mark.parametrize("num_workers", [2, 4])
+def test_pictures_of_four_workers_fit_beside_each_other_in_a_window_of_1200_pixels(num_workers, shape):
+    with ThreadedSession(num_workers) as session:
+        session.run(f"x = np.zeros({shape}); x[0, 0] = worker_id")
+        row = session.registers().find("x")
+        html = faces.heat_map(session, row, faces.Choice(None, 0, 0, None, "mean", Window()), Watch())
+    stages = [int(width) for width in re.findall(r'class="stage" style="width:(\d+)px', html)]
+    gaps = [int(gap) for gap in re.findall(r"margin:0 (\d+)px 6px 0", html)]
+    assert len(stages) == len(gaps) == num_workers
+    assert sum(stages) + sum(gaps) <= 1000
+
+
 @pytest.mark.parametrize(
     ("values", "ends", "around"),
     [

@@ -116,6 +116,14 @@ def test_workers_with_other_bins_are_named_as_such(parse):
     assert "bins and heights differ from worker to worker" in page.text
 
 
+def test_a_long_caption_is_no_wider_than_its_histogram(parse):
+    some, more = (Histogram((0.0, 1.0), (n,), 0, 0, True, 8_388_608) for n in (65_536, 65_535))
+    page = parse(histograms_html({0: some, 1: more}))
+    tile = page.classed("tiles")[0][0]
+    assert tile[-1].get("style") == f"width:{tile[-1][0].get('width')}px"
+    assert tile[-1][1].text == "sample of 65,536 of 8,388,608 elements"
+
+
 def test_equal_histograms_of_all_workers_are_one(parse):
     page = parse(histograms_html({i: histogram_of(np.arange(9.0)) for i in range(3)}, title="w"))
     assert len(page.all("svg")) == 1

@@ -253,6 +253,14 @@ def test_nans_are_counted_per_worker(parse, picture):
     assert "1 NaN of 2 values" in page.text
 
 
+def test_a_caption_is_no_wider_than_its_picture_unless_that_is_small(parse, picture):
+    large = np.eye(64) * np.where(np.arange(64) == 9, NAN, 1)
+    page = parse(multiples_html({0: picture(large), 1: picture([[0.0, NAN]])}, width=200))
+    first, second = (tile[-1] for tile in page.classed("tiles")[0])
+    assert first.get("style") == f"max-{page.classed('stage')[0].get('style').split(';')[0]}"
+    assert second.get("style") == "max-width:140px"
+
+
 def test_one_worker_is_a_tile_like_others(parse, picture):
     page = parse(multiples_html({2: picture([[0.0, 1]])}))
     assert page.texts("b") == ["[2]"]

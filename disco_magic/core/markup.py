@@ -20,6 +20,15 @@ FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
 """A rule for `table_style`: rows of class ``failed``."""
 
 
+LINE_FONT: Final = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
+    "line-height:var(--jp-code-line-height,1.3)"
+)
+"""CSS of a line that looks like those that are printed."""
+LINE_INDENT: Final = "padding-left:calc(var(--jp-code-padding,-3px) + 3px)"
+"""CSS of what begins where printed lines begin: front ends show them a little further right than HTML."""
+
+
 def ink(colour: str, percent: int) -> str:
     """CSS for text in `percent` of `colour`, and for the rest in that of the text around it.
 

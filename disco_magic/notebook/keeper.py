@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.locks import new_rlock
@@ -211,6 +212,6 @@ class SessionKeeper:
         return session
 
     def say(self, text: str) -> None:
-        """Show a line: HTML in a notebook, text in a terminal."""
-        html = f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(text)}</div>'
+        """Show a line: HTML in a notebook, where it looks like a printed one, and text in a terminal."""
+        html = f'<div style="{LINE_FONT};{LINE_INDENT}">{escape(text)}</div>'
         self._shell.display_pub.publish({"text/plain": text, "text/html": html})

@@ -50,6 +50,26 @@ def test_the_readmes_first_screen_does_in_jupyterlab_what_its_picture_shows(
     lab.picture(pictures / "first_screen.png")
 
 
+# The box of the first text in an output: where it begins, how large its letters are.
+FIRST_TEXT = """output => {
+    const all = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    range.selectNodeContents(all.nextNode());
+    const size = getComputedStyle(range.startContainer.parentElement).fontSize;
+    return [range.getBoundingClientRect().x, parseFloat(size)];
+}"""
+
+
+def test_what_a_command_says_looks_like_the_lines_of_workers(open_notebook: Callable[..., Any]) -> None:
+    lab = open_notebook(
+        "lines.ipynb", ["%load_ext disco_magic\n%disco start -n 2", "%%disco\nprint(worker_id)"]
+    )
+    lab.run(0)
+    lab.run(1)
+    said, line = (lab.cell(i).locator(".jp-OutputArea-output").first.evaluate(FIRST_TEXT) for i in (0, 1))
+    assert said == pytest.approx(line, abs=0.5)
+
+
 def test_a_failing_worker_shows_its_own_line_in_jupyterlab_and_the_next_cell_works(
     first_screen: list[str], open_notebook: Callable[[str, list[str]], Any], pictures: Path
 ) -> None:

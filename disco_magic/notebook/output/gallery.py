@@ -7,6 +7,7 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.notebook.output.arrange import Item, display_id
 from disco_magic.notebook.output.screens import clean
 from disco_magic.phrases import ranges
@@ -20,18 +21,12 @@ if TYPE_CHECKING:
 
 # Two columns fit into a notebook of ordinary width, and numbers remain readable.
 _COLUMN_PX: Final = 340
-_GRID: Final = (
-    "display:grid;gap:6px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{}px),1fr));"
-    "padding-left:calc(var(--jp-code-padding,-3px) + 3px)"  # aligned with the labels of lines
-)
-_LABEL: Final = (
-    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
-    "line-height:var(--jp-code-line-height,1.3)"
-)
+_COLUMNS: Final = "repeat(auto-fill,minmax(min(100%,{}px),1fr))"
+_GRID: Final = f"display:grid;gap:6px 16px;grid-template-columns:{_COLUMNS};{LINE_INDENT}"
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
 HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
 """The MIME types in which values of several workers can be shown together."""
-_TEXT: Final = f"{_LABEL};white-space:pre-wrap;overflow-wrap:anywhere"
+_TEXT: Final = f"{LINE_FONT};white-space:pre-wrap;overflow-wrap:anywhere"
 _ERROR: Final = f"{_TEXT};background:var(--jp-rendermime-error-background,#fdd)"
 # Comments are matched to skip them; quoted text may contain the end of the tag.
 _SVG: Final = re.compile(rb"""<!--.*?-->|<svg(?=[\s/>])(?:[^>"']|"[^"]*"|'[^']*')*""", re.DOTALL)
@@ -71,7 +66,7 @@ def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, st
 def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[str, str]:
     """Like `gallery`, with pictures, tables and lines below each other in each of `tiles`."""
     html = [
-        f'<div><div style="{_LABEL}">{label(workers)}</div>{"".join(map(_html, items))}</div>'
+        f'<div><div style="{LINE_FONT}">{label(workers)}</div>{"".join(map(_html, items))}</div>'
         for workers, items in tiles
     ]
     column = min(_COLUMN_PX, max(_width(item) for _, items in tiles for item in items))

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
 from disco_magic.phrases import ranges
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 # Control codes of bars: colours and movements. They take effect when the bar has become a line.
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
 _BOX: Final = (
-    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
-    "line-height:var(--jp-code-line-height,1.3);white-space:pre;margin:0;"
-    "padding-left:calc(var(--jp-code-padding,-3px) + 3px);color:var(--jp-content-font-color1,inherit)"
+    f"{LINE_FONT};white-space:pre;margin:0;{LINE_INDENT};color:var(--jp-content-font-color1,inherit)"
 )
 SPARE: Final = 6
 """Columns that stay free at the end of a row: the cursor may wrap in the last one, and a terminal shows ^C at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import TableLook, foot_lines, head_cells
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, foot_lines, head_cells
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
@@ -163,7 +163,7 @@ class CellTimes:
 
     def _html(self) -> str:
         if self.is_even:
-            return f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(repr(self))}</div>'
+            return f'<div style="{LINE_FONT};{LINE_INDENT}">{escape(repr(self))}</div>'
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
         body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
         caption = f"time of {escape(self.label)}: {escape(self.sentence)}"

@@ -37,6 +37,12 @@ def test_the_worker_that_is_waited_for_stands_out(
     expect(view).to_contain_text("worker 2 came last to")
     expect(view.locator("svg title").filter(has_text="Cell In[2]").first).to_be_attached()  # shown on hover
     expect(lab.cell(2).locator(".jp-RenderedHTML svg").first).to_be_hidden()  # the still
+    listed = view.locator("select").first.evaluate("list => [list.clientHeight, list.scrollHeight]")
+    assert listed[0] == listed[1]  # all workers are seen
+    above = "list => list.options[0].offsetTop"
+    assert view.locator("select").first.evaluate(above) <= 2
+    readout = view.locator(".widget-readout")
+    assert readout.evaluate("box => parseFloat(getComputedStyle(box).paddingLeft)") >= 4
     lab.picture(pictures / "timeline.png")
 
     size = lab.page.viewport_size

@@ -88,7 +88,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
         f"<div>Disco session {timeline.session_id}: {took}, {timeline.num_workers} workers</div>"
         # A width of its own would make the surrounding element as wide as the picture, which is cut off.
         f'<div style="overflow-x:auto;width:0;min-width:100%">{picture}</div>'
-        f'<div style="padding:2px 0 4px {_LEFT}px">{legend}</div>'
+        f'<div style="padding:2px 0 4px {_LEFT}px;line-height:1.6">{legend}</div>'
         f"{said and f'<div><b>{said}</b></div>'}"
         f"{_table(HEADER, summary.rows())}{_blocks_table(blocks, timeline)}</div>"
     )

@@ -26,6 +26,14 @@ STEPS: Final = 1000
 _NARROW: Final = 0.05
 _AROUND: Final = 2.0
 _WIDER: Final = 4.0
+_MOST_ROWS: Final = 8
+_CONTROLS: Final = "disco-timeline-controls"
+# The list of workers begins with a blank of half a row, as ipywidgets has it, and its end is cut off as much;
+# the numbers beside the slider would touch the frame that they get when they are long.
+_STYLE: Final = (
+    f"<style>.{_CONTROLS} select[multiple]{{padding-top:0}}"
+    f".{_CONTROLS} .widget-readout{{padding:0 6px;box-sizing:content-box}}</style>"
+)
 
 
 class TimelineView:
@@ -80,7 +88,8 @@ class TimelineView:
         time = widgets.HBox([self.window, self.closer, self.wider])
         controls = widgets.HBox([time, self.workers, buttons], layout=wrapped())
         self._still = Still()
-        self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding)])
+        controls.add_class(_CONTROLS)
+        self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding + _STYLE)])
         self.box.add_class(PANEL)
         self._fill(self.timeline if choose is None else choose(self.timeline))
         self.window.observe(self._on_choice, "value")
@@ -96,7 +105,7 @@ class TimelineView:
         numbers = range(self.timeline.num_workers)
         if len(numbers) != len(self.workers.options):
             self.workers.options = [(f"worker {number}", number) for number in numbers]
-            self.workers.value, self.workers.rows = self.timeline.workers, min(4, len(numbers))
+            self.workers.value, self.workers.rows = self.timeline.workers, min(_MOST_ROWS, len(numbers))
 
     def _fill(self, chosen: Timeline) -> None:
         """Set the slider's window to `chosen`, and its range to the whole timeline, or to what is around."""

@@ -100,6 +100,11 @@ def test_no_chosen_worker_means_all_of_them(view):
     assert shown.shown.workers == BOTH
 
 
+@pytest.mark.parametrize(("workers", "rows"), [(2, 2), (8, 8), (64, 8)])
+def test_eight_workers_are_listed_without_scrolling(view, workers, rows):
+    assert view(timeline(workers=workers)).workers.rows == rows
+
+
 def test_a_window_of_no_time_is_explained_and_the_picture_stays(view):
     shown = view(MANY)
     before = shown.picture.value

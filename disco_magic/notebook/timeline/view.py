@@ -47,7 +47,7 @@ class TimelineView:
         timeline: the whole timeline that was taken last.
         shown: the selected part of it.
         box: the outermost widget.
-        window, closer, wider, workers, refresh, path, save, picture, said: the widgets in it.
+        window, closer, wider, cell, all, workers, refresh, path, save, picture, said: the widgets in it.
 
     Clicks arrive in threads of the kernel, even while a cell runs; a lock lets one thread at a time draw.
     """
@@ -71,6 +71,11 @@ class TimelineView:
             icon="search-plus", tooltip="let the slider cover what is shown", layout=small
         )
         self.wider = widgets.Button(icon="search-minus", tooltip="let the slider cover more", layout=small)
+        part = widgets.Layout(width="auto")
+        self.cell = widgets.Button(
+            description="Last cell", tooltip="show the time of the last cell, as --cell does", layout=part
+        )
+        self.all = widgets.Button(description="All", tooltip="show all of the timeline", layout=part)
         self.workers = widgets.SelectMultiple(description="Show", layout=widgets.Layout(width="14em"))
         self._offer_workers()
         self.refresh = widgets.Button(description="Refresh", icon="refresh", tooltip="look again")
@@ -85,7 +90,7 @@ class TimelineView:
         )
         self.picture, self.said = widgets.HTML(), widgets.Label()
         buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=wrapped())
-        time = widgets.HBox([self.window, self.closer, self.wider])
+        time = widgets.HBox([self.window, self.closer, self.wider, self.cell, self.all])
         controls = widgets.HBox([time, self.workers, buttons], layout=wrapped())
         self._still = Still()
         controls.add_class(_CONTROLS)
@@ -95,6 +100,8 @@ class TimelineView:
         self.window.observe(self._on_choice, "value")
         self.closer.on_click(self._on_closer)
         self.wider.on_click(self._on_wider)
+        self.cell.on_click(lambda _: self._show(lambda timeline: timeline.of_cell()))
+        self.all.on_click(lambda _: self._show(None))
         self.workers.observe(self._on_choice, "value")
         self.refresh.on_click(self._on_refresh)
         self.save.on_click(self._on_save)
@@ -106,6 +113,17 @@ class TimelineView:
         if len(numbers) != len(self.workers.options):
             self.workers.options = [(f"worker {number}", number) for number in numbers]
             self.workers.value, self.workers.rows = self.timeline.workers, min(_MOST_ROWS, len(numbers))
+
+    def _show(self, choose: Callable[[Timeline], Timeline] | None) -> None:
+        """Show this part of the timeline, and after `refresh` the same part of the next; None: all."""
+        with self._lock:
+            try:
+                chosen = self.timeline if choose is None else choose(self.timeline)
+            except DiscoError as error:  # there was no cell
+                self.said.value = str(error)
+                return
+            self._choose = choose
+            self._fill(chosen)
 
     def _fill(self, chosen: Timeline) -> None:
         """Set the slider's window to `chosen`, and its range to the whole timeline, or to what is around."""

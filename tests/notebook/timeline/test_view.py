@@ -100,6 +100,25 @@ def test_no_chosen_worker_means_all_of_them(view):
     assert shown.shown.workers == BOTH
 
 
+def test_the_last_cell_is_shown_and_followed_until_all_is_shown_again(view):
+    later = timeline(Span(1, "cell", "Cell In[3]", 2000.0, 2025.0, seq=4), end_s=2030.0)
+    shown = view(MANY, later)
+    shown.cell.click()
+    assert shown.window.value == (0.0, 8.0)
+    shown.refresh.click()
+    assert shown.window.value == (2000.0, 2025.0)
+    assert shown.window.min > 1900.0
+    shown.all.click()
+    assert shown.window.value == (shown.window.min, shown.window.max) == (0.0, 2030.0)
+
+
+def test_without_a_cell_the_last_cell_is_explained_and_all_stays(view):
+    shown = view(timeline())
+    shown.cell.click()
+    assert "no cell has been executed" in shown.said.value
+    assert shown.window.value == (0.0, 10.0)
+
+
 @pytest.mark.parametrize(("workers", "rows"), [(2, 2), (8, 8), (64, 8)])
 def test_eight_workers_are_listed_without_scrolling(view, workers, rows):
     assert view(timeline(workers=workers)).workers.rows == rows

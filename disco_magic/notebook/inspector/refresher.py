@@ -84,7 +84,8 @@ class Refresher:
         """Refresh all inspectors from time to time until it ends; under a microsecond if none is open."""
         with self._changed:  # always, because the cell may open an inspector
             self._next = monotonic() + FIRST_S
-            self._changed.notify_all()
+            if self._open:
+                self._changed.notify_all()
 
     def cell_ended(self, *_: object) -> None:
         """Refresh all inspectors soon; under a microsecond if none is open."""

@@ -315,7 +315,7 @@ def test_without_a_chosen_register_the_still_is_the_table_of_all(inspector):
 
 
 def test_the_still_lists_what_the_widget_lists(inspector, session, front):
-    session.run("import math; y = 1")
+    session.run("import math; other = 1")
     front.shell.user_ns["kept"] = kept = session.store(5)
     session.sync_all()
     inspector.refresh()
@@ -329,8 +329,8 @@ def test_the_still_lists_what_the_widget_lists(inspector, session, front):
     assert any(
         line.startswith(f"  #{kept.register} (kept)  [0-2] int") for line in still["text/plain"].splitlines()
     )
-    inspector._toolbar._search.value = "y"
-    assert text_of(inspector.bundles()[0]["text/html"]).count("| y |") == 1
+    inspector._toolbar._search.value = "other"
+    assert text_of(inspector.bundles()[0]["text/html"]).count("| other |") == 1
     assert "<code>x</code>" not in inspector.bundles()[0]["text/html"]
 
 

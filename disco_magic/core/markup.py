@@ -38,8 +38,13 @@ def ink(colour: str, percent: int) -> str:
     return f"color:{colour};color:color-mix(in srgb,{colour} {percent}%,currentColor)"
 
 
-MARK_INK: Final = f"font-weight:bold;{ink('#ff8000', 50)}"
-"""CSS of `MARK`; readable in a selected row, too, which is gray."""
+LIGHT: Final = '[data-jp-theme-light="true"]'
+"""What is inside of this is in a light theme of JupyterLab, where colours can be more vivid than `ink` is."""
+MARK_RULES: Final = (
+    f"{{}} .mark{{font-weight:bold;{ink('#ff8000', 50)}}}",
+    f"{LIGHT} {{}} .mark{{color:#b34100}}",
+)
+"""Rules for `MARK`; readable in a selected row, too, which is gray."""
 
 
 def head_cells(names: Iterable[str]) -> str:
@@ -99,7 +104,7 @@ _COMMON: Final = (
         "text-align:left!important;vertical-align:top;color:inherit;background:var(--jp-layout-color1,transparent)}"
     ),
     "{} thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
-    f"{{}} .mark{{{MARK_INK}}}",
+    *MARK_RULES,
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
     "{} code{background:transparent;color:inherit}",
     "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # leave room for the values beside a long name

@@ -9,7 +9,7 @@ from html import escape
 from operator import add
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, MARKED, head_cells, ink, table_style
+from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
 from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.register_text import agreement, parts_caption
 from disco_magic.core.words import human_bytes, plural
@@ -45,6 +45,7 @@ _STYLE: Final = table_style(
     "{} tr.sel>:first-child{box-shadow:inset 4px 0 var(--jp-brand-color1,#1976d2)}",
     "{} .o{outline:2px dashed var(--jp-warn-color0,#b35900);outline-offset:-3px}",
     f"{{}} b{{{ink('#ff5050', 50)}}}",
+    f"{LIGHT} {{}} b{{color:var(--jp-error-color0,#b71c1c)}}",
     "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
     "{} tr.sel i{color:inherit}",
     # All room that the first columns do not need is for the workers, of whom four fit into 1000 pixels.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK_INK
+from disco_magic.core.markup import MARK_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ _RULES: Final = (
     "{} .told{max-width:34em}",
     "{} figcaption{max-width:34em;margin:0;padding:0;text-align:left}",
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
-    f"{{}} .mark{{{MARK_INK}}}",
+    *MARK_RULES,
     "{} .stage{position:relative;overflow:visible}",
     "{} .stage>*{position:absolute;margin:0!important;max-width:none!important}",
     (

@@ -137,6 +137,8 @@ def test_counts_of_nan_and_marks_are_readable_in_selected_rows_too(what):
     for text, rows in (((31,) * 3, (255, 238)), ((225,) * 3, (33, 66))):
         for gray in rows:
             assert contrast(mixed(colour, percent, text), (gray,) * 3) > 4.5
+    vivid = re.search(rf'="true"] \.disco-inspector {re.escape(what)}{{[^}}]*#(\w+)', html)
+    assert all(contrast(tuple(bytes.fromhex(vivid[1])), (gray,) * 3) > 4.5 for gray in (255, 238))
 
 
 def test_of_equal_elements_there_is_no_distribution_to_show():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.isolation.own_warnings import restore_warnings, warnings_now
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
+from disco_magic.isolation.pytorch.own_values import own_values_now, restore_own_values
 from disco_magic.isolation.pytorch.switches import restore_switches, switches_now
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AsFound:
-    """A snapshot of PyTorch's switches, the modes of its thread, and the filters of warnings.
+    """A snapshot of PyTorch's switches, own values and modes, and of the filters of warnings.
 
     Args:
         me: the worker, whose own thread takes it. Costs 5 us.
@@ -26,6 +27,7 @@ class AsFound:
     def __init__(self, me: WorkerContext) -> None:
         self._me = me
         self._switches, self._modes, self._warned = switches_now(me), modes_now(), warnings_now(me)
+        self._own_values = own_values_now(me)
 
     def restore(self) -> None:
         """Restore the state, in the same thread."""
@@ -35,4 +37,5 @@ class AsFound:
     def succeed(self) -> None:
         """Restore the state in a thread that replaces the original one; not modes, which are per thread."""
         restore_switches(self._me, self._switches)
+        restore_own_values(self._me, self._own_values)
         restore_warnings(self._me, self._warned)

@@ -19,6 +19,7 @@ from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler
+from disco_magic.isolation.pytorch.data_parallel import fit_forward, fit_replicate
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.exporting import fit_exporting
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
@@ -102,6 +103,8 @@ CHANGES: Final = Libraries(
         "torch._functorch.eager_transforms": fit_nesting,
         "torch.nn.modules.module": fit_hooks,
         "torch.optim.optimizer": fit_hooks,
+        "torch.nn.parallel.distributed": fit_forward,
+        "torch.distributed._composable.replicate": fit_replicate,
         "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
             fit_profilers,

@@ -1,0 +1,82 @@
+"""What PyTorch has once for blocks of code, on workers that are in such blocks at the same time."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("error::pytest.PytestWarning")]
+
+
+@pytest.fixture
+def s(session):
+    started = session(2)
+    started.run("import torch, torch.nn as nn\ntorch.set_num_threads(1)")
+    return started
+
+
+MODEL = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+if not dist.is_initialized(): dist.init_process_group()
+class Met(nn.Linear):
+    # Worker 1 begins within the forward pass of worker 0, and ends after it.
+    def forward(self, x):
+        if not staggered: return super().forward(x)
+        if worker_id == 0: barrier()
+        seen.append(DDP._get_active_ddp_module())
+        barrier()
+        if worker_id == 1: barrier()
+        return super().forward(x)
+seen, staggered = [], False
+def call(model):
+    global staggered
+    model(torch.ones(1, 2))  # the first call is the same on all
+    staggered = True
+    if worker_id == 1: barrier()
+    model(torch.ones(1, 2))
+    if worker_id == 0: barrier()
+graphs = []
+def backend(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+"""
+
+
+def test_forward_passes_of_ddp_that_overlap_leave_nothing_behind(s):
+    s.run(MODEL)
+    s.run("net = DDP(Met(2, 2), bucket_cap_mb=0.5)\ncall(net)")
+    assert s.run("seen[0] is net, DDP._get_active_ddp_module()").values == [(True, None)] * 2
+    # With a model left active, DDP's optimizer of graphs refuses buckets that are so small.
+    s.run("y = torch.compile(lambda x: x * 2, backend=backend)(torch.ones(2)).sum().item()")
+    assert s.run("y, len(graphs)").values == [(4.0, 1)] * 2
+    assert torch.nn.parallel.DistributedDataParallel._active_ddp_module is None
+
+
+def test_forward_passes_of_replicated_models_that_overlap_leave_nothing_behind(s):
+    pytest.importorskip("torch.distributed._composable.replicate")
+    s.run(MODEL + "from torch.distributed._composable.replicate import replicate\n")
+    s.run("net = replicate(Met(2, 2))\ncall(net)")
+    assert s.run("isinstance(seen[0], DDP), DDP._get_active_ddp_module()").values == [(True, None)] * 2
+    assert len({id(each) for each in s["seen"].get_all()[0] + s["seen"].get_all()[1]}) == 2
+
+
+def test_a_compiled_model_in_ddp_is_still_split_into_buckets(s):
+    s.run(MODEL)
+    s.run(
+        "net = nn.Sequential(*[nn.Linear(700, 700) for _ in range(4)])\n"
+        "y = DDP(torch.compile(net, backend=backend), bucket_cap_mb=2)(torch.ones(1, 700))"
+    )
+    assert min(s.run("len(graphs)").values) > 1
+
+
+def test_a_model_that_a_program_leaves_active_ends_with_it(s, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"import torch, torch.nn as nn\n{MODEL}"
+        "net = DDP(nn.Linear(2, 2))\nkept = net._inside_ddp_forward()\nkept.__enter__()\n"
+        "found = DDP._get_active_ddp_module() is net\n"
+    )
+    s.run_file(path)
+    s.run("from torch.nn.parallel import DistributedDataParallel as DDP")
+    assert s.run("found, DDP._get_active_ddp_module()").values == [(True, None)] * 2

@@ -135,12 +135,6 @@ SETTINGS: Final = (
         lambda locale, found: locale.setlocale(locale.LC_ALL, found),
         lambda locale: locale.setlocale(locale.LC_ALL),
     ),
-    _of_library(
-        "torch",
-        lambda torch: torch.get_default_dtype(),
-        lambda torch, dtype: torch.set_default_dtype(dtype),
-        lambda torch: torch.float32,
-    ),
     *map(_of_jax, _JAX),
 )
 """Those that end with programs and are read in 10 us; not those that workers have of their own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -24,8 +26,8 @@ class Met(nn.Linear):
     def forward(self, x):
         if not staggered: return super().forward(x)
         if worker_id == 0: barrier()
-        seen.append(DDP._get_active_ddp_module())
         barrier()
+        seen.append(DDP._get_active_ddp_module())
         if worker_id == 1: barrier()
         return super().forward(x)
 seen, staggered = [], False
@@ -80,3 +82,55 @@ def test_a_model_that_a_program_leaves_active_ends_with_it(s, tmp_path):
     s.run_file(path)
     s.run("from torch.nn.parallel import DistributedDataParallel as DDP")
     assert s.run("found, DDP._get_active_ddp_module()").values == [(True, None)] * 2
+
+
+SET = """
+from contextlib import contextmanager
+@contextmanager
+def in_bfloat16():
+    # Worker 1 begins within the block of worker 0, and ends after it.
+    if worker_id == 1: barrier()
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    if worker_id == 0: barrier()
+    try:
+        yield before
+    finally:
+        if worker_id == 1: barrier()
+        torch.set_default_dtype(before)
+        if worker_id == 0: barrier()
+        barrier()
+"""
+
+
+def test_default_dtypes_of_blocks_that_overlap_are_restored_when_all_have_left(s):
+    s.run(SET + "with in_bfloat16() as before: made = nn.Linear(2, 2).weight.dtype")
+    assert s.run("before, made").values == [(torch.float32, torch.bfloat16)] * 2
+    assert s.run("torch.get_default_dtype(), torch.ones(1).dtype").values == [(torch.float32,) * 2] * 2
+    assert (torch.get_default_dtype(), torch.ones(1).dtype) == (torch.float32,) * 2
+
+
+def test_the_default_dtype_reads_as_the_worker_has_set_it(s):
+    s.run("if worker_id == 0: torch.set_default_dtype(torch.float64)")
+    assert s.run("torch.get_default_dtype()").values == [torch.float64, torch.float32]
+    s.shutdown()
+    assert torch.get_default_dtype() is torch.float32
+
+
+def test_different_default_dtypes_are_warned_of_once(s):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        s.run("torch.set_default_dtype(torch.float64)")
+        assert not told
+        for _ in range(2):
+            s.run("torch.set_default_dtype(torch.float32)", workers=[0])
+    assert ["different default dtypes" in str(each.message) for each in told] == [True]
+
+
+def test_compiled_code_may_ask_for_the_default_dtype(s):
+    s.run(
+        MODEL + "torch.set_default_dtype(torch.float64)\n"
+        "def made(x): return x.to(torch.get_default_dtype())\n"
+        "y = torch.compile(made, backend=backend, fullgraph=True)(torch.ones(2, dtype=torch.float32)).dtype"
+    )
+    assert s.run("y, len(graphs)").values == [(torch.float64, 1)] * 2

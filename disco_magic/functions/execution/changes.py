@@ -28,7 +28,7 @@ from disco_magic.isolation.pytorch.losses import fit_losses
 from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
-from disco_magic.isolation.pytorch.switches import fit_switches
+from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
@@ -113,7 +113,8 @@ CHANGES: Final = Libraries(
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
-        "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
+        "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs, fit_allowed),
+        "torch._dynamo.variables.torch": fit_folding,
         "torch._dynamo.convert_frame": fit_compile_lock,
     },
     # Each worker has its own copy of these, but what they change is shared by all workers.

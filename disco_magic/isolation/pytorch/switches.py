@@ -10,6 +10,7 @@ set, the precision of float32 is not included.
 from __future__ import annotations
 
 import sys
+import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -33,14 +34,21 @@ class Names(NamedTuple):
         get: the getters.
         further: names of the second value and those after it, and their defaults.
         lasting: whether it is usually set for good, and not for a ``with`` block.
+        told: what workers are warned of once if they want different values; "": nothing.
     """
 
     set: str
     get: tuple[str, ...]
     further: tuple[tuple[str, Any], ...] = ()
     lasting: bool = False
+    told: str = ""
 
 
+_DTYPES: Final = (
+    "workers have different default dtypes, and PyTorch has one for all of them: what a worker makes without"
+    " naming a dtype now has the one that was set last - let all workers set it together, with a barrier()"
+    " before and after, or pass `dtype=`"
+)
 _ALIKE: Final = (
     "cudnn_allow_tf32",
     "cudnn_benchmark",
@@ -65,10 +73,14 @@ SWITCHES: Final = (
         lasting=True,
     ),
     *(Names(f"_set_{each}", (f"_get_{each}",), lasting=True) for each in _LASTING),
+    # torchtune sets it while it makes a model, and restores the one that it has found.
+    Names("_set_default_dtype", ("get_default_dtype",), lasting=True, told=_DTYPES),
     Names("_set_check_sparse_tensor_invariants", ("_check_sparse_tensor_invariants",)),
     *(Names(f"_set_{each}", (f"_get_{each}",)) for each in _ALIKE),
     *(Names(f"_set_sdp_use_{each}", (f"_get_{each}_sdp_enabled",)) for each in _ATTENTION),
 )
+
+_FOLDED: Final = ("get_default_dtype",)
 
 _lock: Final = new_rlock()
 _switches: Final[list[_Switch]] = []
@@ -86,7 +98,7 @@ class _Switch:
 
     def __init__(self, names: Names, owners: list[ModuleType], settings: Iterable[Any] = ()) -> None:
         self.lasting = names.lasting
-        self._further = names.further
+        self._further, self._told = names.further, names.told
         # Worker -> the value that it wants, if not the process's; last set last.
         self._wanted: dict[CallingWorker, tuple[Any, ...]] = {}
         self._usual: tuple[Any, ...] = ()  # the process's value, while there are any
@@ -95,6 +107,7 @@ class _Switch:
         self._set: Callable[..., Any] = vars(first)[names.set]
         self._get: list[Callable[[], Any]] = [vars(first)[name] for name in names.get]
         ours = {names.set: self._setter(), **{name: self._getter(n) for n, name in enumerate(names.get)}}
+        self._ours, self._names = ours, names.get
         for owner in owners:
             self._replaced += [
                 Replaced(owner, name, made) for name, made in ours.items() if name in vars(owner)
@@ -115,6 +128,11 @@ class _Switch:
             undo()
 
         return take
+
+    @property
+    def getters(self) -> list[tuple[Callable[[], Any], Callable[[], Any]]]:
+        """PyTorch's getters, and those that replace them."""
+        return [(first, self._ours[name]) for first, name in zip(self._get, self._names, strict=True)]
 
     def leave(self, me: CallingWorker) -> None:
         """Drop what a worker that has ended wants."""
@@ -154,7 +172,7 @@ class _Switch:
             if not args or len(args) > len(self._get) or options.keys() - dict(others):
                 self._set(*args, **options)  # raises the error
                 return
-            values = (*args, *(options.get(name, default) for name, default in others))
+            values, told = (*args, *(options.get(name, default) for name, default in others)), ""
             with _lock:
                 if me is None:
                     # A worker's block that a stop has cut off ends here when the error is garbage-collected.
@@ -163,8 +181,18 @@ class _Switch:
                         self._turn(values)
                 elif not is_given_up():
                     self._want(me, values)
+                    told = self._differing(values)
+            if told:
+                warnings.warn(told, stacklevel=3)  # below `torch.set_default_dtype`
 
         return turn
+
+    def _differing(self, values: tuple[Any, ...]) -> str:
+        """What to warn of, once, if others want something else than a worker that has set this."""
+        if all(other == values for other in self._wanted.values()):
+            return ""
+        told, self._told = self._told, ""
+        return told
 
     def _want(self, me: CallingWorker, values: tuple[Any, ...]) -> None:
         """Set a worker's value, under the lock. An interrupt anywhere leaves an unwanted switch as usual."""
@@ -188,8 +216,9 @@ def fit_switches(torch: ModuleType) -> Callable[[], None]:
     """Let workers set those that this version of PyTorch has; `torch` is the package."""
     undoing, settings = [], list(_settings(torch))
     for names in SWITCHES:
-        owners = [owner for owner in (vars(torch)["_C"], torch) if names.set in vars(owner)]
-        if owners and all(name in vars(owners[0]) for name in names.get):
+        every = (names.set, *names.get)
+        owners = [owner for owner in (vars(torch)["_C"], torch) if vars(owner).keys() & set(every)]
+        if owners and all(name in vars(owners[0]) for name in every):
             undoing.append(_Switch(names, owners, settings).put())
 
     def undo() -> None:
@@ -197,6 +226,41 @@ def fit_switches(torch: ModuleType) -> Callable[[], None]:
             each()
 
     return undo
+
+
+def fit_folding(module: ModuleType) -> Callable[[], None]:
+    """Let PyTorch's compiler compute our getters while it compiles; `module` is ``_dynamo.variables.torch``.
+
+    It has the functions that were there when it was imported: ours, or PyTorch's own.
+    """
+    folded = module.constant_fold_functions
+    known = [pair for pair in _getters() if not folded.keys().isdisjoint(pair)]
+    folded.update(dict.fromkeys(each for pair in known for each in pair))
+
+    def undo() -> None:
+        for _, ours in known:
+            folded.pop(ours, None)
+
+    return undo
+
+
+def fit_allowed(rules: Any) -> Callable[[], None]:
+    """Let it treat these like PyTorch's own; `rules` is ``torch._dynamo.trace_rules``."""
+    ids = rules._allowed_callable_ids  # noqa: SLF001 - the public way imports the compiler
+    getters = _getters()
+    for each in (each for pair in getters for each in pair):
+        ids.add(id(each))
+
+    def undo() -> None:
+        for _, ours in getters:
+            ids.remove(id(ours))
+
+    return undo
+
+
+def _getters() -> list[tuple[Callable[[], Any], Callable[[], Any]]]:
+    """PyTorch's getters that its compiler knows by identity, and those that replace them."""
+    return [pair for each in _switches for pair in each.getters if pair[0].__name__ in _FOLDED]
 
 
 def _settings(torch: ModuleType) -> Iterator[Any]:

@@ -31,8 +31,19 @@ RANKS: Final = (
     "GROUP_RANK",
     "MASTER_ADDR",
     "MASTER_PORT",
+    "GROUP_WORLD_SIZE",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ROLE_NAME",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
 )
-"""torchrun's variables that say which process of a program this is, and where to find the first one."""
+"""torchrun's variables that say which process of a program this is, and where to find the first one.
+
+`is_torchelastic_launched` of PyTorch looks for one of them. Of torchrun's, TORCHELASTIC_USE_AGENT_STORE
+is left out: a process that a program starts would look for the store of an agent, and there is none.
+"""
 _PORT: Final = 29500  # torchrun's default
 _PLAIN: Final = os._Environ  # noqa: SLF001 - it has no public name
 
@@ -97,7 +108,8 @@ def ranks_of(worker: CallingWorker) -> dict[str, str]:
     have chosen some.
     """
     gpu = worker.place.device.index if worker.place.device.kind == "cuda" else worker.id
-    given = worker.id, gpu, worker.num_workers, worker.num_workers, 0, "127.0.0.1", _PORT
+    me, count = worker.id, worker.num_workers
+    given = me, gpu, count, count, 0, "127.0.0.1", _PORT, 1, me, count, "default", "none", 0, 0
     return dict(zip(RANKS, map(str, given), strict=True))
 
 

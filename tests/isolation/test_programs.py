@@ -71,6 +71,8 @@ def test_each_worker_has_the_rank_that_torchrun_would_tell_it(told):
     before = dict(os.environ)
     source = """
 names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"
+names += "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "TORCHELASTIC_RUN_ID"
+names += "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"
 barrier()
 told = [os.environ[name] for name in names], os.getenv("RANK"), "RANK" in os.environ, os.environ.get("NONE")
 told += "'RANK'" in repr(os.environ), dict(os.environ)["RANK"]
@@ -80,6 +82,7 @@ barrier()
     for worker, answer in enumerate(told(source)):
         rank = str(worker)
         names = [rank, rank, "2", "2", "0", "127.0.0.1", "29500"]
+        names += ["1", rank, "2", "default", "none", "0", "0"]
         assert answer == (names, rank, True, None, True, rank, 0, "2")
     assert dict(os.environ) == before
     assert type(os.environ) is os._Environ

@@ -299,3 +299,13 @@ def test_the_default_device_is_each_worker_s(s):
     s.run("if worker_id == 1: torch.set_default_device('meta')")
     assert s.run("torch.empty(1).device.type").values == ["cpu", "meta", "cpu", "cpu"]
     assert torch.empty(1).device.type == "cpu"
+
+
+def test_a_program_finds_that_torchrun_has_started_it(s, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import torch.distributed as dist\nfound = dist.is_available() and dist.is_torchelastic_launched()\n"
+    )
+    s.run_file(path)
+    assert s.run("found").values == [True] * 4
+    assert not torch.distributed.is_torchelastic_launched()

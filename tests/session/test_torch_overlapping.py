@@ -134,3 +134,24 @@ def test_compiled_code_may_ask_for_the_default_dtype(s):
         "y = torch.compile(made, backend=backend, fullgraph=True)(torch.ones(2, dtype=torch.float32)).dtype"
     )
     assert s.run("y, len(graphs)").values == [(torch.float64, 1)] * 2
+
+
+def test_workers_do_not_use_up_each_other_s_limit_of_compilations(s):
+    # PyTorch's wrapper around a compiled module is compiled anew for each module, and is one for all workers.
+    s.run(
+        f"{MODEL}import torch._dynamo\ntorch._dynamo.reset()\nbarrier()\n"
+        "for size in range(5):\n"
+        "    net = nn.Sequential(nn.Linear(4, 4 + size), nn.ReLU())\n"
+        "    torch.compile(net, backend=backend, fullgraph=True)(torch.ones(2, 4))\n"
+    )
+    assert s.run("len(graphs)").values == [5, 5]
+
+
+def test_a_worker_s_own_code_is_compiled_as_often_as_in_a_process(s):
+    s.run(
+        f"{MODEL}import torch._dynamo\n"
+        "def f(x, n): return x * n\n"
+        "g = torch.compile(f, backend=backend, dynamic=False)\n"
+        "for n in range(12): g(torch.ones(2 + n), 1.5)\n"
+    )
+    assert s.run("len(graphs)").values == [torch._dynamo.config.recompile_limit] * 2

@@ -18,7 +18,7 @@ from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
 from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
-from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler
+from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits
 from disco_magic.isolation.pytorch.data_parallel import fit_forward, fit_replicate
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.exporting import fit_exporting
@@ -115,7 +115,7 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs, fit_allowed),
         "torch._dynamo.variables.torch": fit_folding,
-        "torch._dynamo.convert_frame": fit_compile_lock,
+        "torch._dynamo.convert_frame": each_of(fit_compile_lock, fit_limits),
     },
     # Each worker has its own copy of these, but what they change is shared by all workers.
     also_own=("accelerate.big_modeling", "transformers.modeling_utils"),

@@ -7,6 +7,9 @@ that Python has there; those of cells include ``worker_id`` and ``np``.
 
 It compiles with a lock of its own, and traces within it. Our mutex for traces comes first: a worker that has
 the mutex, and calls what is not compiled yet, would wait for ever for one that compiles.
+
+What it has compiled lies with the function's code. That of modules, PyTorch's own wrappers among them, is one
+for all workers: with four of them its limit for compilations was reached by a model of three parts.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.callers import namespaces
 from disco_magic.callers.replaced import Replaced
+from disco_magic.isolation.pytorch.entries import is_of_shared_module
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
@@ -29,6 +35,11 @@ if TYPE_CHECKING:
 _PACKAGE: Final = "disco_magic"
 # Python has one object for each of these: ids of workers are recognized by identity.
 _SMALL: Final = range(257)
+# The function that compares with the limits, and their names; in PyTorch 2.6 and before the second row.
+_LIMITS: Final = (
+    ("exceeds_recompile_limit", ("recompile_limit", "accumulated_recompile_limit")),
+    ("exceeds_cache_size_limit", ("cache_size_limit", "accumulated_cache_size_limit")),
+)
 
 
 def clear_names(namespace: MutableMapping[str, Any]) -> None:
@@ -85,3 +96,26 @@ def fit_compile_lock(module: ModuleType) -> Callable[[], None]:
     lock = Replaced(module, "compile_lock", _MutexFirst(vars(module)["compile_lock"]))
     lock.put()
     return lock.take
+
+
+def fit_limits(module: ModuleType) -> Callable[[], None]:
+    """Let each worker compile shared code as often as a process may; see `fit_compile_lock` for `module`.
+
+    The limits in PyTorch's configuration are what the user has set, and stay so for other code: they are
+    multiplied only where they are compared.
+    """
+    checking, limits = next(row for row in _LIMITS if row[0] in vars(module))
+    config = module.config
+
+    @wraps(vars(module)[checking])
+    def exceeds(*args: Any) -> Any:
+        count = len(namespaces.in_use())
+        scope = sys._getframe(1).f_locals.get("globals")  # noqa: SLF001 - of the code; it is not passed
+        if count < 2 or not is_of_shared_module(scope):
+            return replaced.below(*args)
+        with config.patch({name: getattr(config, name) * count for name in limits}):
+            return replaced.below(*args)
+
+    replaced = Replaced(module, checking, exceeds)
+    replaced.put()
+    return replaced.take

@@ -155,3 +155,68 @@ def test_a_worker_s_own_code_is_compiled_as_often_as_in_a_process(s):
         "for n in range(12): g(torch.ones(2 + n), 1.5)\n"
     )
     assert s.run("len(graphs)").values == [torch._dynamo.config.recompile_limit] * 2
+
+
+OVERLAPPING = """
+def overlapping(block, look):
+    # Worker 1 begins within the block of worker 0, and ends after it.
+    if worker_id == 1: barrier()
+    with block():
+        if worker_id == 0: barrier()
+        found = look()
+        if worker_id == 1: barrier()
+    if worker_id == 0: barrier()
+    return found, look()
+"""
+
+
+def test_stances_of_the_compiler_that_overlap_end_with_their_blocks(s):
+    s.run(MODEL + OVERLAPPING)
+    s.run(
+        "f = torch.compile(lambda x: x * 2, backend=backend)\n"
+        "def look():\n    f(torch.ones(2))\n    return len(graphs)\n"
+        "seen = overlapping(lambda: torch.compiler.set_stance('force_eager'), look)"
+    )
+    assert s.run("seen").values == [(0, 1)] * 2
+    s.run("if worker_id == 0: torch.compiler.set_stance('force_eager')")
+    stance = "torch._dynamo.eval_frame._stance.stance"
+    assert s.run(stance).values == ["force_eager", "default"]
+    torch.compiler.set_stance("fail_on_recompile")
+    try:
+        assert s.run(stance).values == ["force_eager", "fail_on_recompile"]
+        s.shutdown()
+        assert torch._dynamo.eval_frame._stance.stance == "fail_on_recompile"
+    finally:
+        torch.compiler.set_stance("default")
+    assert type(torch._dynamo.eval_frame._stance) is torch._dynamo.eval_frame.DynamoStance
+
+
+def test_a_stance_that_a_program_sets_ends_with_it(s, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("import torch\ntorch.compiler.set_stance('force_eager')\n")
+    s.run_file(path)
+    s.run("import torch._dynamo")
+    assert s.run("torch._dynamo.eval_frame._stance.stance").values == ["default"] * 2
+
+
+def test_the_early_stop_of_checkpoints_ends_with_the_blocks(s):
+    s.run(OVERLAPPING)
+    s.run(
+        "from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop\n"
+        "class Counted(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        "        calls.append(x)\n"
+        "        return x.clone()\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g): return g\n"
+        "def look():\n"
+        "    global calls\n"
+        "    calls = []\n"
+        "    x = torch.ones(2, requires_grad=True)\n"
+        "    checkpoint(lambda x: Counted.apply(x.exp()), x, use_reentrant=False).sum().backward()\n"
+        "    return len(calls)\n"
+        "seen = overlapping(lambda: set_checkpoint_early_stop(False), look)\n"
+    )
+    # Recomputed to the end, or only as far as something is needed.
+    assert s.run("seen").values == [(2, 1)] * 2

@@ -28,6 +28,7 @@ from disco_magic.isolation.pytorch.losses import fit_losses
 from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
+from disco_magic.isolation.pytorch.stances import fit_early_stop, fit_stances
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
@@ -115,6 +116,8 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs, fit_allowed),
         "torch._dynamo.variables.torch": fit_folding,
+        "torch._dynamo.decorators": fit_stances,
+        "torch.utils.checkpoint": fit_early_stop,
         "torch._dynamo.convert_frame": each_of(fit_compile_lock, fit_limits),
     },
     # Each worker has its own copy of these, but what they change is shared by all workers.

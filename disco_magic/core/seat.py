@@ -14,6 +14,24 @@ PICKLE: Final = "pickle"
 """`Seat.library` of a message whose bytes are a pickled object."""
 
 
+class Theirs(NamedTuple):
+    """A call of `torch.distributed` as its user knows it; the plane carries it flat, under a name of ours.
+
+    Attributes:
+        verb: what the user called: ``all_to_all_single``.
+        shape: of the tensor that is given; None: that of the plane's array.
+        out: shape of the tensor that is to be filled, of as many elements as come.
+        takes: of an alltoall, how many elements the caller has room for, by rank: so many have to come.
+        row: elements in a row of the tensors, if such lengths were given in rows; else 0.
+    """
+
+    verb: str
+    shape: tuple[int, ...] | None = None
+    out: tuple[int, ...] | None = None
+    takes: tuple[int, ...] | None = None
+    row: int = 0
+
+
 class Seat(NamedTuple):
     """Who makes a plane call, with whom, and as part of which command.
 
@@ -30,6 +48,7 @@ class Seat(NamedTuple):
         tag: of a message; a receiver gets the messages with the same tag. Collectives with different tags
             never meet.
         rendezvous: of a `send`: whether it waits until its message is asked for.
+        theirs: the call of `torch.distributed` that this is, if its arguments are not the plane's.
     """
 
     worker: int
@@ -42,6 +61,7 @@ class Seat(NamedTuple):
     within: str = ""
     tag: int | str = 0
     rendezvous: bool = False
+    theirs: Theirs | None = None
 
     @property
     def rank(self) -> int:

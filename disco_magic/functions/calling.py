@@ -12,7 +12,7 @@ from disco_magic.core.seat import Seat
 from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.functions.arrays import taken
-from disco_magic.functions.facts import facts_of
+from disco_magic.functions.facts import as_theirs, facts_of
 from disco_magic.functions.returned import as_sent
 from disco_magic.mistakes import about
 from disco_magic.phrases import class_name, words
@@ -22,7 +22,7 @@ from disco_magic.values.tensors import filled, read_out
 if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
-    from disco_magic.core.seat import Spot
+    from disco_magic.core.seat import Spot, Theirs
     from disco_magic.core.topology import Members, Over, Topology
 
 _NOBODY: Final = ()
@@ -199,6 +199,7 @@ class Calling:
         tag: int | str = 0,
         rendezvous: bool = False,
         library: str = "",
+        theirs: Theirs | None = None,
     ) -> Any:
         given, lent = arguments[0] if arguments else 0, False
         along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
@@ -218,6 +219,7 @@ class Calling:
         facts, within = facts_of(
             verb, arguments, self._beside, repr(tag) if tag != 0 and verb in _BETWEEN_TWO else along
         )
+        facts, within = (facts, within) if theirs is None else (as_theirs(facts, verb, theirs), "")
         recorder, error, refused = self.recorder, "", False  # a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of `try`: a call that did not begin must not be left
         try:
@@ -225,7 +227,7 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(self.id, members, scope, present, spot, library, along, within, tag, rendezvous),
+                Seat(self.id, members, scope, present, spot, library, along, within, tag, rendezvous, theirs),
                 *arguments,
             )
             if verb in _FROM_ANOTHER:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts
+    from disco_magic.core.seat import Theirs
+
+# Which other arguments of a verb are the plane's alone if PyTorch has another name for the call.
+_OURS: Final = {"allgather": slice(0, 1), "reduce_scatter": slice(1, 2), "alltoall": slice(0, 2)}
 
 
 def facts_of(
@@ -56,3 +60,13 @@ def facts_of(
     if kind is np.ndarray or is_gpu_array(kind):
         return (called, x.dtype, x.shape, rest, *at), within
     return (called, "no array" if x is None else class_name(x), "", rest, *at), within
+
+
+def as_theirs(facts: Facts, verb: str, theirs: Theirs) -> Facts:
+    """The facts of a call of `verb` for a user who knows it as a call of `torch.distributed`."""
+    _, dtype, shape, rest, *at = facts
+    if theirs.verb != verb:
+        others = [*rest]
+        del others[_OURS[verb]]
+        rest = tuple(others)
+    return (theirs.verb, dtype, shape if theirs.shape is None else theirs.shape, rest, *at)

@@ -127,7 +127,16 @@ class Call:
     @property
     def called(self) -> str:
         """The verb that the user called."""
-        return self.seat.within or self.kind
+        theirs = self.seat.theirs
+        return self.seat.within or self.kind if theirs is None else theirs.verb
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what the caller brings, as the user knows it; () if it brings nothing."""
+        theirs = self.seat.theirs
+        if theirs is not None and theirs.shape is not None:
+            return theirs.shape
+        return () if self.array is None else self.array.shape
 
     @property
     def site(self) -> Site:
@@ -141,8 +150,10 @@ class Call:
 
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum)``: the facts that decide whether calls fit."""
-        brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
+        brings = None if self.array is None else f"{self.array.dtype} {self.shape}{self.where}"
         over = self.seat.over or None
+        if self.seat.theirs is not None:
+            return described(self.called, "", brings, op=self.op, root=self.root, over=over)
         counts = None if self.counts is None else reprlib.repr(self.counts)
         facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": counts, "over": over}
         return described(self.kind, self.seat.within, brings, **facts)

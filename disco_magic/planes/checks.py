@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.phrases import people
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, table
-from disco_magic.planes.layout import giver, results, sample
+from disco_magic.planes.layout import arriving, giver, results, sample
 from disco_magic.planes.outs import check_out_fits
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def verdict(calls: Sequence[Call]) -> str | None:
     if sentence is None and calls[0].kind in SPLITTING and giver(calls).counts is None:
         sentence = _split(calls)
     if sentence is None:
-        sentence = _outs(calls)
+        sentence = _room(calls) or _outs(calls)
     return None if sentence is None else f"{sentence}\n{table(calls)}"
 
 
@@ -158,7 +158,7 @@ def _are_elsewhere(groups: Sequence[Sequence[Call]]) -> bool:
 def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     if what == "shape" and call.array is not None:
         free = f" (only axis {call.axis} may differ)" if _may_differ(call) else ""
-        return f"{call.array.shape}{free}"
+        return f"{call.shape}{free}"
     if what == "counts" and call.kind == "alltoall":
         return "no counts" if call.counts is None else "counts"
     return f"{what}={value(call)}"
@@ -213,7 +213,9 @@ def _remedy_for_counts(giving: Call) -> str:
 
 def _may_differ(call: Call) -> bool:
     """Whether the members' arrays may differ in length along the axis."""
-    return call.kind in GATHERING or (call.kind == "alltoall" and call.counts is not None)
+    if call.kind == "alltoall":
+        return call.counts is not None
+    return call.kind in GATHERING and call.seat.theirs is None  # PyTorch's rule for one tensor from each
 
 
 def _shape(call: Call) -> tuple[int | None, ...]:
@@ -232,11 +234,35 @@ def _split(calls: Sequence[Call]) -> str | None:
     length = array.shape[axis or 0]
     if length % size == 0:
         return None
+    theirs = calls[0].seat.theirs
+    if theirs is not None:
+        return (
+            f"{theirs.verb}: {length} elements, of shape {calls[0].shape}, cannot be shared evenly by {size}"
+            f" members - pad them to {-(-length // size) * size}"
+        )
     further = "" if kind == "reduce_scatter" else ", or pass counts=[...] with the length of each part"
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
         f" {-(-length // size) * size}, or split another axis{further}"
     )
+
+
+def _room(calls: Sequence[Call]) -> str | None:
+    """A sentence if what comes to a member does not fit, rank by rank, what it has said to have room for."""
+    said = [call.seat.theirs for call in calls]
+    rows = {0 if theirs is None else theirs.row for theirs in said}
+    unit, what = (max(rows), "rows") if len(rows) == 1 and 0 not in rows else (1, "elements")
+    for rank, (call, theirs) in enumerate(zip(calls, said, strict=True)):
+        if theirs is None or theirs.takes is None:
+            continue
+        come = arriving(calls, rank)
+        if come != [*theirs.takes]:
+            gives, room = ([each // unit for each in lengths] for lengths in (come, theirs.takes))
+            return (
+                f"{theirs.verb}: the members give worker {call.worker} {gives} {what}, by rank, and it has"
+                f" room for {room} - lengths have to fit rank by rank"
+            )
+    return None
 
 
 def _outs(calls: Sequence[Call]) -> str | None:
@@ -253,7 +279,8 @@ def _outs(calls: Sequence[Call]) -> str | None:
                 f"{call.kind}: out of worker {call.worker} is on {call.memory.name}, the result on"
                 f" {memory.name} - pass an array that is there, or no out"
             )
-        sentence = check_out_fits(call.kind, f"out of worker {call.worker}", call.out, expected, memory)
+        named, theirs = f"out of worker {call.worker}", call.seat.theirs
+        sentence = check_out_fits(call.kind, named, call.out, expected, memory, theirs)
         if sentence is not None:
             return sentence
         for other, out in () if apart else kept:

@@ -63,8 +63,11 @@ class Flight(WaitForNobody):
 
     def __init__(self, call: Call, fate: Fate, done: Any) -> None:
         array = call.array
-        shown = None if array is None else (array.dtype, array.shape)
-        self._facts = call.kind, call.seat.within, shown, call.where, call.op, call.root, call.axis
+        shown = None if array is None else (array.dtype, call.shape)
+        kind, within, axis = call.kind, call.seat.within, call.axis
+        if call.seat.theirs is not None:
+            kind, within, axis = call.called, "", None
+        self._facts = kind, within, shown, call.where, call.op, call.root, axis
         self._spot = call.spot
         self.scope = call.seat.scope
         self.fate = fate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -93,6 +94,34 @@ def see_equal(gives: int, takes: int, what: str) -> None:
             f"of what a worker gives itself there are {gives} {what}, and {takes} in what is to take them - "
             "lengths have to fit rank by rank"
         )
+
+
+def parts_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int) -> tuple[int, ...]:
+    """How many elements of a tensor, the ``input`` or ``output``, go to each member or come from it.
+
+    As many rows as `sizes` says, else equal parts.
+
+    Raises:
+        UsageMistake: that does not divide the tensor.
+    """
+    if not tensor.shape:
+        raise UsageMistake(f"all_to_all_single: the {what} is a number - pass a tensor that has rows")
+    rows, row = tensor.shape[0], prod(tensor.shape[1:])
+    if not sizes:
+        if rows % members:
+            raise UsageMistake(
+                f"all_to_all_single: the {what} has {rows} rows, which {members} members cannot share evenly"
+                f" - pad it to {-(-rows // members) * members}, or pass {what}_split_sizes"
+            )
+        return (rows // members * row,) * members
+    counts = [int(each) for each in sizes]
+    if len(counts) != members or min(counts) < 0:
+        wrong = f"expected {members} of them, none below 0"
+    elif sum(counts) != rows:
+        wrong = f"they are {sum(counts)} in all, the {what} has {rows} rows"
+    else:
+        return tuple(row * each for each in counts)
+    raise UsageMistake(f"all_to_all_single: {what}_split_sizes={counts} - {wrong}")
 
 
 def see_can_be_averaged(array: Any) -> None:

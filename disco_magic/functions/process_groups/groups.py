@@ -10,8 +10,11 @@ may keep the group of the worker that came last, or of the one that has imported
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import Any
 
+from disco_magic.core.seat import Theirs
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
     as_row,
     joined,
@@ -19,6 +22,7 @@ from disco_magic.functions.process_groups.arguments import (
     listed,
     operation_of,
     pairs_of,
+    parts_of,
     see_alike,
     split,
 )
@@ -65,7 +69,8 @@ class Verbs(Members):
         for out, parts in pairs_of(outs, ins, of=outs):
             with written(out) as target:
                 if len({part.numel() for part in parts}) == 1:
-                    self._call("reduce_scatter", joined(parts), op, 0, target)
+                    theirs = Theirs("reduce_scatter", out=tuple(out.shape))
+                    self._call("reduce_scatter", joined(parts), op, 0, target, theirs=theirs)
                     continue
                 for rank, part in enumerate(parts):
                     self._call("reduce", flat(part), op, rank, target if rank == self.rank() else None)
@@ -74,8 +79,9 @@ class Verbs(Members):
     def reduce_scatter_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Reduce one tensor, and give each member its part."""
         op = operation_of(*opts, **named)
+        theirs = Theirs("reduce_scatter_tensor", tuple(given.shape), tuple(out.shape))
         with written(out) as target:
-            self._call("reduce_scatter", flat(given), op, 0, target)
+            self._call("reduce_scatter", flat(given), op, 0, target, theirs=theirs)
         return done([out])
 
     _reduce_scatter_base = reduce_scatter_single
@@ -119,9 +125,10 @@ class Verbs(Members):
         return self.allgather(list(zip(*outs, strict=True)), ins)
 
     def all_gather_single(self, out: Any, given: Any, *_opts: Any) -> Any:
-        """Gather into one tensor."""
+        """Gather into one tensor, what all give alike."""
+        theirs = Theirs("all_gather_into_tensor", tuple(given.shape), tuple(out.shape))
         with written(out, bits=True) as whole:
-            self._call("allgather", flat(given, bits=True), 0, whole)
+            self._call("allgather", flat(given, bits=True), 0, whole, theirs=theirs)
         return done([out])
 
     _allgather_base = all_gather_single
@@ -164,27 +171,37 @@ class Verbs(Members):
         for out, parts in pairs:
             whole = joined_alike(parts, out) if is_root else None
             with written(out, bits=True) as part:
-                self._call("scatter", whole, root, 0, None, part)
+                theirs = Theirs("scatter", out=tuple(out.shape))
+                self._call("scatter", whole, root, 0, None, part, theirs=theirs)
         return done(outs)
 
     def all_to_all_single(
         self, out: Any, given: Any, out_sizes: Any = None, in_sizes: Any = None, *_opts: Any
     ) -> Any:
-        """Exchange parts along the first axis: equal ones, or as many rows as `in_sizes` says."""
-        counts = tuple(map(int, in_sizes)) if in_sizes else None
-        if counts:  # what only some members pass, `out_sizes`, decides nothing
-            self._see_fit_by_rank(counts, out_sizes or [out.shape[0] // len(counts)] * len(counts), "rows")
-        self._call("alltoall", near(given, bits=True), 0, counts, near(out, bits=True))
+        """Exchange parts along the first axis: equal ones, or as many rows as `in_sizes` says.
+
+        Which members pass sizes nobody knows, so all make the same call, with the lengths of their parts; the
+        plane compares what one gives with the room of the other.
+        """
+        gives = parts_of(given, "input", in_sizes, self.size())
+        takes = parts_of(out, "output", out_sizes, self.size())
+        shape, filled = tuple(given.shape), tuple(out.shape)
+        row = prod(shape[1:]) if shape[1:] == filled[1:] else 0
+        theirs = Theirs("all_to_all_single", shape, filled, takes, row)
+        with written(out, bits=True) as target:
+            self._call("alltoall", flat(given, bits=True), 0, gives, target, theirs=theirs)
         return done([out])
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
-        """Send each member one tensor of a list; of any shapes. Costs two collectives."""
-        counts = tuple(given.numel() for given in ins)
+        """Send each member one tensor of a list; of any shapes."""
+        if len(ins) != self.size():
+            raise UsageMistake(f"{len(ins)} input tensors were passed for {self.size()} members")
         self._fits(outs, ins[self.rank()])
-        self._see_fit_by_rank(counts, [out.numel() for out in outs], "elements")
-        split(self._call("alltoall", joined(ins, bits=True), 0, counts, None), outs)
+        counts = tuple(given.numel() for given in ins)
+        theirs = Theirs("all_to_all", takes=tuple(out.numel() for out in outs))
+        split(self._call("alltoall", joined(ins, bits=True), 0, counts, None, theirs=theirs), outs)
         return done(outs)
 
 

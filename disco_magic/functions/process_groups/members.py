@@ -6,8 +6,6 @@ import importlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import root_of, see_can_be_averaged, see_equal
 from disco_magic.functions.process_groups.messages import Messages
@@ -15,6 +13,7 @@ from disco_magic.functions.process_groups.messages import Messages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.seat import Theirs
     from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.process_groups.messages import Caller
 
@@ -123,24 +122,13 @@ class Members(Messages):
             raise UsageMistake(f"{root} is no rank of this process group of {len(self._members)} members")
         return root
 
-    def _see_fit_by_rank(self, gives: Sequence[int], takes: Sequence[int], what: str) -> None:
-        """Check that each member gives as much of `what` as it has room for here; costs one more collective.
-
-        Raises:
-            UsageMistake: one does not.
-        """
-        come = self._call("alltoall", np.array(gives), 0, None, None).tolist()
-        if come != [int(each) for each in takes]:
-            raise UsageMistake(
-                f"the members give {come} {what}, by rank, and there is room for {list(takes)} - "
-                "lengths have to fit rank by rank"
-            )
-
-    def _call(self, verb: str, *given: Any) -> Any:
-        """Call a collective of the worker, with all arguments of the plane's verb."""
+    def _call(self, verb: str, *given: Any, theirs: Theirs | None = None) -> Any:
+        """Call a collective of the worker, with all arguments of the plane's verb; `theirs`: see `Seat`."""
         me = self._worker()
         if given[1:2] == ("avg",):
             see_can_be_averaged(given[0])
         over = None if len(self._members) == me.num_workers else list(self._members)
         # Not the verb: by the tag, groups of the same members do not meet each other.
-        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001 - ours
+        return me._call(  # noqa: SLF001 - ours
+            verb, *given, in_group=over is not None, over=over, tag=self._channel or 0, theirs=theirs
+        )

@@ -139,7 +139,9 @@ def test_a_root_gathers_no_longer_tensor_in_place_of_a_shorter_one(s):
     ],
 )
 def test_what_one_member_gives_another_has_to_be_as_long_as_the_room_for_it(s, line):
-    said = r"the members give \[2, 2, 2\] \w+, by rank, and there is room for \[2, 1, 3\]"
+    said = (
+        r"all_to_all\w*: the members give worker 0 \[2, 2, 2\] \w+, by rank, and it has room for \[2, 1, 3\]"
+    )
     with pytest.raises(CellError, match=said):
         s.run(line)
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from disco_magic.core.seat import Seat
+from disco_magic.core.seat import Seat, Theirs
 from disco_magic.errors import (
     Failure,
     MissingDependency,
@@ -18,6 +18,9 @@ from disco_magic.errors import (
     WorkerInterrupt,
 )
 from disco_magic.planes import flights
+from disco_magic.planes.calls import Call
+from disco_magic.planes.flight import Flight
+from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.stage import group, values
@@ -183,6 +186,12 @@ def test_an_abort_releases_a_rank_that_never_comes(crew, double, stalled):
 
 def interrupted(worker, scope):
     return Failure(worker, scope, "Cell In[2]", WorkerInterrupt(), "")
+
+
+def test_what_is_under_way_is_told_of_by_the_name_and_shape_that_its_user_knows():
+    seat = Seat(0, (0,), 1, theirs=Theirs("all_gather_into_tensor", (2, 3)))
+    flight = Flight(Call("allgather", seat, None, HOST, array=np.zeros(6, "f4"), axis=0), None, None)
+    assert flight.call_of(0)[0] == "all_gather_into_tensor(float32 (2, 3))"
 
 
 def test_a_member_that_is_interrupted_releases_the_others_and_is_told_nothing_itself(crew, double, stalled):

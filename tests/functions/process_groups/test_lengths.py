@@ -1,0 +1,116 @@
+"""What members of a process group of PyTorch's exchange: whose lengths have to fit, and how that is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import CellError
+
+
+def test_lengths_of_rows_are_told_in_rows(s):
+    line = "x, y = t([1, 2], [3, 4], [5, 6]), t([0, 0], [0, 0], [0, 0])\nworld.all_to_all_single("
+    with pytest.raises(
+        CellError, match=r"give worker 0 \[1, 3, 1\] rows, by rank, and it has room for \[1, 1, 1\]"
+    ):
+        s.run(f"{line}y, x, None, [3, 0, 0] if worker_id == 1 else None)")
+    with pytest.raises(
+        CellError, match=r"give worker 0 \[2, 6, 2\] elements, .* room for \[2, 2, 2\] - lengths"
+    ):
+        s.run(f"{line}t(*range(6)), x, None, [3, 0, 0] if worker_id == 1 else None)")
+
+
+def test_members_need_not_know_which_of_them_pass_sizes(gives):
+    some = """
+n = [[1, 1, 1], [1, 2, 1], [1, 1, 1]]
+mine, theirs = n[worker_id], [each[worker_id] for each in n]
+out, sizes = t(*[0] * sum(theirs)), (theirs, mine) if worker_id == 1 else ()
+world.all_to_all_single(out, t(*[me] * sum(mine)), *sizes)
+"""
+    assert gives(some, "out") == [[[0, 1, 2]], [[0, 1, 1, 2]], [[0, 1, 2]]]
+    of_own_length = (
+        "out = t(*[0] * 6)\nworld.all_to_all_single(out, t(*[me] * 3 * (worker_id + 1)), [1, 2, 3])"
+    )
+    assert gives(of_own_length, "out") == [[[0, 1, 1, 2, 2, 2]]] * 3
+
+
+def test_what_is_filled_by_all_may_have_another_shape(gives):
+    line = "out = t(*range(6))\nworld.all_to_all_single(out, t([me, 1], [me, 2], [me, 3]))"
+    assert gives(line, "out") == [[[0, k, 1, k, 2, k]] for k in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "y, t(1, 2)",
+            "the input has 2 rows, which 3 members cannot share evenly - pad it to 3, or pass input_sp",
+        ),
+        ("t(1, 2), y", "the output has 2 rows, .* or pass output_split_sizes"),
+        ("y, t(1, 2), None, [2]", r"input_split_sizes=\[2\] - expected 3 of them, none below 0"),
+        ("y, y, [1, 1, 2]", r"output_split_sizes=\[1, 1, 2\] - they are 4 in all, the output has 3 rows"),
+        ("y, tensor(np.array(1.0), device='cpu')", "the input is a number - pass a tensor that has rows"),
+    ],
+)
+def test_sizes_that_do_not_divide_a_tensor_are_the_caller_s_mistake(s, arguments, said):
+    with pytest.raises(CellError, match=f"UsageMistake: all_to_all_single: {said}"):
+        s.run(f"y = t(0, 0, 0)\nworld.all_to_all_single({arguments})")
+
+
+def test_as_many_tensors_are_given_as_there_are_members(s):
+    with pytest.raises(CellError, match="2 input tensors were passed for 3 members"):
+        s.run("world.alltoall([t(0)] * 3, [t(0)] * 2)")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            "all_to_all_single(t(0, 0, 0), t(1, 2, 3), [1, 1, 1], [1, 1, 1])",
+            "all_to_all_single(float32 (3,))",
+        ),
+        ("alltoall([t(0), t(0), t(0)], [t(1), t(2), t(3)])", "all_to_all(float32 (3,))"),
+        ("_allgather_base(t(0, 0, 0, 0, 0, 0), t([1, 2]))", "all_gather_into_tensor(float32 (1, 2))"),
+        ("_reduce_scatter_base(t(0), t([1, 2, 3]))", "reduce_scatter_tensor(float32 (1, 3), op=sum)"),
+    ],
+)
+def test_who_waits_is_told_of_by_the_call_that_the_user_made(s, call, told):
+    cell = s.run_nowait(f"if worker_id == 1: 1 / 0\nworld.{call}")
+    with pytest.raises(CellError) as caught:
+        cell.wait()
+    assert f"without it, {told} that workers [0,2] wait in at {cell.label}, line 2" in str(caught.value)
+    labels = {span.label for span in s.timeline().spans if span.kind == "collective"}
+    assert {each.replace(", over=None", "") for each in labels} >= {told}
+
+
+def test_members_gather_tensors_of_one_shape_into_one(s):
+    said = r"all_gather_into_tensor: the members disagree on shape: worker 1 gave \(3, 1\), .* gave \(1, 2\)"
+    with pytest.raises(CellError, match=said):
+        s.run("x = t([1], [2], [3]) if worker_id == 1 else t([1, 2])\nworld._allgather_base(t(*range(6)), x)")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            "_allgather_base(t([0, 0]), x)",
+            r"all_gather_into_tensor: the output of worker 0 has 2 elements \(1, 2\), and 9 come - pass",
+        ),
+        ("_reduce_scatter_base(t([0, 0]), x)", r"reduce_scatter_tensor: .* 2 elements \(1, 2\), and 1 come"),
+        (
+            "_reduce_scatter_base(x, t([1, 2]))",
+            r"2 elements, of shape \(1, 2\), cannot be shared evenly by 3 members",
+        ),
+        (
+            "scatter([t([0, 0])] if worker_id else [x], [[x] * 3] if not worker_id else [])",
+            r"2 elements \(1, 2\), and 3",
+        ),
+        (
+            "_allgather_base(t(*range(9), dtype='f8'), x)",
+            "is float64, what comes is float32 - pass one of that dtype",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_tensor_is_told_by_its_shape_and_without_advice_for_arrays(s, call, said):
+    with pytest.raises(CellError, match=said) as caught:
+        s.run(f"x = t(1, 2, 3)\nworld.{call}")
+    assert "np.empty" not in str(caught.value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
-from disco_magic.core.seat import PICKLE, Seat
+from disco_magic.core.seat import PICKLE, Seat, Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import Calling, command_of
 from disco_magic.functions.facts import facts_of
@@ -89,9 +89,13 @@ class PointToPoint(Calling):
     def _send_packed(self, content: Any, to: int, tag: int | str) -> None:
         self._call("send", content, to, in_group=False, tag=tag, rendezvous=self.rendezvous, library=PICKLE)
 
-    def _post(self, x: Any, to: int, tag: int | str) -> Any:
-        """Like `send`, but never waits; returns what `_deliver` takes."""
-        return self._call("send", x, to, in_group=False, tag=tag)
+    def _post(self, x: Any, to: int, tag: int | str, shape: tuple[int, ...]) -> Any:
+        """Like `send`, but never waits; returns what `_deliver` takes. The user knows `x` by its `shape`."""
+        return self._call("send", x, to, in_group=False, tag=tag, theirs=Theirs("send", shape))
+
+    def _receive(self, out: Any, source: int, tag: int | str, shape: tuple[int, ...]) -> None:
+        """Like `recv`, into an array of as many elements; the user knows it by its `shape`."""
+        self._call("recv", source, out, in_group=False, tag=tag, theirs=Theirs("recv", out=shape))
 
     def _deliver(self, sent: Any, tag: int | str) -> None:
         """Wait until what `_post` has sent in this command is asked for."""

@@ -50,7 +50,7 @@ class Sent:
 
     Attributes:
         call: the sender's ``send``.
-        dtype, shape: of the array.
+        dtype, shape: of the array, as the sender knows it.
         receiver: the worker that it was sent to.
         number: the plane's messages are numbered in the order in which they were posted.
         taken: the receiver's ``recv``, once it has asked for the message.
@@ -61,7 +61,8 @@ class Sent:
     def __init__(self, call: Call, array: NDArray[Any], receiver: int) -> None:
         self.call = call
         self.dtype: DTypeLike = array.dtype
-        self.shape = array.shape
+        theirs = call.seat.theirs
+        self.shape = array.shape if theirs is None or theirs.shape is None else theirs.shape
         self.receiver = receiver
         self.number = 0
         self.taken: Call | None = None

@@ -261,7 +261,7 @@ class ThreadPlane:
         self._libraries[seat.worker] = message.call.seat.library
         if target is None:
             return array
-        wrong = check_message_fits(message, seat.worker, target, memory)
+        wrong = check_message_fits(message, seat.worker, target, memory, seat.theirs)
         if wrong is not None:
             raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")
         memory.copy(target, array)

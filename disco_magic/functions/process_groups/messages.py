@@ -186,7 +186,7 @@ class Messages:
     def send(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Send copies to one member."""
         member, bears, me = self._member("send", rank), self._tag(tag), self._worker()
-        sent = [me._post(flat(tensor, bits=True), member, bears) for tensor in tensors]  # noqa: SLF001
+        sent = [me._post(flat(each, bits=True), member, bears, tuple(each.shape)) for each in tensors]  # noqa: SLF001
         if not me.rendezvous:
             return done(tensors)
 
@@ -272,7 +272,7 @@ class Messages:
         first = _first_for(asked, source)
         for tensor in first.work.result():
             with written(tensor, bits=True) as target:
-                self._worker().recv(source, target, tag=tag)
+                self._worker()._receive(target, source, tag, tuple(tensor.shape))  # noqa: SLF001
         first.work.finished(self._members.index(source))
         asked.remove(first)
 

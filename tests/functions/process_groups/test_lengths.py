@@ -114,3 +114,25 @@ def test_what_does_not_fit_a_tensor_is_told_by_its_shape_and_without_advice_for_
     with pytest.raises(CellError, match=said) as caught:
         s.run(f"x = t(1, 2, 3)\nworld.{call}")
     assert "np.empty" not in str(caught.value)
+
+
+def test_a_message_that_does_not_fit_is_told_of_by_the_shapes_of_both_tensors(s):
+    sent = "if worker_id == 0: world.send([t([1, 2], [3, 4])], 1)\n"
+    line = sent + "if worker_id == 1: world.recv([t({})], 0).wait()"
+    cell = s.run_nowait(line.format("[0, 0, 0], [0, 0, 0]"))
+    with pytest.raises(CellError) as caught:
+        cell.wait()
+    assert (
+        "recv: the tensor to receive into has 6 elements (2, 3), and 4 (2, 2) were sent - pass one of as many"
+        f" elements\n  received: float32 (2, 2) from worker 0, sent at {cell.label}, line 1"
+    ) in str(caught.value)
+    with pytest.raises(CellError, match="into is float64, what comes is float32 - pass one of that dtype"):
+        s.run(line.format("0, 0, 0, 0, dtype='f8'"))
+    s.run(line.format("[0], [0], [0], [0]"))
+
+
+def test_messages_are_told_of_by_the_shape_that_was_sent(s):
+    with pytest.raises(CellError, match=r"finished without receiving float32 \(2, 1\) from worker 0, sent"):
+        s.run("if worker_id == 0: world.send([t([1], [2])], 1)\nbarrier()")
+    labels = {span.label for span in s.timeline().spans if span.kind == "collective"}
+    assert "send(float32 (2, 1), to=1)" in labels

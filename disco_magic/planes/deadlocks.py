@@ -22,7 +22,8 @@ _ALL_MAKE_GROUPS: Final = (
 )
 _SEND_FIRST: Final = "  Send before you receive: send does not wait."
 _RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until the receiver asks for its message."
-_RECEIVE_FIRST: Final = (
+_RECEIVE_FIRST: Final = "  Let one of them receive first."
+_ASK_FIRST: Final = (
     "  Let one of them receive first, or post the receive before the send (irecv, batch_isend_irecv)."
 )
 _AS_SENT: Final = "  Receive what was sent: from the worker that has sent it, with the same tag."
@@ -150,7 +151,8 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
     if not kinds <= {Receive, Probe, Delivery}:
         return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
     if Delivery in kinds:
-        return "\n".join([*said, _RECEIVE_FIRST])
+        of_torch = any(isinstance(wait, Delivery) and wait.sent.call.seat.theirs for wait in waits)
+        return "\n".join([*said, _ASK_FIRST if of_torch else _RECEIVE_FIRST])
     last = [
         each
         for each in map(sent.get, workers)

@@ -99,8 +99,10 @@ def rendezvous(s, code):
 )
 def test_sends_that_wait_need_somebody_who_receives(s, code):
     s.run("x = t(0)")
-    with pytest.raises(CellError, match=r"workers \[0-1\] wait for each other in a circle"):
+    with pytest.raises(CellError, match=r"workers \[0-1\] wait for each other in a circle") as caught:
         rendezvous(s, code)
+    hint = "Let one of them receive first, or post the receive before the send (irecv, batch_isend_irecv)."
+    assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ NAMES: Final = 10
 """How many known names a message lists if an unknown name resembles none of them."""
 # How similar names have to be, see `difflib`; at its default of 0.6 `open` would be suggested for `tokens`.
 _LIKE: Final = 0.65
+_WORD: Final = re.compile(r"\w+")
 # Longer first lines are cut: errors of other workers repeat them.
 _LONGEST: Final = 2000
 
@@ -45,6 +47,22 @@ def near_misses(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=3, cutoff=_LIKE)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def no_such_part(path: str, known: Iterable[str]) -> str:
+    """As `nearest`, for the path of a part: ``p.w`` is ``p['w']`` but for the marks between its words.
+
+    The words alone are compared, and if a path has the same ones it is the only one that is shown.
+    """
+    import difflib  # as above
+
+    words = {each: ".".join(_WORD.findall(each)) for each in known}
+    if not words:
+        return "it has no parts"
+    asked = ".".join(_WORD.findall(path))
+    like = [asked] if asked in words.values() else difflib.get_close_matches(asked, words.values(), 3, _LIKE)
+    near = [each for each in words if words[each] in like and not path.startswith(each)]
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else nearest(path, words)
 
 
 def near_paths(path: str) -> str:

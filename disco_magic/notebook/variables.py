@@ -14,11 +14,11 @@ import numpy as np
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, is_by
 from disco_magic.functions.copies import is_shared
 from disco_magic.mistakes import about
-from disco_magic.phrases import only, people, words
+from disco_magic.phrases import no_such_part, only, people, words
 from disco_magic.session.dref import DRef, are_references
 from disco_magic.values.kinds import is_gpu_array
 from disco_magic.values.members import NOTHING
-from disco_magic.values.parts import part_at, split
+from disco_magic.values.parts import part_at, paths_in, split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,8 @@ def _reference(session: Session, label: str, workers: Sequence[int]) -> DRef:
 def _taken(value: Any, label: str) -> Any:
     part = part_at(value, split(label)[1])
     if part is NOTHING:
-        raise UsageMistake(f"there is no {label}")
+        name, _ = split(label)
+        raise UsageMistake(f"there is no {label}; {no_such_part(label, paths_in(name, value))}")
     return part
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
@@ -12,9 +13,9 @@ from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
 from disco_magic.functions.returned import stacked
 from disco_magic.mistakes import about
-from disco_magic.phrases import nearest, no_register, ranges, words
+from disco_magic.phrases import no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
-from disco_magic.values.parts import arrays_in, has_part, together
+from disco_magic.values.parts import has_part, paths_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -234,7 +235,7 @@ def check_there(launcher: Launcher, label: str, written: str) -> None:
     everybody = [(worker,) for worker in range(len(held))]
     if not written or any(launcher.examine(label, has_part, (written,), everybody)):
         return
-    parts = together(launcher.examine(label, arrays_in, (), everybody))
-    names = [f"{label}{part.written}" for part in parts]
-    hint = nearest(f"{label}{written}", names) if names else "it has no parts"
+    found = launcher.examine(label, partial(paths_in, label), (), everybody)
+    names = dict.fromkeys(path for paths in found for path in paths or ())
+    hint = no_such_part(f"{label}{written}", names)
     raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")

@@ -118,6 +118,14 @@ def arrays_in(value: Any) -> list[Part]:
     return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
 
 
+def paths_in(name: str, value: Any) -> list[str]:
+    """The paths of the first parts of a value, after its name; what it consists of if that has no parts."""
+    paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + MOST)]
+    content = None if paths else content_of(value)
+    plain = () if content is None else content.parts(plain=True)
+    return paths or [f"{name}{label}" for label, _ in islice(plain, MOST)]
+
+
 def together(lists: Iterable[list[Part] | None]) -> list[Part]:
     """Merge what `arrays_in` gave on several workers: each part once, as the first worker with it has it."""
     kinds: dict[str, str] = {}

@@ -282,8 +282,24 @@ def test_a_part_gets_into_the_variable_that_is_named(split_model, line, expected
 @pytest.mark.parametrize("also", ["", " z=y"])
 def test_a_part_that_is_not_there_is_named_and_nothing_is_bound(split_model, also):
     error = split_model.fail(f"%disco get w=params[0]['wq']{also}", UsageMistake)
-    assert str(error) == "\"params[0]['wq']\" was not fetched from worker 0: there is no params[0]['wq']"
+    assert str(error) == (
+        "\"params[0]['wq']\" was not fetched from worker 0: there is no params[0]['wq']; did you mean "
+        "\"params[0]['wk']\"?"
+    )
     assert not {"w", "z"} & split_model.ip.user_ns.keys()
+
+
+@pytest.mark.parametrize("command", ["get", "gather"])
+def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, command):
+    four.run("%%disco\np, n, x = {'w': np.ones(2), 'b': 0.5}, {'lr': 0.1}, np.ones(2)")
+    for line, hint in {
+        "w=p.w": "there is no p.w; did you mean \"p['w']\"?",
+        "w=p.w1": "there is no p.w1; did you mean \"p['w']\"?",
+        "w=p.other": "there is no p.other; there are: p['w']",
+        "w=n.lr": "there is no n.lr; did you mean \"n['lr']\"?",
+        "w=x[0]": "there is no x[0]; it has no parts",
+    }.items():
+        assert str(four.fail(f"%disco {command} {line}", UsageMistake)).endswith(hint)
 
 
 def test_which_workers_along_an_axis_are_those_with_one_worker(split_model):

@@ -292,7 +292,7 @@ def test_a_part_that_some_have_is_none_of_the_others(session):
     ("label", "said"),
     [
         ("p['v']", r"register 'p' has no part \"\['v'\]\" on any worker; did you mean \"p\['w'\]\""),
-        ("p.w", r"register 'p' has no part '.w' on any worker"),
+        ("p.w", r"register 'p' has no part '.w' on any worker; did you mean \"p\['w'\]\"\?"),
         ("p['l'][9]", r"did you mean \"p\['l'\]\[0\]\""),
         ("q['w']", r"register 'q' is not defined on any worker; there are: p, x"),
         ("x[0]", r"register 'x' has no part '\[0\]' on any worker; it has no parts"),

@@ -53,8 +53,16 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     tensor = _waited_for(tensor).detach()
     if str(tensor.device) != "cpu":
         return _movable(tensor) if bits else tensor
-    if str(tensor.layout) != "torch.strided" or tensor.is_conj() or tensor.is_neg():
-        raise UsageMistake("a tensor that is sparse, or conjugated as it is read, cannot be taken: copy it")
+    if str(tensor.layout) != "torch.strided":
+        raise UsageMistake(
+            "a sparse tensor has no memory that could be taken - use x.to_dense(); for its gradients to be"
+            " dense, an nn.Embedding needs sparse=False"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        raise UsageMistake(
+            "a tensor that is conjugated or negated as it is read cannot be taken - use x.resolve_conj() or "
+            "x.resolve_neg()"
+        )
     if not has_memory(tensor) or (tensor.numel() and not tensor.data_ptr()):
         raise UsageMistake(
             f"this {name_of(type(tensor))} has no memory of its own, or has given it back - take its part: "

@@ -85,10 +85,25 @@ def test_what_has_no_memory_of_its_own_is_refused(name, instead):
         near(empty)
 
 
-def test_what_is_sparse_is_refused():
-    sparse = on_host(np.ones(3))
-    sparse.detach = lambda: SimpleNamespace(device="cpu", layout="torch.sparse_coo")
-    with pytest.raises(
-        UsageMistake, match="a tensor that is sparse, or conjugated as it is read, cannot be taken"
-    ):
-        near(sparse)
+@pytest.mark.parametrize(
+    ("layout", "negated", "said"),
+    [
+        (
+            "torch.sparse_coo",
+            False,
+            r"a sparse tensor .* - use x.to_dense\(\); .* nn.Embedding needs sparse=False",
+        ),
+        (
+            "torch.strided",
+            True,
+            r"conjugated or negated as it is read .* - use x.resolve_conj\(\) or x.resolve_neg",
+        ),
+    ],
+)
+def test_what_is_sparse_or_changed_as_it_is_read_is_refused_and_says_what_to_do(layout, negated, said):
+    other = on_host(np.ones(3))
+    other.detach = lambda: SimpleNamespace(
+        device="cpu", layout=layout, is_conj=lambda: False, is_neg=lambda: negated
+    )
+    with pytest.raises(UsageMistake, match=said):
+        near(other)

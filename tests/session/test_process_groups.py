@@ -355,6 +355,40 @@ def test_calls_that_pytorch_wraps_are_told_by_the_user_s_line(s, call):
     assert "typing_extensions" not in str(caught.value)
 
 
+def test_parts_of_any_lengths_are_exchanged_whichever_workers_pass_sizes(s):
+    s.run(
+        """
+n = torch.tensor([[1, 1, 1, 1], [1, 2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 2]])
+ins, outs = n[worker_id].tolist(), n[:, worker_id].tolist()
+some, x = torch.empty(sum(outs)), torch.full((sum(ins),), float(worker_id))
+dist.all_to_all_single(some, x, *((outs, ins) if worker_id % 2 else ()))
+lengths = torch.empty(10)
+dist.all_to_all_single(lengths, torch.ones(4 * (worker_id + 1)), output_split_sizes=[1, 2, 3, 4])
+line = torch.empty(8)
+dist.all_to_all_single(line, torch.arange(8.0).reshape(4, 2))
+"""
+    )
+    even = [0, 1, 2, 3]
+    assert s.run("some.tolist()").values == [even, [0, 1, 1, 2, 3], even, [0, 1, 2, 3, 3]]
+    assert s.run("lengths.tolist(), line.tolist()").values == [
+        ([1] * 10, [2 * w, 2 * w + 1] * 4) for w in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("all_to_all_single(x, x, [2, 1, 1, 1], [2, 1, 1, 1])", r"all_to_all_single\(float32 \(5,\)\)"),
+        ("all_to_all([*x[:4].chunk(4)], [*x[:4].chunk(4)])", r"all_to_all\(float32 \(4,\)\)"),
+    ],
+)
+def test_what_exchanges_lengths_is_told_of_as_the_call_that_the_user_made(s, call, told):
+    with pytest.raises(
+        CellError, match=rf"without it, {told} that workers \[0,2-3\] wait in at Cell \d+, line 3"
+    ):
+        s.run(f"x = torch.ones(5)\nif worker_id == 1: 1 / 0\ndist.{call}")
+
+
 def test_an_interrupt_ends_a_wait(s):
     pending = s.run_nowait("if worker_id: dist.barrier()\nwhile True: pass")
     while [each.state for each in s._launcher.positions()].count("waiting") < 3:

@@ -82,7 +82,8 @@ class Ending:
     def _check_mail(self, command: Command) -> None:
         unread = self.plane.unread(self.id, command.seq)
         if unread:
-            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
+            asked = self.context._unwaited(command.seq)  # noqa: SLF001 - no verb, and for nobody else
+            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}{asked}")
 
     def _has_read_all(self, command: Command) -> bool:
         """Whether a call that returned has received all messages sent to it; if not, it has failed."""

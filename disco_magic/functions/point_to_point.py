@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.sites import site_of
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.seat import PICKLE, Seat, Theirs
 from disco_magic.errors import UsageMistake
@@ -14,6 +15,8 @@ from disco_magic.functions.packing import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from disco_magic.core.seat import Spot
 
 ANY: Final = "any"
 """In place of a source: whichever worker sends first."""
@@ -28,6 +31,8 @@ class PointToPoint(Calling):
     """
 
     rendezvous = False
+    # A command's number, and where it has asked for what nothing has waited for, by the handles of these.
+    _expected: tuple[int, dict[object, Spot]] = (-1, {})
 
     def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, except for those that are given.
@@ -165,6 +170,25 @@ class PointToPoint(Calling):
             return method(seat, source)
         finally:
             self._guard.leave()
+
+    def _expect(self, work: object, source: int | None, command: int) -> None:
+        """Keep where a receive is asked for, until `_waits_for` is called with its handle `work`."""
+        (*_, code, at), _ = facts_of("recv", (source,), self._beside)
+        if self._expected[0] != command:
+            self._expected = command, {}
+        self._expected[1][work] = code, at
+
+    def _waits_for(self, work: object) -> None:
+        self._expected[1].pop(work, None)
+
+    def _unwaited(self, command: int) -> str:
+        """Say where the command has asked for what nothing has waited for; "" if there is nothing."""
+        at, asked = self._expected
+        sites = [] if at != command else list(dict.fromkeys(str(site_of(spot)) for spot in asked.values()))
+        if not sites:
+            return ""
+        more = " and elsewhere" if len(sites) > 1 else ""
+        return f" - irecv at {sites[0]}{more} asked for a message, and nothing waited for it: call its wait()"
 
     def _arrived(self, source: int, tag: int | str) -> int:
         """How many messages can be received in this command without waiting."""

@@ -220,6 +220,7 @@ class Messages:
             ),
             source,
         )
+        me._expect(asked.work, source, pending.command)  # noqa: SLF001
         if me.rendezvous:
             for _ in tensors:
                 me._announce(source, bears)  # noqa: SLF001
@@ -242,6 +243,7 @@ class Messages:
                 f"recv: {what} was asked for in another cell - "
                 "wait for it in the cell that asks, which is the one that it is sent in"
             )
+        self._worker()._waits_for(wanted.work)  # noqa: SLF001
         while wanted in pending.asked[tag]:
             sources = self._awaited(pending.asked[tag], wanted)
             source = sources[0] if len(sources) == 1 else self._worker().probe(sources, tag=tag)
@@ -274,6 +276,7 @@ class Messages:
             with written(tensor, bits=True) as target:
                 self._worker()._receive(target, source, tag, tuple(tensor.shape))  # noqa: SLF001
         first.work.finished(self._members.index(source))
+        self._worker()._waits_for(first.work)  # noqa: SLF001
         asked.remove(first)
 
     def _start_coalescing(self, _device: Any) -> None:

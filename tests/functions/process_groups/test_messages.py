@@ -318,9 +318,20 @@ if worker_id == 0:
     assert s.run("seen(x)")[0] == [[3]]
 
 
-def test_a_message_that_was_not_waited_for_is_told_of(s):
-    with pytest.raises(CellError, match=r"float32 \(1,\) from worker 1, sent at"):
-        s.run(
-            "if worker_id == 0: asked = world.recv([t(0)], 1)\n"
-            "elif worker_id == 1: world.send([t(1)], 0)\nbarrier()"
-        )
+def test_a_message_that_was_not_waited_for_is_told_of_with_the_line_that_asked_for_it(s):
+    line = (
+        "if worker_id == 0: asked = world.recv([t(0)], 1){}\n"
+        "elif worker_id == 1: world.send([t(1)], 0){}\nbarrier()"
+    )
+    cell = s.run_nowait(line.format("", ""))
+    with pytest.raises(CellError) as caught:
+        cell.wait()
+    told = f"from worker 1, sent at {cell.label}, line 2 - irecv at {cell.label}, line 1 asked for a message,"
+    assert f"{told} and nothing waited for it: call its wait()" in str(caught.value)
+    for more in (
+        line.format(".wait()", ", world.send([t(1)], 0)"),
+        "if worker_id == 1: send(1, 0)\nbarrier()",
+    ):
+        with pytest.raises(CellError, match="worker 0 finished without receiving") as caught:
+            s.run(more)
+        assert "irecv" not in str(caught.value)

@@ -55,10 +55,8 @@ _SMALL: Final = 160
 _LARGE: Final = 320
 _ALONE: Final = 460
 _ROOM: Final = 1000
-"""Pixels: least and most of a picture, of a single picture, and of all that are side by side.
-
-The latter with their indices and gaps: so much JupyterLab has in a window of 1200 pixels.
-"""
+"""Pixels: least and most of a picture, of a single picture, and of all that are side by side with their
+indices and gaps: so much JupyterLab has in a window of 1200 pixels."""
 
 
 @dataclass(frozen=True, slots=True)

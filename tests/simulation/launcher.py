@@ -32,6 +32,8 @@ class TappedChannel:
 class _SteppedHold:
     """What the launcher holds of a thread: it can wait for it, which lets the workers go on meanwhile."""
 
+    ident = None  # of no thread of the process
+
     def __init__(self, thread, live_on):
         self.thread = thread
         self._live_on = live_on

@@ -23,10 +23,14 @@ from tests.simulation.worker_reference import Order, facts_of, key_of, require
 MOST_WAITS = 4
 
 
+# Which of the calls that do not fit together differs from most is not in the keys (tests/core/test_blame.py).
+_SHARED = (*CONSEQUENCES, "PlaneMismatch")
+
+
 def _settled(keys):
-    """Keys of failures; those of one command that only follow from others come by worker."""
+    """Keys of failures; those of one command that follow from others, or from each other, by worker."""
     runs = [list(run) for _, run in groupby(keys, key=itemgetter(1, 2))]
-    return [key for run in runs for key in (sorted(run) if run[0][2] in CONSEQUENCES else run)]
+    return [key for run in runs for key in (sorted(run) if run[0][2] in _SHARED else run)]
 
 
 class Waiting(Controlling):

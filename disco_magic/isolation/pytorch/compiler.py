@@ -104,7 +104,7 @@ def fit_limits(module: ModuleType) -> Callable[[], None]:
     The limits in PyTorch's configuration are what the user has set, and stay so for other code: they are
     multiplied only where they are compared.
     """
-    checking, limits = next(row for row in _LIMITS if row[0] in vars(module))
+    ((checking, limits), *_) = [row for row in _LIMITS if row[0] in vars(module)]
     config = module.config
 
     @wraps(vars(module)[checking])

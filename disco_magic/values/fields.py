@@ -64,10 +64,15 @@ def classes_of(kind: type) -> tuple[type, ...]:
     return tuple(_MRO.__get__(kind))
 
 
+def is_random_generator(kind: type) -> bool:
+    """Whether it is a class of random generators, by its name."""
+    return (module_of(kind), name_of(kind)) in _STATES
+
+
 def content_of_object(value: Any) -> Content | None:
     """What is in `value`, which is no container; None as for `content_of`."""
     kind = type(value)
-    if (module_of(kind), name_of(kind)) in _STATES:  # PyTorch's has a metaclass of its own
+    if is_random_generator(kind):  # PyTorch's has a metaclass of its own
         return _of_generator(value)
     if id(type(kind)) not in _METACLASSES:
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.values.fields import is_module, is_optimizer
+from disco_magic.values.fields import is_module, is_optimizer, is_random_generator
 from disco_magic.values.frames import is_frame, nbytes_of_frame
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of
@@ -63,6 +63,8 @@ def _items(value: Any) -> Sequence[Any]:
         return list(value[:_ITEMS])
     if kind is dict:
         return list(value.values())  # one call of C code: the worker may be changing it
+    if is_random_generator(kind):  # its state is no data of the user's: the name of an algorithm, and numbers
+        return []
     content = content_of(value)
     return [] if content is None else content.items
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import functools
+import random
 import types
 
 import numpy as np
@@ -435,3 +436,9 @@ class Holding:
 def test_containers_have_the_bytes_of_their_items(value, nbytes):
     assert nbytes_of(value) == nbytes
     assert describe(value).nbytes == nbytes
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, random.Random])
+def test_random_generators_have_no_bytes(make):
+    # The name of the algorithm was counted, "5 B".
+    assert describe(make(0)).nbytes == describe([make(0)]).nbytes == 0

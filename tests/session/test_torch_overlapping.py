@@ -12,6 +12,8 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("
 
 @pytest.fixture
 def s(session):
+    # PyTorch compiles its own wrappers no more once they were called in forward mode, as other tests do.
+    torch.compiler.reset()
     started = session(2)
     started.run("import torch, torch.nn as nn\ntorch.set_num_threads(1)")
     return started

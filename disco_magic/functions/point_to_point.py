@@ -32,7 +32,7 @@ class PointToPoint(Calling):
 
     rendezvous = False
     # A command's number, and where it has asked for what nothing has waited for, by the handles of these.
-    _expected: tuple[int, dict[object, Spot]] = (-1, {})
+    _expected: tuple[int, dict[object, tuple[Spot, int | None, int | str]]] = (-1, {})
 
     def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, except for those that are given.
@@ -171,20 +171,26 @@ class PointToPoint(Calling):
         finally:
             self._guard.leave()
 
-    def _expect(self, work: object, source: int | None, command: int) -> None:
+    def _expect(self, work: object, source: int | None, tag: int | str, command: int) -> None:
         """Keep where a receive is asked for, until `_waits_for` is called with its handle `work`."""
         (*_, code, at), _ = facts_of("recv", (source,), self._beside)
         if self._expected[0] != command:
             self._expected = command, {}
-        self._expected[1][work] = code, at
+        self._expected[1][work] = (code, at), source, tag
 
     def _waits_for(self, work: object) -> None:
         self._expected[1].pop(work, None)
 
     def _unwaited(self, command: int) -> str:
-        """Say where the command has asked for what nothing has waited for; "" if there is nothing."""
+        """Say where the command has asked for what has come, and nothing has waited for it; else ""."""
         at, asked = self._expected
-        sites = [] if at != command else list(dict.fromkeys(str(site_of(spot)) for spot in asked.values()))
+
+        def has_come(source: int | None, tag: int | str) -> bool:
+            senders = range(self.num_workers) if source is None else (source,)
+            return any(self._plane.arrived(self.id, each, command, tag) for each in senders)
+
+        waiting = [] if at != command else asked.values()
+        sites = list(dict.fromkeys(str(site_of(spot)) for spot, who, tag in waiting if has_come(who, tag)))
         if not sites:
             return ""
         more = " and elsewhere" if len(sites) > 1 else ""

@@ -12,7 +12,7 @@ import logging
 import time
 from contextlib import suppress
 from pathlib import Path
-from threading import get_native_id
+from threading import enumerate as threads
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
@@ -73,12 +73,15 @@ def _loops(frame: FrameType) -> bool:
 
 
 def _computes() -> bool:
-    """Whether a thread of the process runs, or could if there were a processor for it, besides the caller."""
+    """Whether a thread of the process runs, or could if there were a processor for it.
+
+    Not other threads of Python's, the caller among them: they do not compute for those that were given up.
+    """
     if not _TASKS.is_dir():
         return True
-    me = str(get_native_id())
+    others = {str(each.native_id) for each in threads() if each not in _given_up}
     for task in _TASKS.iterdir():
         with suppress(OSError):  # it has ended
-            if task.name != me and (task / "stat").read_text().rpartition(")")[2].split()[0] == "R":
+            if task.name not in others and (task / "stat").read_text().rpartition(")")[2].split()[0] == "R":
                 return True
     return False

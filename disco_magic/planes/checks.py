@@ -258,9 +258,10 @@ def _room(calls: Sequence[Call]) -> str | None:
         come = arriving(calls, rank)
         if come != [*theirs.takes]:
             gives, room = ([each // unit for each in lengths] for lengths in (come, theirs.takes))
+            shown = "" if theirs.out is None else f" in an output of shape {theirs.out}"
             return (
                 f"{theirs.verb}: the members give worker {call.worker} {gives} {what}, by rank, and it has"
-                f" room for {room} - lengths have to fit rank by rank"
+                f" room for {room}{shown} - lengths have to fit rank by rank"
             )
     return None
 

@@ -80,20 +80,31 @@ def texts_of(column: Column, facts: Facts, most: int) -> list[str]:
 
     Missing ones are written as None, and elements that are equal alike.
     """
+    if len(facts) > 1 and type(facts[1]) is bool:
+        codes, _, *kept = facts  # of categories
+        written = _texts_of(kept)
+        return [written[code] if code >= 0 else _MISSING for code in codes.tolist()]
+    if home_of(type(column.values)) == "polars" and column.values.dtype.is_temporal():
+        times = _sampled(column.values, most).to_list()
+        return [_MISSING if time is None else str(time) for time in times]
+    return _texts_of(facts)
+
+
+def _texts_of(facts: Facts) -> list[str]:
     if type(facts[0]) is list:
         items, *scalars = facts
         return _written(items, *scalars)
-    if len(facts) > 1 and type(facts[1]) is bool:
-        codes, _, labels, *scalars = facts  # of categories
-        written = _written(labels, *scalars) if type(labels) is list else _texts_of_array(labels)
-        return [written[code] if code >= 0 else _MISSING for code in codes.tolist()]
     *before, array = facts
-    missing = before[0].tolist() if before and type(before[0]) is np.ndarray else [False] * len(array)
-    if home_of(type(column.values)) == "polars" and column.values.dtype.is_temporal():
-        texts = list(map(str, _sampled(column.values, most).to_list()))
-    else:
-        texts = _texts_of_array(array)
+    texts = _texts_of_array(array)
+    if before and type(before[0]) is str:  # a dtype with a time zone: these times are UTC's
+        return [text if text == "NaT" else f"{_without_zeros(text)}Z" for text in texts]
+    missing = before[0].tolist() if before else [False] * len(array)
     return [_MISSING if gone else text for gone, text in zip(missing, texts, strict=True)]
+
+
+def _without_zeros(time: str) -> str:
+    """A time without the digits of its fraction that say nothing: there is room for few in a table."""
+    return time.rstrip("0").rstrip(".") if "." in time else time
 
 
 def _texts_of_array(array: Any) -> list[str]:

@@ -16,6 +16,8 @@ atexit.register(told)
 import disco_magic as disco
 session = disco.ThreadedSession(2)
 begun = threading.Semaphore(0)
+def spin():
+    while True: pass
 def compute():
     begun.release()
     {compute}
@@ -29,8 +31,9 @@ begun.acquire(), begun.acquire()
     [
         ("import hashlib; hashlib.pbkdf2_hmac('sha256', b'a', b'b', 3_000_000)", "0"),
         ("time.sleep(1000)", "2"),
+        ("threading.Thread(target=spin, daemon=True).start(); time.sleep(1000)", "2"),
     ],
-    ids=["a call that computes", "a call that sleeps"],
+    ids=["a call that computes", "a call that sleeps", "a call that sleeps beside a thread that computes"],
 )
 def test_the_end_waits_for_calls_that_compute_but_not_for_those_that_sleep(compute, left):
     # OpenBLAS hangs or crashes if it is taken down meanwhile.

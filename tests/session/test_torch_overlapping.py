@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 
 import pytest
+
+from disco_magic.errors import CellError
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("error::pytest.PytestWarning")]
@@ -222,3 +225,19 @@ def test_the_early_stop_of_checkpoints_ends_with_the_blocks(s):
     )
     # Recomputed to the end, or only as far as something is needed.
     assert s.run("seen").values == [(2, 1)] * 2
+
+
+def test_a_stance_of_a_cell_that_has_failed_is_not_the_notebooks(s):
+    s.run("import torch.compiler\nbarrier()\ntorch.compiler.set_stance('force_eager')")
+    with pytest.raises(CellError):
+        s.run(
+            "def blocks():\n"
+            "    with torch.compiler.set_stance('fail_on_recompile'): yield\n"
+            "def step():\n    b = blocks(); next(b)\n    raise ValueError\nstep()"
+        )
+    gc.collect()  # the block ends here, in the notebook's thread
+    stance = torch._dynamo.eval_frame._stance
+    assert stance.stance == "default"
+    assert "force_eager" not in repr(stance)
+    s.shutdown()
+    assert torch._dynamo.eval_frame._stance.stance == "default"

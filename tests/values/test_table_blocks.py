@@ -51,8 +51,8 @@ TABLES = {
         pd.DataFrame({"a": days(), "b": pd.Series(days()).dt.tz_localize("UTC")}),
         (
             (
-                ("2026-01-01T00:00:00", "2026-01-01T00:00:00.000…"),
-                ("2026-01-02T03:04:05.5", "2026-01-02T03:04:05.500…"),
+                ("2026-01-01T00:00:00", "2026-01-01T00:00:00Z"),
+                ("2026-01-02T03:04:05.5", "2026-01-02T03:04:05.5Z"),
             ),
             (),
             ("a", "b"),
@@ -68,6 +68,18 @@ TABLES = {
     "unnamed Series of polars": (pl.Series([1, 2]), ((("1", "2"),), (), ())),
     "Index": (pd.Index(["a", "b"]), ((("'a'", "'b'"),), (), ())),
     "MultiIndex": (pd.MultiIndex.from_tuples([(1, "a")]), ((("(1, 'a')",),), (), ())),
+    "times of a zone": (
+        pd.Series(days("us")[:1]).dt.tz_localize("Europe/Berlin"),
+        ((("2025-12-31T23:00:00Z",),), (), ()),
+    ),
+    "categories of a zone": (
+        pd.Series(pd.Categorical(pd.Series(days("us")[:1]).dt.tz_localize("UTC"))),
+        ((("2026-01-01T00:00:00Z",),), (), ()),
+    ),
+    "categories that may be missing": (
+        pd.Series(pd.Categorical(pd.array([7, 5, None], dtype="Int64"))),
+        ((("7", "5", "None"),), (), ()),
+    ),
     "categories": (pd.Series(pd.Categorical(["x", None])), ((("'x'", "None"),), (), ())),
 }
 

@@ -196,9 +196,11 @@ class Verbs(Members):
 
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
         """Send each member one tensor of a list; of any shapes."""
-        if len(ins) != self.size():
-            raise UsageMistake(f"{len(ins)} input tensors were passed for {self.size()} members")
-        self._fits(outs, ins[self.rank()])
+        for what, tensors in (("input", ins), ("output", outs)):
+            if len(tensors) != self.size():
+                raise UsageMistake(
+                    f"all_to_all: {len(tensors)} {what} tensors were passed for {self.size()} members"
+                )
         counts = tuple(given.numel() for given in ins)
         theirs = Theirs("all_to_all", takes=tuple(out.numel() for out in outs))
         split(self._call("alltoall", joined(ins, bits=True), 0, counts, None, theirs=theirs), outs)

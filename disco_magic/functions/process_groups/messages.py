@@ -220,7 +220,7 @@ class Messages:
             ),
             source,
         )
-        me._expect(asked.work, source, pending.command)  # noqa: SLF001
+        me._expect(asked.work, source, bears, pending.command)  # noqa: SLF001
         if me.rendezvous:
             for _ in tensors:
                 me._announce(source, bears)  # noqa: SLF001

@@ -19,6 +19,7 @@ OWN_VALUES: Final = PerProgram()
 
 Code that restores one keeps the dictionary in which it has set it. A stop, or the end of a program, puts
 another one in its place, so that what a block restores when the garbage collector ends it changes nothing.
+Only `stances` looks it up again, because PyTorch's block calls its setter: it leaves out such late calls.
 """
 
 

@@ -51,6 +51,9 @@ class _Stance:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.current, name)
 
+    def __repr__(self) -> str:
+        return repr(self.current)  # in PyTorch's errors
+
 
 def fit_stances(module: ModuleType) -> Callable[[], None]:
     """Let each worker have its own stance; `module` is ``torch._dynamo.decorators``."""
@@ -63,7 +66,9 @@ def fit_stances(module: ModuleType) -> Callable[[], None]:
     def set_stance(given: Any) -> Any:
         if running.get_eval_frame_callback() not in (None, False):
             return setters[0].below(given)  # within compiled code it raises an error
-        return stance.current if is_given_up() else stance.set(given)
+        # A worker's block that a stop has cut off may end in another thread, when its error is collected.
+        is_late = OWN_VALUES.mine() is None and isinstance(sys.exception(), GeneratorExit)
+        return stance.current if is_late or is_given_up() else stance.set(given)
 
     setters = [Replaced(each, "_set_stance", set_stance) for each in (frames, module)]
     take = replace_all([Replaced(frames, _STANCE, stance), *setters])

@@ -34,7 +34,7 @@ class Names(NamedTuple):
         get: the getters.
         further: names of the second value and those after it, and their defaults.
         lasting: whether it is usually set for good, and not for a ``with`` block.
-        told: what workers are warned of once if they want different values; "": nothing.
+        told: what a worker is warned of, once, that sets another value than one that has set it; "": nothing.
     """
 
     set: str
@@ -247,13 +247,13 @@ def fit_folding(module: ModuleType) -> Callable[[], None]:
 def fit_allowed(rules: Any) -> Callable[[], None]:
     """Let it treat these like PyTorch's own; `rules` is ``torch._dynamo.trace_rules``."""
     ids = rules._allowed_callable_ids  # noqa: SLF001 - the public way imports the compiler
-    getters = _getters()
-    for each in (each for pair in getters for each in pair):
-        ids.add(id(each))
+    added = {id(each) for pair in _getters() for each in pair} - ids()
+    for each in added:
+        ids.add(each)
 
     def undo() -> None:
-        for _, ours in getters:
-            ids.remove(id(ours))
+        for each in added:
+            ids.remove(each)
 
     return undo
 

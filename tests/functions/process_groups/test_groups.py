@@ -103,15 +103,17 @@ def test_a_root_scatters_tensors_of_one_length(s, given):
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "told"),
     [
-        "world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])",
-        "world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)",
+        ("world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])", "of what a worker gives itself "),
+        ("world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)", "all_to_all: the members give worker 0 "),
     ],
 )
-def test_lengths_have_to_fit_rank_by_rank(s, line):
-    with pytest.raises(CellError, match=r"of what a worker gives itself .* - lengths have to fit rank"):
+def test_lengths_have_to_fit_rank_by_rank(s, line, told):
+    with pytest.raises(CellError, match=rf"{told}.* - lengths have to fit rank"):
         s.run(line)
+    with pytest.raises(CellError, match="all_to_all: 2 input tensors were passed for 3 members"):
+        s.run("world.alltoall([t(0)] * 3, [t(me)] * 2)")
     with pytest.raises(CellError, match="2 output tensors were passed for 3 members"):
         s.run("world.allgather([[t(0), t(0)]], [t(me)])")
 

@@ -14,7 +14,8 @@ def test_lengths_of_rows_are_told_in_rows(s):
     ):
         s.run(f"{line}y, x, None, [3, 0, 0] if worker_id == 1 else None)")
     with pytest.raises(
-        CellError, match=r"give worker 0 \[2, 6, 2\] elements, .* room for \[2, 2, 2\] - lengths"
+        CellError,
+        match=r"give worker 0 \[2, 6, 2\] elements, .* room for \[2, 2, 2\] in an output of shape \(",
     ):
         s.run(f"{line}t(*range(6)), x, None, [3, 0, 0] if worker_id == 1 else None)")
 

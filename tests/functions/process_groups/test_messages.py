@@ -330,6 +330,8 @@ def test_a_message_that_was_not_waited_for_is_told_of_with_the_line_that_asked_f
     assert f"{told} and nothing waited for it: call its wait()" in str(caught.value)
     for more in (
         line.format(".wait()", ", world.send([t(1)], 0)"),
+        line.format("", "").replace("recv([t(0)], 1)", "recv([t(0)], 2)"),  # another one's
+        line.format("", "").replace("recv([t(0)], 1)", "recv([t(0)], 1, 3)"),  # of another tag
         "if worker_id == 1: send(1, 0)\nbarrier()",
     ):
         with pytest.raises(CellError, match="worker 0 finished without receiving") as caught:

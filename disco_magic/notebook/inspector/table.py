@@ -59,7 +59,7 @@ _STYLE: Final = table_style(
 # Longer texts may be cut, and are also tooltips.
 _FITS: Final = 20
 # With a width of its own, the table would widen the surrounding element, and be cut off there.
-_SCROLL: Final = "max-height:340px;overflow:auto;width:0;min-width:100%"
+_SCROLL: Final = "max-height:460px;overflow:auto;width:0;min-width:100%"
 
 
 def table_html(

@@ -97,13 +97,13 @@ def _texts_of(facts: Facts) -> list[str]:
     *before, array = facts
     texts = _texts_of_array(array)
     if before and type(before[0]) is str:  # a dtype with a time zone: these times are UTC's
-        return [text if text == "NaT" else f"{_without_zeros(text)}Z" for text in texts]
+        return [text if text == "NaT" else f"{without_zeros(text)}Z" for text in texts]
     missing = before[0].tolist() if before else [False] * len(array)
     return [_MISSING if gone else text for gone, text in zip(missing, texts, strict=True)]
 
 
-def _without_zeros(time: str) -> str:
-    """A time without the digits of its fraction that say nothing: there is room for few in a table."""
+def without_zeros(time: str) -> str:
+    """A time without the zeros at the end of its fraction, of which there may be nine."""
     return time.rstrip("0").rstrip(".") if "." in time else time
 
 

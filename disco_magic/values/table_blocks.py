@@ -8,7 +8,7 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.phrases import class_name
-from disco_magic.values.columns import facts_of, facts_of_items, part_of, texts_of
+from disco_magic.values.columns import facts_of, facts_of_items, part_of, texts_of, without_zeros
 from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.frames import (
     Column,
@@ -90,20 +90,14 @@ def _texts(column: Column, rows: range) -> Texts:
         return (str(column.dtype),) * len(rows)
     array = array_of(part)
     if array is not None:
-        return tuple(map(_of_time if array.dtype.kind == "M" else str, array))
+        texts = map(str, array)
+        return tuple(map(without_zeros, texts) if array.dtype.kind == "M" else texts)
     facts = facts_of(part)
     if facts:
         return tuple(texts_of(part, facts, part.length))
     if type(part.values) is np.ndarray:
         return tuple(map(_of_object, part.values.tolist()))
     return (str(column.dtype),) * len(rows)
-
-
-def _of_time(time: Any) -> str:
-    """A time of NumPy without the zeros at its end, of which there may be nine."""
-    second, dot, rest = str(time).partition(".")
-    rest = rest.rstrip("0")
-    return f"{second}{dot}{rest}" if rest else second
 
 
 def _of_object(item: Any) -> str:

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.pytorch.own_values import OWN_VALUES
+from disco_magic.isolation.pytorch.own_values import OWN_VALUES, while_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,13 +33,8 @@ def fit_forward(module: ModuleType) -> Callable[[], None]:
         if own is None:
             with entered.below(self):
                 yield
-            return
-        before = own.get(_ACTIVE)
-        try:
-            own[_ACTIVE] = self
-            yield
-        finally:
-            own[_ACTIVE] = before
+        else:
+            yield from while_set(own, _ACTIVE, self)
 
     @wraps(vars(model)["_get_active_ddp_module"].__func__)
     def active(cls: type) -> Any:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.per_worker import PerProgram
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disco_magic.callers.current import CallingWorker
 
 OWN_VALUES: Final = PerProgram()
@@ -21,6 +23,16 @@ Code that restores one keeps the dictionary in which it has set it. A stop, or t
 another one in its place, so that what a block restores when the garbage collector ends it changes nothing.
 Only `stances` looks it up again, because PyTorch's block calls its setter: it leaves out such late calls.
 """
+
+
+def while_set(own: dict[Any, Any], name: str, value: Any) -> Iterator[None]:
+    """The body of a block during which a worker, whose values are `own`, has another one of that name."""
+    before = own.get(name)
+    try:
+        own[name] = value
+        yield
+    finally:
+        own[name] = before
 
 
 def own_values_now(me: CallingWorker) -> dict[Any, Any]:

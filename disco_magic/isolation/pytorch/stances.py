@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import is_given_up
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.isolation.pytorch.own_values import OWN_VALUES
+from disco_magic.isolation.pytorch.own_values import OWN_VALUES, while_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,13 +91,8 @@ def fit_early_stop(module: ModuleType) -> Callable[[], None]:
         if own is None:
             with setting.below(enable):
                 yield
-            return
-        before = own.get(_EARLY_STOP)
-        try:
-            own[_EARLY_STOP] = enable
-            yield
-        finally:
-            own[_EARLY_STOP] = before
+        else:
+            yield from while_set(own, _EARLY_STOP, enable)
 
     class Frame(module._CheckpointFrame):  # type: ignore[name-defined,misc]  # noqa: SLF001 - what reads it
         def __init__(self, recompute: Any, early_stop: Any, *rest: Any, **options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import (
@@ -18,7 +19,7 @@ from disco_magic.errors import (
 from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from disco_magic.errors import Failure
 
@@ -143,10 +144,13 @@ def _before(error: BaseException) -> tuple[BaseException, ...]:
     return () if before is None else (before,)
 
 
+def in_order(failures: Iterable[Failure]) -> list[Failure]:
+    """Sort failures: origins before what follows from them, see `standing`; those alike as `rank` says."""
+    ordered = sorted(failures, key=standing)
+    return sorted(ordered, key=partial(rank, ordered[0])) if ordered else []
+
+
 def origin_first(failures: Mapping[int, Failure]) -> dict[int, Failure]:
-    """Failures by worker, as `rank` orders them; those that follow from others come last, see `standing`."""
-    ordered = sorted(failures.items(), key=lambda each: standing(each[1]))
-    if ordered:
-        origin = ordered[0][1]
-        ordered.sort(key=lambda each: rank(origin, each[1]))
-    return dict(ordered)
+    """Failures by worker, `in_order`."""
+    place = {id(failure): number for number, failure in enumerate(in_order(failures.values()))}
+    return dict(sorted(failures.items(), key=lambda each: place[id(each[1])]))

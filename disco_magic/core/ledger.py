@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
-from disco_magic.core.blame import is_consequence, kind_of, likeness_of, rank, standing
+from disco_magic.core.blame import in_order, is_consequence, kind_of, likeness_of
 from disco_magic.core.known_names import KnownNames
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
 
@@ -230,11 +229,8 @@ class Ledger:
         Returns:
             These, and what else has failed: the first of each kind, of other commands.
         """
-        waiting = [*further, *self._failures.values()]
+        waiting = in_order([*further, *self._failures.values()])
         self._failures.clear()
-        waiting.sort(key=standing)
-        if waiting:
-            waiting.sort(key=partial(rank, waiting[0]))
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)

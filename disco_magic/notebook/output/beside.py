@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.arrange import Item, append_lines
 from disco_magic.notebook.output.gallery import gallery, is_text
 from disco_magic.notebook.output.wall import INTERVAL_S, Wall, fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.notebook.output.arrange import Kept, Shown
+    from disco_magic.notebook.output.page import Page
 
 PATIENCE_S: Final = INTERVAL_S
 """Seconds that a figure waits for those of the other workers, which usually come at about the same time. A
@@ -20,35 +21,6 @@ later one is still shown beside it, by an update of the display."""
 
 WALLS: Final = 8
 """Displays of a cell that can change; for a loop that never clears its output, older ones are fixed."""
-
-
-class Front(Protocol):
-    """The page of a cell, on which the output is shown."""
-
-    def publish(
-        self,
-        workers: Sequence[int],
-        data: Mapping[str, Any],
-        kwargs: Mapping[str, Any],
-        *,
-        labelled: bool = False,
-    ) -> None:
-        """Show a display of `workers`, below a line with their label unless `labelled`."""
-
-    def write(self, workers: Sequence[int], channel: str, lines: Sequence[str]) -> None:
-        """Show lines."""
-
-    def label(self, workers: Sequence[int]) -> str:
-        """The names of `workers` as HTML."""
-
-    def now(self) -> float:
-        """The time in seconds."""
-
-    def is_watched(self) -> bool:
-        """Whether something calls `Beside.look` regularly."""
-
-    def look_later(self) -> None:
-        """If nothing does: call it once, soon, if there is something unseen."""
 
 
 class Beside:
@@ -59,12 +31,12 @@ class Beside:
     and each further call removes them when the worker's next output comes.
 
     Args:
-        front: the page.
+        page: the page of the cell, on which the output is shown.
         arrange: orders the figures that are shown at the end of the cell.
     """
 
-    def __init__(self, front: Front, arrange: Callable[[Kept], Shown]) -> None:
-        self._front = front
+    def __init__(self, page: Page, arrange: Callable[[Kept], Shown]) -> None:
+        self._page = page
         self._arrange = arrange
         self._waiting: Kept = {}
         self._since: float | None = None
@@ -90,7 +62,7 @@ class Beside:
             self._waiting.setdefault(worker, []).extend(pictures)
             self._begin()
         self.look()
-        self._front.look_later()
+        self._page.look_later()
 
     def add_lines(self, worker: int, channel: str, lines: Sequence[str]) -> bool:
         """Show lines of a live worker. False: the caller shows them as usual, below its earlier output."""
@@ -110,7 +82,7 @@ class Beside:
             append_lines(self._waiting.setdefault(worker, []), channel, lines)
             self._begin()
         self.look()
-        self._front.look_later()
+        self._page.look_later()
 
     def _fit(self, wall: Wall | None, worker: int, items: Sequence[Item]) -> bool:
         """Whether these fit into the place of `worker`, which is live; if not, it is live no longer."""
@@ -123,7 +95,7 @@ class Beside:
     def _begin(self) -> None:
         """Start the wait, unless it has started: replacing the output does not prolong it."""
         if self._since is None:
-            self._since = self._front.now()
+            self._since = self._page.now()
 
     def pass_by(self, worker: int) -> None:
         """Fix what `worker` has shown; its next output comes below."""
@@ -150,8 +122,8 @@ class Beside:
 
     def look(self, *, at_once: bool = False) -> None:
         """Show what has waited long enough, and what has changed."""
-        now = self._front.now()
-        patience = PATIENCE_S if self._front.is_watched() else 0.0
+        now = self._page.now()
+        patience = PATIENCE_S if self._page.is_watched() else 0.0
         if self._since is not None and (at_once or now >= self._since + patience):
             self._hang_waiting()
         for wall in list(self._walls):
@@ -177,7 +149,7 @@ class Beside:
             if wall is not None:
                 wall.hang(worker, self._waiting.pop(worker))
         for wall in list(self._walls):
-            wall.show_last(self._front.now())
+            wall.show_last(self._page.now())
         waiting, self._waiting, self._last, self._since = self._waiting, {}, {}, None
         for state in (self._walls, self._live, self._outdated):
             state.clear()
@@ -187,7 +159,7 @@ class Beside:
         """Show the rest: lines as lines, a single figure as a plain display, several in one display."""
         for worker in [worker for worker in sorted(waiting) if all(map(is_text, waiting[worker]))]:
             for item in waiting.pop(worker):
-                self._front.write((worker,), item.kind, item.lines)
+                self._page.write((worker,), item.kind, item.lines)
         if any(is_text(item) for items in waiting.values() for item in items):
             self._waiting = waiting
             self._hang_waiting()
@@ -196,10 +168,10 @@ class Beside:
         shown = self._arrange(waiting)
         if len(shown) == 1:
             workers, picture = shown[0]
-            self._front.publish(workers, picture.data, picture.kwargs)
+            self._page.publish(workers, picture.data, picture.kwargs)
         elif shown:
             workers = tuple(sorted(waiting))
-            self._front.publish(workers, gallery(shown, self._front.label), {}, labelled=True)
+            self._page.publish(workers, gallery(shown, self._page.label), {}, labelled=True)
 
     def _gone(self) -> list[int]:
         """Workers whose output is cleared even if no other output follows."""
@@ -210,7 +182,7 @@ class Beside:
         if self._outdated.pop(worker, None) is not None:
             self._waiting.pop(worker, None)
             for wall in self._walls:
-                wall.replace(worker, self._front.now())
+                wall.replace(worker, self._page.now())
 
     def _wall_of(self, worker: int) -> Wall | None:
         """The wall for the next output of `worker`; None if a new one has to be made."""
@@ -227,10 +199,10 @@ class Beside:
         waiting, self._waiting, self._since = self._waiting, {}, None
         if not waiting:
             return
-        wall = Wall(self._front.publish, self._front.label)
+        wall = Wall(self._page)
         for worker, items in waiting.items():
             wall.hang(worker, items)
         if len(self._walls) == WALLS:
-            self._walls[0].show_last(self._front.now())
+            self._walls[0].show_last(self._page.now())
         self._walls.append(wall)
-        wall.show(self._front.now())
+        wall.show(self._page.now())

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from disco_magic.notebook.output.arrange import append_lines
 from disco_magic.notebook.output.gallery import is_text, tiled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.notebook.output.arrange import Item, Kept
     from disco_magic.notebook.output.gallery import Tile
+    from disco_magic.notebook.output.page import Page
 
 INTERVAL_S: Final = 0.2
 """Shortest interval between updates of a wall; the last state is always shown."""
@@ -31,23 +32,13 @@ PICTURES: Final = 8
 """Most pictures and tables of a worker."""
 
 
-class Publish(Protocol):
-    """Publishes output of `workers`; `labelled`: it contains their names already."""
-
-    def __call__(
-        self, workers: Sequence[int], data: Mapping[str, Any], kwargs: Mapping[str, Any], *, labelled: bool
-    ) -> None:
-        """Publish `data`."""
-
-
 class Wall:
     """A display with the output of several workers, each replaced in place.
 
     A front end keeps the place of a display, and a saved notebook its last state.
 
     Args:
-        publish: publishes the display in the cell's output.
-        label: returns workers' names as HTML.
+        page: the page of the cell, on which the display is published.
 
     Attributes:
         hung: worker -> its pictures, tables and lines. An empty list takes no space.
@@ -55,12 +46,11 @@ class Wall:
         changed: whether it has changed since it was last shown.
     """
 
-    def __init__(self, publish: Publish, label: Callable[[Sequence[int]], str]) -> None:
+    def __init__(self, page: Page) -> None:
         self.hung: Kept = {}
         self.passed: set[int] = set()
         self.changed = False
-        self._publish = publish
-        self._label = label
+        self._page = page
         self._display_id = uuid4().hex
         self._shown_at: float | None = None
         self._shown: dict[str, Any] = {}
@@ -119,7 +109,7 @@ class Wall:
         update, self._shown_at, self._shown = self._shown_at is not None, now, data
         workers = tuple(worker for worker in sorted(seen) if seen[worker])
         kwargs = {"transient": {"display_id": self._display_id}, "update": update}
-        self._publish(workers, data, kwargs, labelled=True)
+        self._page.publish(workers, data, kwargs, labelled=True)
 
     def show_last(self, now: float) -> None:
         """Show the final state."""
@@ -141,7 +131,7 @@ class Wall:
         tiles = _tiles(seen)
         if not tiles:
             return {"text/plain": "", "text/html": ""}
-        data = tiled(tiles, self._label)
+        data = tiled(tiles, self._page.label)
         if len(tiles) > 1 or len(tiles[0][1]) > 1:
             return data
         # A single picture is also published as an image, for converters without HTML (LaTeX, Markdown).

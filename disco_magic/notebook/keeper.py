@@ -186,7 +186,7 @@ class SessionKeeper:
         self._own, self._used = session, ref(session)
         session.interrupting = "%disco interrupt"
         at_end(log_to_terminal)
-        await_workers(session, self._shell.display_pub, settings.output)
+        await_workers(session, self._shell, settings.output)
         why = f" ({session.why})" if session.devices and session.why else ""
         took = f" \u00b7 {time.perf_counter() - began:.2f} s" if settings.output == "live" else ""
         self.say(f"{session!r}{why}{took}")

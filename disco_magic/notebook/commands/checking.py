@@ -28,13 +28,13 @@ sent before; the stop button ends the wait."""
 
 
 def _check(front: Front, options: Namespace) -> CheckReport:
-    from disco_magic.notebook.output.arrival import await_sent  # not for %load_ext
+    from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
 
     session = front.sessions.require()
     timeout = options.timeout
     if any(each.behind for each in session.doctor().positions):
         limit = session.patience(timeout)
-        await_sent(front, session, "%disco check", timeout)
+        await_workers(session, front.shell, front.settings.output, "%disco check", timeout=timeout)
         timeout = limit.left()
     report = session.check(
         *options.names,

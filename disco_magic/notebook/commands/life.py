@@ -75,7 +75,7 @@ def _restart(front: Front, _: Namespace) -> None:
 
     session = front.sessions.require()
     session.restart()
-    await_workers(session, front.shell.display_pub, front.settings.output)
+    await_workers(session, front.shell, front.settings.output)
     front.sessions.say(f"{session!r} \u00b7 restarted, registers are empty")
 
 
@@ -128,10 +128,10 @@ def _sizes(snapshot: SessionSnapshot) -> str:
 
 def _sync(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.handle import handles_of  # brings NumPy
-    from disco_magic.notebook.output.arrival import await_sent
+    from disco_magic.notebook.output.arrival import await_workers
 
     session = front.sessions.require()
-    await_sent(front, session, "sync", options.timeout)
+    await_workers(session, front.shell, front.settings.output, timeout=options.timeout)
     failures = session.failures_of_handles()  # this command also asks for the outcome of those cells
     for handle in handles_of(front.shell):
         failures += [each for each in handle.failures_unasked(session) if each not in failures]

@@ -42,9 +42,10 @@ class _Move(NamedTuple):
 
     def wait(self, workers: Sequence[int] | None = None) -> None:
         """Wait for all or some workers; after a second, show where each worker is."""
-        from disco_magic.notebook.output.arrival import await_sent  # not for %load_ext
+        from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
 
-        await_sent(self.front, self.session, f"%disco {self.name}", self.timeout, workers)
+        shell, output, verb = self.front.shell, self.front.settings.output, f"%disco {self.name}"
+        await_workers(self.session, shell, output, verb, timeout=self.timeout, workers=workers)
 
     @contextmanager
     def telling(self) -> Iterator[None]:

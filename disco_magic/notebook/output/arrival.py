@@ -5,16 +5,16 @@ Connecting NCCL takes seconds; the others wait for what the workers execute befo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.core.doctor import Diagnosis
-    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.shell import Shell
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
@@ -33,51 +33,19 @@ class _Arrival(Progress):
 
 def await_workers(
     session: Session,
-    publisher: Any,
+    shell: Shell,
     output: str,
-    wait: Callable[[Callable[[], None] | None], None] | None = None,
-    workers: Sequence[int] | None = None,
-) -> None:
-    """Wait until workers have executed what was sent to them; show meanwhile where each worker is.
-
-    Args:
-        session: the session of the workers.
-        publisher: the shell's display publisher.
-        output: the configured output mode; progress is shown only with ``live``.
-        wait: a function that waits, and regularly calls its argument; None: `Session.await_all`.
-        workers: the workers to wait for; None: all.
-
-    Raises:
-        WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
-    """
-    wait = session.await_all if wait is None else wait
-    if output != "live":
-        wait(None)
-        return
-    shown = range(session.num_workers) if workers is None else workers
-    page = Page(shown, shown, publisher)
-    try:
-        look = None
-        if page.area is not None:
-            look = _Arrival(page, page.area, shown, session.doctor, after_s=AFTER_S).look
-        with page.waited_for():
-            wait(look)
-    finally:
-        page.close()
-
-
-def await_sent(
-    front: Front,
-    session: Session,
-    verb: str,
-    timeout: float | None,
+    verb: str = "sync",
+    *,
+    timeout: float | None = None,
     workers: Sequence[int] | None = None,
 ) -> None:
     """Wait until workers have executed what was sent to them; after a second, show where each worker is.
 
     Args:
-        front: the notebook's side.
         session: the session of the workers.
+        shell: IPython's, which shows it.
+        output: the configured output mode; progress is shown only with ``live``.
         verb: what waits, for the message if the wait is interrupted.
         timeout: seconds; None: the session's timeout.
         workers: the workers to wait for; None: all.
@@ -85,8 +53,16 @@ def await_sent(
     Raises:
         WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
     """
-
-    def wait(look: Callable[[], None] | None) -> None:
-        session.await_all(look, workers, timeout, verb)
-
-    await_workers(session, front.shell.display_pub, front.settings.output, wait, workers)
+    if output != "live":
+        session.await_all(None, workers, timeout, verb)
+        return
+    shown = range(session.num_workers) if workers is None else workers
+    page = Page(shown, shown, shell.display_pub)
+    try:
+        look = None
+        if page.area is not None:
+            look = _Arrival(page, page.area, shown, session.doctor, after_s=AFTER_S).look
+        with page.waited_for():
+            session.await_all(look, workers, timeout, verb)
+    finally:
+        page.close()

@@ -9,6 +9,7 @@ import pytest
 from disco_magic.errors import SessionClosed, SyncTimeout, WorkerError
 from disco_magic.notebook.output import arrival, page
 from disco_magic.session.current import session
+from disco_magic.session.session import Session
 from tests.notebook.handles.cells import begun
 
 COMMANDS = ["put x", "broadcast x", "scatter x", "get x", "gather x"]
@@ -41,12 +42,8 @@ def test_a_timeout_says_who_is_where_and_that_nothing_was_sent(busy, gate, comma
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_stop_button_ends_the_wait_and_says_that_nothing_was_sent(busy, gate, command, monkeypatch):
     # It said that a sync was interrupted, as if the copy were on its way; the next steps had the old value.
-    wait = arrival.await_workers
-
-    def interrupted(given, workers):
-        wait(session(), None, "none", lambda _: given(_thread.interrupt_main), workers)
-
-    monkeypatch.setattr(arrival, "await_workers", lambda *args: interrupted(*args[3:]))
+    wait = Session.await_all
+    monkeypatch.setattr(Session, "await_all", lambda each, _, *how: wait(each, _thread.interrupt_main, *how))
     error = busy.fail(f"%disco {command}", KeyboardInterrupt)
     assert str(error).startswith("'x' was not sent: " if command in SENDING else "%disco")
     assert f"%disco {command.split()[0]} was interrupted, and worker" in str(error)

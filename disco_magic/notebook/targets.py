@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from disco_magic.core.mesh import NO_MESH, Mesh
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.option_types import unquoted
@@ -13,12 +12,15 @@ from disco_magic.notebook.option_types import unquoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from disco_magic.core.mesh import Mesh
+    from disco_magic.core.topology import Topology
+
 _NUMBER = re.compile(r"-?\d+")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
 _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
-def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
+def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None:
     """The workers that `text` names, ascending, each once; None if it names all of them.
 
     Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
@@ -27,30 +29,29 @@ def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> t
 
     Args:
         text: what the user typed, or None.
-        num_workers: how many workers the session has.
-        mesh: the session's mesh.
+        topology: the session's workers and their mesh.
 
     Raises:
         UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
     """
-    listed = list_workers(text, num_workers, mesh)
+    listed = list_workers(text, topology)
     return None if listed is None else tuple(sorted(listed))
 
 
-def list_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
+def list_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None:
     """Like `parse_workers`, but in the order in which they are named: ``2,0`` compares 2 with 0."""
     text = None if text is None else unquoted(text)
     if text is None or text.strip().lower() == "all":
         return None
     if "=" in text:
-        return _at(text, mesh)
+        return _at(text, topology.mesh)
     chosen: dict[int, None] = {}
     for part in text.split(","):
-        chosen.update(dict.fromkeys(_part(part.strip(), text, num_workers)))
+        chosen.update(dict.fromkeys(_part(part.strip(), text, topology.num_workers)))
     return tuple(chosen)
 
 
-def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tuple[int, ...] | None:
+def workers_of_group(group: int | None, topology: Topology) -> tuple[int, ...] | None:
     """The workers of one group, or None when `group` is None.
 
     Raises:
@@ -58,13 +59,13 @@ def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tu
     """
     if group is None:
         return None
-    if not 0 <= group < num_groups:
+    groups = topology.num_groups
+    if not 0 <= group < groups:
         raise UsageMistake(
-            f"there is no group {group}: this session has {plural(num_groups, 'group')} "
-            f"({_span(num_groups)}); choose one of them"
+            f"there is no group {group}: this session has {plural(groups, 'group')} ({_span(groups)}); "
+            "choose one of them"
         )
-    size = num_workers // num_groups
-    return tuple(range(group * size, (group + 1) * size))
+    return topology.members(group)
 
 
 def _at(text: str, mesh: Mesh) -> tuple[int, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.core.mesh import Mesh
+from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.targets import list_workers, parse_workers, workers_of_group
+
+FOUR = Topology(4)
 
 
 @pytest.mark.parametrize(
@@ -29,19 +32,19 @@ from disco_magic.notebook.targets import list_workers, parse_workers, workers_of
     ],
 )
 def test_numbers_ranges_and_slices_name_workers(text, chosen):
-    assert parse_workers(text, 4) == chosen
+    assert parse_workers(text, FOUR) == chosen
 
 
 @pytest.mark.parametrize("text", ["4", "-5", "0-4", "2:5", "9:", "0,7"])
 def test_a_worker_that_does_not_exist_is_refused_with_those_that_do(text):
     with pytest.raises(UsageMistake, match="this session has 4 workers, 0-3"):
-        parse_workers(text, 4)
+        parse_workers(text, FOUR)
 
 
 @pytest.mark.parametrize("text", ["", "a", "__import__('os')", "1;2", "0..2", "1:2:3:4", "[0]"])
 def test_anything_else_is_refused_and_never_evaluated(text):
     with pytest.raises(UsageMistake, match="names no workers: write numbers and ranges"):
-        parse_workers(text, 4)
+        parse_workers(text, FOUR)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_anything_else_is_refused_and_never_evaluated(text):
 )
 def test_ranges_that_name_nobody_say_why(text, reason):
     with pytest.raises(UsageMistake, match=reason):
-        parse_workers(text, 4)
+        parse_workers(text, FOUR)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_ranges_that_name_nobody_say_why(text, reason):
     ],
 )
 def test_places_in_the_mesh_name_the_workers_there(text, chosen):
-    assert parse_workers(text, 6, Mesh({"dp": 2, "tp": 3})) == chosen
+    assert parse_workers(text, Topology(6, mesh=Mesh({"dp": 2, "tp": 3}))) == chosen
 
 
 @pytest.mark.parametrize(
@@ -87,28 +90,28 @@ def test_places_in_the_mesh_name_the_workers_there(text, chosen):
 )
 def test_places_that_are_not_there_are_refused_with_those_that_are(text, told):
     with pytest.raises(UsageMistake) as caught:
-        parse_workers(text, 6, Mesh({"dp": 2, "tp": 3}))
+        parse_workers(text, Topology(6, mesh=Mesh({"dp": 2, "tp": 3})))
     assert told in str(caught.value)
 
 
 def test_without_a_mesh_a_place_says_how_to_get_one():
     with pytest.raises(UsageMistake, match=r"no axis 'dp'; this session has no mesh: start it with one"):
-        parse_workers("dp=0", 6)
+        parse_workers("dp=0", Topology(6))
 
 
 def test_a_group_is_its_workers_and_a_wrong_one_is_refused():
-    assert workers_of_group(1, 6, 3) == (2, 3)
-    assert workers_of_group(None, 6, 3) is None
+    assert workers_of_group(1, Topology(6, 3)) == (2, 3)
+    assert workers_of_group(None, Topology(6, 3)) is None
     with pytest.raises(UsageMistake, match=r"no group 3: this session has 3 groups \(0-2\)"):
-        workers_of_group(3, 6, 3)
+        workers_of_group(3, Topology(6, 3))
 
 
 def test_one_worker_is_spoken_of_in_the_singular():
     with pytest.raises(UsageMistake, match=r"this session has 1 worker, 0$"):
-        parse_workers("1", 1)
+        parse_workers("1", Topology(1))
 
 
 def test_a_list_keeps_the_order_in_which_workers_are_named():
-    assert list_workers("2,0", 4) == (2, 0)
-    assert list_workers("3,0-2,1", 4) == (3, 0, 1, 2)
-    assert list_workers("all", 4) is None
+    assert list_workers("2,0", FOUR) == (2, 0)
+    assert list_workers("3,0-2,1", FOUR) == (3, 0, 1, 2)
+    assert list_workers("all", FOUR) is None

@@ -39,7 +39,7 @@ def _check(front: Front, options: Namespace) -> CheckReport:
     report = session.check(
         *options.names,
         values=not options.types,
-        workers=parse_workers(options.workers, session.num_workers, session.mesh),
+        workers=parse_workers(options.workers, session.topology),
         over=options.over,
         rtol=options.rtol,
         atol=options.atol,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.core.error import StdinNotImplementedError
 
-from disco_magic.core.mesh import NO_MESH
+from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-    from disco_magic.core.mesh import Mesh
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
     from disco_magic.session.session import Session
@@ -46,9 +45,9 @@ def _debug(front: Front, options: Namespace) -> None:
         return
     last.check()
     session = last.session
-    count = max(last.failures) + 1 if session is None else session.num_workers
-    failure = last.on(_one(options.worker, count, NO_MESH if session is None else session.mesh))
-    with _beside(last.session, failure.worker):
+    topology = Topology(max(last.failures) + 1) if session is None else session.topology
+    failure = last.on(_one(options.worker, topology))
+    with _beside(session, failure.worker):
         try:
             examine(front.shell, failure, options.commands)
         except StdinNotImplementedError:
@@ -70,12 +69,12 @@ def _beside(session: Session | None, worker: int) -> Iterator[None]:
         yield
 
 
-def _one(text: str | None, num_workers: int, mesh: Mesh) -> int | None:
+def _one(text: str | None, topology: Topology) -> int | None:
     if text is None:
         return None
-    chosen = parse_workers(text, num_workers, mesh)
+    chosen = parse_workers(text, topology)
     if chosen is None:
-        chosen = tuple(range(num_workers))
+        chosen = tuple(range(topology.num_workers))
     if len(chosen) != 1:
         raise UsageMistake(
             f"%disco debug looks at one worker at a time, {text!r} names {len(chosen)}; name one, as -w 0"

@@ -140,7 +140,7 @@ def _sync(front: Front, options: Namespace) -> None:
 
 def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
-    workers = parse_workers(options.workers, session.num_workers, session.mesh)
+    workers = parse_workers(options.workers, session.topology)
     places = [each for each in session.doctor().positions if workers is None or each.worker in workers]
     queued = any(each.behind > 1 for each in places)
     steps = {} if workers is not None else _last_steps(session, places)

@@ -61,7 +61,7 @@ def _listing(front: Front, options: Namespace) -> Listing:
     from disco_magic.notebook.tables.whos import listing_of
 
     session = front.sessions.require()
-    chosen = parse_workers(options.workers, session.num_workers, session.mesh)
+    chosen = parse_workers(options.workers, session.topology)
     workers = chosen or tuple(range(session.num_workers))
     return listing_of(session.registers(), workers, options.types)
 
@@ -74,7 +74,7 @@ def _log(front: Front, options: Namespace) -> None:
     if options.all and options.last is not None:
         raise UsageMistake("--all and -n both say how much is shown; leave one out")
     timeline = session.timeline()
-    workers = parse_workers(options.workers, session.num_workers, session.mesh)
+    workers = parse_workers(options.workers, session.topology)
     last = None if options.all else _LAST if options.last is None else options.last
     history = history_of(
         timeline if workers is None else timeline.of(workers),

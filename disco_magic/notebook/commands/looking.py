@@ -71,7 +71,7 @@ def _of_one(session: Session, name: str) -> RegisterParts | Row:
 
 def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:
     """The workers to draw: one, or the two to compare; None: the usual ones."""
-    workers = list_workers(options.workers, session.num_workers, session.mesh)
+    workers = list_workers(options.workers, session.topology)
     compares = options.face == "difference"
     if workers is not None and options.face not in _OF_WORKERS:
         drawn = "|".join(_OF_WORKERS)

@@ -88,7 +88,7 @@ def _broadcast(front: Front, options: Namespace) -> None:
 
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
-    chosen = parse_workers(options.workers, session.num_workers, session.mesh)
+    chosen = parse_workers(options.workers, session.topology)
     move = _Move(front, session, "broadcast", options.timeout, values)
     with move.telling():
         move.bind(stored(session, values, chosen), chosen)
@@ -116,7 +116,7 @@ def _get(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.variables import fetched
 
     session = front.sessions.require()
-    chosen = list_workers(options.workers, session.num_workers, session.mesh)
+    chosen = list_workers(options.workers, session.topology)
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
     _Move(front, session, "get", options.timeout).wait(workers)
@@ -148,7 +148,7 @@ def _named_once(sources: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _gathered(options: Namespace, session: Session) -> Sequence[int]:
     """The workers whose values are joined: those named, or those along the axes with the one named."""
     groups = session.topology.parts(in_group=False, over=options.over)
-    chosen = list_workers(options.workers, session.num_workers, session.mesh)
+    chosen = list_workers(options.workers, session.topology)
     if chosen is None:
         return groups[0]
     if options.over is None:

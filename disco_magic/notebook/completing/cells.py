@@ -88,8 +88,8 @@ def _order(options: Namespace | None, session: Session) -> Sequence[int]:
     if options is None:
         return everybody
     try:
-        chosen = workers_of_group(options.group, session.num_workers, session.num_groups)
-        return chosen or parse_workers(options.workers, session.num_workers, session.mesh) or everybody
+        chosen = workers_of_group(options.group, session.topology)
+        return chosen or parse_workers(options.workers, session.topology) or everybody
     except DiscoError:  # there is no such worker: running the cell will say so
         return everybody
 

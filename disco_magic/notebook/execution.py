@@ -22,7 +22,7 @@ from disco_magic.notebook.expansion import with_variables
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
 from disco_magic.notebook.output.progress import look_at
-from disco_magic.notebook.output.scope import NotebookScope, shown_workers
+from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.notebook.pitfalls import told_of_numbers
 from disco_magic.notebook.tables.results import is_empty, show_only
 from disco_magic.notebook.tables.times import times_of
@@ -132,7 +132,6 @@ class _Sending(NamedTuple):
     code: Cell
     session: Session
     workers: tuple[int, ...] | None
-    show: tuple[int, ...] | None
     limit: Limit
     scope: NotebookScope
 
@@ -165,7 +164,7 @@ class _Sending(NamedTuple):
         except WorkerError as error:
             result = getattr(error, "result", None)
             if result is not None and not result.errors and not is_empty(result):
-                show_only(result, self.show)
+                show_only(result, self.scope.show)
                 display(result)  # type: ignore[no-untyped-call]
             raise
 
@@ -217,12 +216,11 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
         session.bind(name, register, workers)
     mode = options.group_outputs or options.output or front.settings.output
     running = workers or range(session.num_workers)
-    show = shown_workers(mode, running, show)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit, "the cell")  # waits here, where the stop button still ends the wait
     # Made last, because only `cell` closes it.
     scope = NotebookScope(front.shell, running, mode, show, session.num_workers)
-    return _Sending(front, options, cell, session, workers, show, limit, scope)
+    return _Sending(front, options, cell, session, workers, limit, scope)
 
 
 def _answer(front: Front, body: str) -> bool:
@@ -277,7 +275,7 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
             raise
         # Not `print`: ipykernel may send the text before `print` writes the end of the line.
         sys.stdout.write(f"{checked}\n")
-    show_only(result, sending.show)
+    show_only(result, sending.scope.show)
     wanted = dict(zip(sending.options.pull, sending.options.pull, strict=True))
     pulled = fetched(sending.session, wanted, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})

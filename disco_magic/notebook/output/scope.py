@@ -57,14 +57,21 @@ class NotebookScope:
         self._shell = shell
         self._formatter = shell.display_formatter
         self.workers = tuple(workers)
-        self.page = _page(self.workers, mode, show, shell.display_pub, among)
+        self.show = shown_workers(mode, self.workers, show)
+        self.page = self._page(mode, among)
         self.handle: CellHandle | None = None
-        self.show = None if show is None else tuple(show)
         margin = len(padded((0,), among)) + 1 + SPARE
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
         self._values: dict[int, Any] = {}
         self._contexts: dict[int, weakref.ref[Context]] = {}
         self._ghosts: list[weakref.ref[Context]] = []
+
+    def _page(self, mode: str, among: int) -> Page:
+        publisher = self._shell.display_pub
+        shown = () if mode == "none" else self.workers if self.show is None else self.show
+        if mode in ARRANGEMENTS:
+            return KeptPage(self.workers, shown, ARRANGEMENTS[mode], publisher, among=among)
+        return Page(self.workers, shown, publisher, among=among)
 
     def running(self) -> bool:
         """Whether any worker has not ended the cell; a worker that skips it never begins it.
@@ -200,16 +207,6 @@ def shown_workers(
     if show is not None:
         return tuple(show)
     return (min(workers),) if mode == "worker0" else None
-
-
-def _page(
-    workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any, among: int
-) -> Page:
-    shown = () if mode == "none" else shown_workers(mode, workers, show)
-    shown = workers if shown is None else shown
-    if mode in ARRANGEMENTS:
-        return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher, among=among)
-    return Page(workers, shown, publisher, among=among)
 
 
 def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -34,18 +34,14 @@ def _svg(kind: str, label: str, width: int, height: int, content: str) -> str:
 
 # --- histograms ------------------------------------------------------------------------------------
 
-_WIDTH, _HEIGHT = 220, 100  # of each of several
+_WIDTH, _HEIGHT = 220, 100  # pixels
 
 
-def histogram_svg(
-    histogram: Histogram, *, width: int = 320, height: int = 120, most: int | None = None, label: str = ""
-) -> str:
+def histogram_svg(histogram: Histogram, *, most: int | None = None, label: str = "") -> str:
     """Bars as SVG, with numbers along both axes; pointing at one shows its range and count.
 
     Args:
         histogram: `k` bins; more than 50 are drawn in groups of equally many.
-        width: pixels.
-        height: pixels.
         most: the count that a bar of full height has; None for the largest.
         label: what is counted, for screen readers; any text.
 
@@ -54,10 +50,10 @@ def histogram_svg(
 
     Cost: about 0.5 ms for 50 bars.
     """
-    bars = Bars(histogram, width, height, most)
-    corner = f'<text x="{width}" y="10" text-anchor="end">{missing(histogram)}</text> '
+    bars = Bars(histogram, _WIDTH, _HEIGHT, most)
+    corner = f'<text x="{_WIDTH}" y="10" text-anchor="end">{missing(histogram)}</text> '
     content = f'{bars.axes()}{corner}<path fill="{LINES[0]}" d="{bars.outline()}"/>{bars.targets()}'
-    return _svg("histogram", f"{label or 'histogram'}, {in_words(histogram)}", width, height, content)
+    return _svg("histogram", f"{label or 'histogram'}, {in_words(histogram)}", _WIDTH, _HEIGHT, content)
 
 
 def histograms_html(
@@ -83,11 +79,11 @@ def histograms_html(
 
     def draw(worker: int, histogram: Histogram) -> str:
         label = f"{of} on worker {worker}"
-        svg = histogram_svg(histogram, width=_WIDTH, height=_HEIGHT, most=most, label=label)
+        svg = histogram_svg(histogram, most=most, label=label)
         return f'<div style="width:{_WIDTH}px">{svg}{dim(amount(histogram))}</div>'
 
     if drawn and alike.is_one:
-        body = f"<div>{histogram_svg(drawn[0], width=_WIDTH, height=_HEIGHT, label=of)}</div>"
+        body = f"<div>{histogram_svg(drawn[0], label=of)}</div>"
         return figure(title, body, [f"the same on workers {ranges(list(histograms))}", amount(drawn[0])])
     bins = "same bins and heights" if same_bins else "bins and heights differ from worker to worker"
     body = tiles_html(histograms, alike, draw, (_WIDTH, _HEIGHT))

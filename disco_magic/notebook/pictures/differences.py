@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from disco_magic.values.differences import Difference
     from disco_magic.values.pictures import Picture
 
+_WIDTH: Final = 320  # pixels, of the image at most
 
-def difference_html(
-    difference: Difference, a_label: str, b_label: str, *, title: str = "", width: int = 320
-) -> str:
+
+def difference_html(difference: Difference, a_label: str, b_label: str) -> str:
     """A figure of the distances between two arrays.
 
     Equal elements are transparent, and the smallest difference is a visible step away. A ring marks the
@@ -37,20 +37,18 @@ def difference_html(
         difference: the result of comparing a and b.
         a_label: text for a, such as ``"[0]"``.
         b_label: text for b.
-        title: text above the picture.
-        width: largest width of the image in pixels.
 
     Cost: as `heatmap_html`.
     """
-    between = f"{title}: {a_label} and {b_label}" if title else f"{a_label} and {b_label}"
+    between = f"{a_label} and {b_label}"
     told = f'<div class="told">{escape(sentence(difference))}</div>'
     picture = difference.picture
     if picture is None or not picture.values.size or not difference.differing:
         return figure(between, told, [difference.note])
     scale = Scale.of_differences(_largest(difference, picture))
     alt = f"Heat map of |{a_label} - {b_label}|: {sentence(difference)}"
-    body = image_html(picture, scale, alt=alt, width=width, ring=difference.spot)
-    body += colour_bar(scale, [picture], image_size(picture, width)[0], indent=gutter(picture))
+    body = image_html(picture, scale, alt=alt, width=_WIDTH, ring=difference.spot)
+    body += colour_bar(scale, [picture], image_size(picture, _WIDTH)[0], indent=gutter(picture))
     shown = _tiles(picture) if picture.thinned else part(picture)
     captions = [f"|a-b| of {subject(picture)}", shown, _alone(picture), difference.note]
     return figure(between, told + body, captions)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from disco_magic.notebook.timeline.bars import Bar, Look
 
 WIDTH: Final = 960
+"""Pixels of the picture; in a narrower window it shrinks by up to a fifth, then scrolls."""
+
 MOST_BARS: Final = 600
 MOST_OF_LANE: Final = 120
 MOST_OF_ALL: Final = 2000
@@ -65,17 +67,16 @@ def timeline_bundle(timeline: Timeline, **_: object) -> dict[str, str]:
     return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
 
 
-def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live") -> str:
+def timeline_html(timeline: Timeline, *, place: str = "live") -> str:
     """HTML with the picture, its legend and its table.
 
     Args:
         timeline: what to show.
-        width: width of the picture in pixels; in a narrower window it shrinks by up to a fifth, then scrolls.
         place: part of the patterns' names. A browser uses the first pattern of a name on the page, and draws
             nothing if that one is hidden: so a hidden picture of the same timeline needs other names.
     """
     summary = timeline.summary()
-    picture, name, has_merged = _svg(timeline, width, summary.sentence, place)
+    picture, name, has_merged = _svg(timeline, summary.sentence, place)
     kinds = [*_LEGEND, *(["span"] if has_names(timeline) else [])]
     legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds)
     legend += f" &#160; {_MERGED}" if has_merged else ""
@@ -114,7 +115,7 @@ def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
     return _table([*head[:1], *coloured], rows) if rows else ""
 
 
-def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str, bool]:
+def _svg(timeline: Timeline, label: str, place: str) -> tuple[str, str, bool]:
     """The picture, the prefix of its patterns' names, and whether collectives were merged.
 
     Two pictures of a page differ in that prefix.
@@ -122,7 +123,7 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
     extra = _NAMED if has_names(timeline) else 0
     lane = _LANE + extra
     height = _TOP + lane * len(timeline.workers) + 2
-    scale = _Scale(timeline.start_s, timeline.end_s, width, extra)
+    scale = _Scale(timeline.start_s, timeline.end_s, extra)
     parts = [_axis(scale, height)]
     bars = _bars(timeline, scale)
     for row, worker in enumerate(timeline.workers):
@@ -134,11 +135,11 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
     patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
     aria = escape(f"timeline of {len(timeline.workers)} workers. {label}".strip())
     body = body.replace("url(#", f"url(#{name}-")
-    room = f"display:block;width:100%;height:auto;min-width:{width * 4 // 5}px;max-width:{width}px"
+    room = f"display:block;width:100%;height:auto;min-width:{WIDTH * 4 // 5}px;max-width:{WIDTH}px"
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img" '
         f'aria-label="{aria}" font-family="var(--jp-ui-font-family,sans-serif)" font-size="11" '
-        f'viewBox="0 0 {width} {height}" style="{room}"><defs>{patterns}</defs>{body}</svg>'
+        f'viewBox="0 0 {WIDTH} {height}" style="{room}"><defs>{patterns}</defs>{body}</svg>'
     )
     merged = (bar for each in bars.values() for bar in each if bar.count > 1)
     return svg, name, any(bar.first.kind in ("collective", "waiting") for bar in merged)
@@ -152,13 +153,12 @@ def has_names(timeline: Timeline) -> bool:
 class _Scale(NamedTuple):
     start_s: float
     end_s: float
-    width: int
     extra: int = 0
 
     @property
     def seconds(self) -> float:
         """Seconds per pixel."""
-        return (self.end_s - self.start_s) / (self.width - _LEFT - 4) or 1e-9
+        return (self.end_s - self.start_s) / (WIDTH - _LEFT - 4) or 1e-9
 
     def x(self, time_s: float) -> float:
         """The x coordinate of a time; at the edge if it lies outside."""
@@ -169,12 +169,12 @@ class _Scale(NamedTuple):
 def _axis(scale: _Scale, height: int) -> str:
     marks = "".join(
         f'<path d="M{scale.x(time):.1f} {_TOP - 4}V{height}"/>'
-        for time, _ in ticks(scale.start_s, scale.end_s, scale.width // 110)
+        for time, _ in ticks(scale.start_s, scale.end_s, WIDTH // 110)
     )
     texts = "".join(
         f'<text x="{scale.x(time):.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text>'
-        for time, text in ticks(scale.start_s, scale.end_s, scale.width // 110)
-        if scale.x(time) < scale.width - 24
+        for time, text in ticks(scale.start_s, scale.end_s, WIDTH // 110)
+        if scale.x(time) < WIDTH - 24
     )
     return (
         f'<g stroke="currentColor" stroke-opacity=".18">{marks}</g>'
@@ -184,7 +184,7 @@ def _axis(scale: _Scale, height: int) -> str:
 
 def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
     """A lane's name and line, which is dashed where the oldest spans were dropped."""
-    known, end = scale.x(timeline.known_from_s(worker)), scale.width - 4
+    known, end = scale.x(timeline.known_from_s(worker)), WIDTH - 4
     middle = top + 21 + scale.extra
     dashed = ""
     if known > _LEFT + 1:
@@ -205,7 +205,7 @@ def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
         narrow = pixels * scale.seconds
         bars = {worker: lane_bars(timeline.lane(worker), narrow) for worker in timeline.workers}
         most = max(MOST_BARS, 8 * len(bars), min(MOST_OF_ALL, MOST_OF_LANE * len(bars)))
-        if sum(map(len, bars.values())) <= most or pixels > scale.width:
+        if sum(map(len, bars.values())) <= most or pixels > WIDTH:
             return bars
         pixels *= 2
 

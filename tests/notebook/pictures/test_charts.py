@@ -94,7 +94,7 @@ def test_a_histogram_takes_at_most_6_kilobytes(bins, factor):
 
 
 def test_no_more_values_are_named_than_there_is_room_for(parse):
-    page = parse(histogram_svg(histogram_of(np.array([1e16, 1e16 + 64])), width=160))
+    page = parse(histogram_svg(histogram_of(np.array([1e16, 1e16 + 64]))))
     assert len(labels(page, "middle")) <= 2
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.acts import Acts
-from disco_magic.notebook.inspector.controls import STYLE, dropdown, show, worker_options
+from disco_magic.notebook.inspector.controls import STYLE, button, dropdown, show, worker_options
 from disco_magic.notebook.live.wrapping import wrapped
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ class ActionBar:
             layout=widgets.Layout(width="12em"),
             style=STYLE,
         )
-        self._notebook = self._button("To notebook", "copy it into the notebook variable named on the left")
-        self._worker_0 = self._button("To worker 0", "copy it into this register on worker 0")
-        self._broadcast = self._button("To all workers", "copy it into this register on every worker")
-        self._rename = self._button("Rename", "give the register the name on the left")
-        self._delete = self._button(_DELETE, "unbind the name on every worker")
-        self._pin = self._button("Pin", "keep it on top of the table, whatever is searched for")
-        self._watched = self._button("Watch", "note its statistics after every cell: see Over cells")
+        self._notebook = button("To notebook", "copy it into the notebook variable named on the left")
+        self._worker_0 = button("To worker 0", "copy it into this register on worker 0")
+        self._broadcast = button("To all workers", "copy it into this register on every worker")
+        self._rename = button("Rename", "give the register the name on the left")
+        self._delete = button(_DELETE, "unbind the name on every worker")
+        self._pin = button("Pin", "keep it on top of the table, whatever is searched for")
+        self._watched = button("Watch", "note its statistics after every cell: see Over cells")
         self._victims = dropdown("stop", [("all workers", _EVERYBODY)])
-        self._stop = self._button("Stop", "interrupt what they execute", "danger")
+        self._stop = button("Stop", "interrupt what they execute", button_style="danger")
         self._connect()
         self.of_register = widgets.HBox(
             [
@@ -123,8 +123,8 @@ class ActionBar:
             self._watched: lambda *_: self._on_watch(self._drawn),
             self._stop: lambda session, _: acts.interrupt(session, self._chosen()),
         }
-        for button, act in table.items():
-            button.on_click(lambda _, act=act: self._perform(act))
+        for each, act in table.items():
+            each.on_click(lambda _, act=act: self._perform(act))
 
     def _chosen(self) -> tuple[int, ...] | None:
         return None if self._victims.value == _EVERYBODY else (self._victims.value,)
@@ -158,12 +158,3 @@ class ActionBar:
             return f"{name} is not watched any more"
         self._watch.add(name)
         return f"the statistics of {name} are noted after every cell from now on: see Over cells"
-
-    @staticmethod
-    def _button(description: str, tooltip: str, style: str = "") -> widgets.Button:
-        return widgets.Button(
-            description=description,
-            tooltip=tooltip,
-            button_style=style,
-            layout=widgets.Layout(width="auto"),
-        )

@@ -25,6 +25,13 @@ def dropdown(description: str, options: Sequence[tuple[str, Any]], width: str = 
     )
 
 
+def button(description: str, tooltip: str, **look: str) -> widgets.Button:
+    """A button as wide as its text."""
+    return widgets.Button(
+        description=description, tooltip=tooltip, layout=widgets.Layout(width="auto"), **look
+    )
+
+
 def named(names: Sequence[str]) -> list[tuple[str, str]]:
     """Options with themselves as labels."""
     return [(name, name) for name in names]

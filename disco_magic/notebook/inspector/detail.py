@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import Changes, dropdown, named, show, worker_options
+from disco_magic.notebook.inspector.controls import Changes, button, dropdown, named, show, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
 from disco_magic.notebook.inspector.pieces import PartPicker
@@ -89,11 +89,7 @@ class Detail:
         self._slices = SlicePicker(self._changes)
         self._picture = widgets.HTML()
         self._long = LongLook(self._show)
-        self._exact = widgets.Button(
-            description="Exact",
-            tooltip="statistics of all elements, not of a sample",
-            layout=widgets.Layout(width="auto"),
-        )
+        self._exact = button("Exact", "statistics of all elements, not of a sample")
         self._exact.on_click(self._on_exact)
         self._exact_asked = False
         self._long_key: object = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError, Stopped
+from disco_magic.notebook.inspector.controls import button
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +42,9 @@ class LongLook:
         self._ending = threading.Event()
         self._reading = False
         self._bar = widgets.IntProgress(min=0, max=_STEPS, description="reading")
-        button = widgets.Button(
-            description="Stop reading", layout=widgets.Layout(width="auto"), tooltip="leave it at that"
-        )
-        button.on_click(lambda _: self._ending.set())
-        self.box = widgets.HBox([self._bar, button], layout=widgets.Layout(display="none"))
+        stop = button("Stop reading", "leave it at that")
+        stop.on_click(lambda _: self._ending.set())
+        self.box = widgets.HBox([self._bar, stop], layout=widgets.Layout(display="none"))
 
     def start(self, make: Callable[[Share], str]) -> None:
         """Start ``make(share)``, which reports its progress by calling `share`; stop an earlier one."""

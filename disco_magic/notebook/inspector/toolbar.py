@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named, show
+from disco_magic.notebook.inspector.controls import STYLE, Changes, button, dropdown, named, show
 from disco_magic.notebook.inspector.view import ANY, KINDS, ORDERS, SIZES, View
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class Toolbar:
         self.numbered = widgets.Checkbox(
             value=True, description="references (#n)", indent=False, layout=_layout("auto")
         )
-        self.refresh = widgets.Button(
-            description="Refresh", icon="refresh", tooltip="look again", layout=_layout("auto")
-        )
+        self.refresh = button("Refresh", "look again", icon="refresh")
         self.live = widgets.ToggleButton(
             value=False,
             description="Live",

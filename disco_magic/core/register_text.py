@@ -87,7 +87,7 @@ def parts_caption(parts: RegisterParts) -> str:
         said.append(f"{parts.differing} differ{'s' * (parts.differing == 1)} between workers ({MARK})")
     if parts.bad:
         said.append(f"{parts.bad} ha{'s' if parts.bad == 1 else 've'} NaN or Inf")
-    if any(cell is not None and cell.sampled for row in parts.rows for cell in row.cells):
+    if any(cell.sampled for row in parts.rows for cell in row.present):
         said.append("seen in samples of their elements")
     unknown = sum(not row.compared and not row.differs for row in parts.rows)
     if unknown and parts.num_workers > 1:
@@ -137,13 +137,13 @@ def _lines_apart(row: Row, width: int) -> list[str]:
 
 def is_unseen(row: Row) -> bool:
     """Whether it is a value, not a definition, that was not compared."""
-    return not row.compared and any(cell.type not in DEFINITIONS for cell in row.cells if cell is not None)
+    return not row.compared and any(cell.type not in DEFINITIONS for cell in row.present)
 
 
 def together(row: Row) -> RegisterInfo | None:
     """The cell that represents all workers, with all their devices: ``cuda:[0-3]``."""
     first = row.cells[0]
-    names = list(dict.fromkeys(cell.device or "" for cell in row.cells if cell is not None))
+    names = list(dict.fromkeys(cell.device or "" for cell in row.present))
     if first is None or len(names) == 1:
         return first
     numbers = [name.rpartition(":")[2] for name in names]

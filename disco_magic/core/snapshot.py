@@ -100,6 +100,11 @@ class Row:
         return table_text([self], len(self.cells))
 
     @property
+    def present(self) -> list[RegisterInfo]:
+        """The cells of the workers that have it."""
+        return [cell for cell in self.cells if cell is not None]
+
+    @property
     def differs(self) -> bool:
         """Whether a worker's value is known to be missing or to differ in type, shape, length or content.
 
@@ -117,7 +122,7 @@ class Row:
     @property
     def compared(self) -> bool:
         """Whether all workers' values were compared, not only their types and shapes."""
-        return all(cell is None or cell.fingerprint for cell in self.cells)
+        return all(cell.fingerprint for cell in self.present)
 
     @property
     def alike(self) -> bool:
@@ -128,12 +133,12 @@ class Row:
     @property
     def is_bad(self) -> bool:
         """Whether there is NaN or Inf on any worker, see `RegisterInfo.is_bad`."""
-        return any(cell is not None and cell.is_bad for cell in self.cells)
+        return any(cell.is_bad for cell in self.present)
 
     @property
     def is_none(self) -> bool:
         """Whether it is None on every worker that has it, as results are of what failed."""
-        return {cell.type for cell in self.cells if cell is not None} == {"NoneType"}
+        return {cell.type for cell in self.present} == {"NoneType"}
 
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell, the first of equally frequent.

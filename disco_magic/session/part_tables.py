@@ -51,7 +51,7 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
 def _gap(session: Looks, row: Row) -> str:
     """Say how the first worker that differs from the majority differs; "" if that is not known."""
     pair = row.pair()
-    if pair is None or max(info.nbytes for info in row.cells if info is not None) > _NBYTES:
+    if pair is None or max(info.nbytes for info in row.present) > _NBYTES:
         return ""
     why = told_apart(session, row.name, *pair)
     return f"{ranges(pair[1:])} {why}" if why else ""

@@ -201,7 +201,7 @@ class Detail:
             self.clear()
             return
         row = self.row = self.part.chosen(session, row)
-        shape = next((info.shape for info in row.cells if info is not None and info.shape is not None), ())
+        shape = next((info.shape for info in row.present if info.shape is not None), ())
         self._slices.fit(shape)
         if row.name != self._drawn:
             self._suggest(row)

@@ -109,11 +109,11 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
 
 def parts_of(session: Session, row: Row) -> RegisterParts | None:
     """The parts of a register, of which all elements are read if they are few; None if it has no parts."""
-    if all(info is None or info.dtype is not None or info.type in _PLAIN for info in row.cells):
+    if all(info.dtype is not None or info.type in _PLAIN for info in row.present):
         return None
     sample = None
     with suppress(UnknownName):  # a cell may have dropped it since
-        if sum(info.nbytes for info in row.cells if info is not None) > FEW_NBYTES:
+        if sum(info.nbytes for info in row.present) > FEW_NBYTES:
             count = sum(len(each.parts) for each in session.examine(row.name, list_parts) if each is not None)
             sample = SAMPLE if count * SAMPLE <= _BUDGET else _SAMPLE
         parts = session.look_into(row.name, sample=sample)

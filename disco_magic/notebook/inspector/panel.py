@@ -266,7 +266,7 @@ class Inspector:
 
 
 def _items(snapshot: SessionSnapshot) -> int:
-    return sum(cell.items or 0 for row in snapshot.rows for cell in row.cells if cell is not None)
+    return sum(cell.items or 0 for row in snapshot.rows for cell in row.present)
 
 
 def _in_words(error: Exception) -> str:

@@ -63,7 +63,7 @@ class PartPicker:
 
 def _parts(session: Session, row: Row) -> list[tuple[str, str]]:
     """Labels and names of the parts, written after the register's name, of all workers together."""
-    if all(cell is None or cell.dtype is not None for cell in row.cells):
+    if all(cell.dtype is not None for cell in row.present):
         return []  # arrays or missing values, which have no parts
     found = together(session.examine(row.name, arrays_in))
     return [(f"{written} \u00b7 {kind}", written) for written, kind in found]

@@ -151,9 +151,9 @@ def _row(
     name = f"{signs}{' ' if signs else ''}<code{title}>{escape(shown or row.name)}</code>"
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
-    kinds = {info.kind for info in row.cells if info is not None}
+    kinds = {info.kind for info in row.present}
     common = kinds.pop() if len(kinds) == 1 else ""
-    sizes = [info.nbytes for info in row.cells if info is not None]
+    sizes = [info.nbytes for info in row.present]
     return (
         f'{opening}<th scope="row">{name}</th><td>{escape(common) or "<i>differs</i>"}{_device(row)}</td>'
         f"<td>{_bytes(sizes)}</td>{_cells(row, with_kind=not common)}</tr>"
@@ -161,7 +161,7 @@ def _row(
 
 
 def _device(row: Row) -> str:
-    devices = {info.device for info in row.cells if info is not None and info.device not in (None, "cpu")}
+    devices = {info.device for info in row.present if info.device not in (None, "cpu")}
     return f"<br><i>{escape(', '.join(sorted(map(str, devices))))}</i>" if devices else ""
 
 

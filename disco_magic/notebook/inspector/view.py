@@ -19,12 +19,12 @@ FEW_NBYTES: Final = 32 << 20
 """Registers, or parts of one, with at most so many bytes at the last look are read completely."""
 
 KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
-    "variables": lambda row: row.differs or any(info.type not in DEFINITIONS for info in _present(row)),
+    "variables": lambda row: row.differs or any(info.type not in DEFINITIONS for info in row.present),
     "everything": lambda _: True,
     "differs between workers": lambda row: row.differs,
     "has NaN or Inf": lambda row: row.is_bad,
-    "arrays": lambda row: any(info.shape is not None for info in _present(row)),
-    "failed": lambda row: any(info.type == "failed" for info in _present(row)),
+    "arrays": lambda row: any(info.shape is not None for info in row.present),
+    "failed": lambda row: any(info.type == "failed" for info in row.present),
 }
 SIZES: Final[Mapping[str, int]] = {
     "any size": 0,
@@ -37,7 +37,7 @@ ORDERS: Final[Mapping[str, Callable[[Row], tuple[object, ...]]]] = {
     "name": lambda row: (row.name.lower(),),
     "largest first": lambda row: (-largest(row),),
     "differing first": lambda row: (not row.differs,),
-    "dtype": lambda row: min(((info.dtype or "~", info.type) for info in _present(row)), default=("~", "")),
+    "dtype": lambda row: min(((info.dtype or "~", info.type) for info in row.present), default=("~", "")),
 }
 
 
@@ -74,28 +74,24 @@ class View:
         return (
             KINDS[self.kind](row)
             and largest(row) >= SIZES[self.size]
-            and (self.dtype == ANY or any(info.dtype == self.dtype for info in _present(row)))
+            and (self.dtype == ANY or any(info.dtype == self.dtype for info in row.present))
             and all(_found(word, row) for word in self.search.lower().split())
         )
 
 
 def largest(row: Row) -> int:
     """Bytes on the worker that has most of it."""
-    return max((info.nbytes for info in _present(row)), default=0)
+    return max((info.nbytes for info in row.present), default=0)
 
 
 def dtypes(rows: Iterable[Row]) -> list[str]:
     """The element types that occur, sorted."""
-    return sorted({info.dtype for row in rows for info in _present(row) if info.dtype})
-
-
-def _present(row: Row) -> list[RegisterInfo]:
-    return [info for info in row.cells if info is not None]
+    return sorted({info.dtype for row in rows for info in row.present if info.dtype})
 
 
 def _found(word: str, row: Row) -> bool:
     name = row.name.lower()
-    return word in name or fnmatchcase(name, word) or any(word in _text(info) for info in _present(row))
+    return word in name or fnmatchcase(name, word) or any(word in _text(info) for info in row.present)
 
 
 def _text(info: RegisterInfo) -> str:

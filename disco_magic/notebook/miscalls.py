@@ -55,36 +55,35 @@ _RANKS: Final = {
 }
 
 
-def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
+def advice_on_miscalls(shell: Shell, error: BaseException) -> str:
     """A hint if a worker's `error` comes from wrong arguments or from a missing attribute of `worker`.
 
-    Also if it comes from PyTorch's collectives, which expect processes.
+    Also if it comes from PyTorch's collectives, which expect processes; else "".
     """
     if type(error) in (ValueError, RuntimeError, AssertionError):
         told = words(error)
-        return [helps for said, helps in _GROUPS.items() if said in told]
-    if type(error) not in (TypeError, AttributeError, KeyError):
-        return []
+        return next((helps for said, helps in _GROUPS.items() if said in told), "")
     if type(error) is KeyError:
         return _of_ranks(error)
+    if type(error) not in (TypeError, AttributeError):
+        return ""
     failed = failed_expression(shell, error)
     worker = None if failed is None else failed.frame.f_builtins.get("worker")
     if failed is None or worker is None:
-        return []
-    said = (
-        _how_called(failed, worker, str(error)) if type(error) is TypeError else _what_it_has(failed, worker)
-    )
-    return [said] if said else []
+        return ""
+    if type(error) is TypeError:
+        return _how_called(failed, worker, str(error))
+    return _what_it_has(failed, worker)
 
 
-def _of_ranks(error: KeyError) -> list[str]:
+def _of_ranks(error: KeyError) -> str:
     *_, frame = [None, *frames_of(traceback_of(error))]
     name = error.args[0] if len(error.args) == 1 else None
     if frame is None or frame.f_globals.get("__name__") != "os" or type(name) is not str:
-        return []
+        return ""
     if name not in _RANKS:
-        return []
-    return [f"it is {_RANKS[name]}; programs that %disco run executes find {name} in os.environ"]
+        return ""
+    return f"it is {_RANKS[name]}; programs that %disco run executes find {name} in os.environ"
 
 
 def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:

@@ -28,15 +28,14 @@ _NUMBERS: Final = ("worker_id", "num_workers")
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
 
 
-def advice_on_pitfalls(shell: Shell, error: BaseException) -> list[str]:
-    """A hint if a worker's `error` is caused by one of the two mistakes."""
+def advice_on_pitfalls(shell: Shell, error: BaseException) -> str:
+    """A hint if a worker's `error` is caused by one of the two mistakes; else ""."""
     if type(error) not in (TypeError, AttributeError):
-        return []
+        return ""
     failed = failed_expression(shell, error)
     if failed is None:
-        return []
-    said = _hidden(failed) or (_of_root(failed) if _NOTHING in str(error) else "")
-    return [said] if said else []
+        return ""
+    return _hidden(failed) or (_of_root(failed) if _NOTHING in str(error) else "")
 
 
 def told_of_numbers(codes: Iterable[types.CodeType]) -> str:

@@ -67,7 +67,7 @@ class _Others:
         if isinstance(error, NameError) and holders is not None and isinstance(lines, list):
             advice = advice_in_notebook(shell, error, holders)
             if advice:
-                lines[-1:] = ended(shell, [*lines[-1:], *advice])
+                lines[-1:] = ended(shell, [*lines[-1:], advice])
         return lines
 
 

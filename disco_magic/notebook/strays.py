@@ -29,14 +29,13 @@ _OF_IPYTHON: Final = {
 _IN_CELLS: Final = "worker, worker_id and the collectives: allreduce(x), barrier(), ..."
 
 
-def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
-    """A line that says where a name is that a worker's cell did not find, if that is known."""
+def advice_on_workers(shell: Shell, error: BaseException) -> str:
+    """A line that says where a name is that a worker's cell did not find; "" if that is not known."""
     missing = _missing(shell, error)
     if missing is None:
         return _advice_for_modules(shell, error)
     name, frame = missing
-    said = _there(shell, frame, name) or near_misses(name, _known(frame))
-    return [said] if said else []
+    return _there(shell, frame, name) or near_misses(name, _known(frame))
 
 
 def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
@@ -57,23 +56,23 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     return _of_notebook(name, shell.user_ns[name])
 
 
-def _advice_for_modules(shell: Shell, error: BaseException) -> list[str]:
+def _advice_for_modules(shell: Shell, error: BaseException) -> str:
     """How a user's module can import a name that cells have without import."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     frames = frames_of(traceback_of(error))
     if type(error) is not NameError or not frames:
-        return []
+        return ""
     name, file = error.name, frames[-1].f_code.co_filename
     if is_of_library(file) or shell.compile.format_code_name(file) is not None:
-        return []
+        return ""
     if name in VERBS and name != "reduce":  # a missing `reduce` is more likely that of functools
         way = f"disco_magic.worker().{name}(...)"
     elif name in BEHIND and name != "np":
         way = "disco_magic.worker()" if name == "worker" else f"disco_magic.worker().{name}"
     else:
-        return []
-    return [f"{name} is there without import in cells alone; a module imports disco_magic and has {way}"]
+        return ""
+    return f"{name} is there without import in cells alone; a module imports disco_magic and has {way}"
 
 
 def _of_notebook(name: str, value: object) -> str:
@@ -105,10 +104,8 @@ def way_here(name: str, holders: Sequence[int]) -> str:
     return f"{name} is a register of {people(holders)}; {way} copies it into the notebook"
 
 
-def advice_in_notebook(
-    shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]
-) -> list[str]:
-    """A line that says where a name is that a plain cell did not find, if workers have it.
+def advice_in_notebook(shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]) -> str:
+    """A line that says where a name is that a plain cell did not find, if workers have it; else "".
 
     Args:
         shell: the shell that executed the cell.
@@ -117,18 +114,18 @@ def advice_in_notebook(
     """
     missing = _missing(shell, error)
     if missing is None:
-        return []
+        return ""
     name, _ = missing
     holders = holders_of(name)
     if holders:
-        return [way_here(name, holders)]
+        return way_here(name, holders)
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import
-        return [f"{name} is there on the workers; begin the cell with %%disco"]
+        return f"{name} is there on the workers; begin the cell with %%disco"
     if name == "session":
-        return ["the session of %disco start is disco_magic.session(): import disco_magic"]
-    return []
+        return "the session of %disco start is disco_magic.session(): import disco_magic"
+    return ""
 
 
 def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from functools import partial
+from itertools import islice
 from traceback import TracebackException
 from typing import TYPE_CHECKING, Final
 
@@ -103,7 +104,7 @@ def worker_lines(
     also = f" and on {plural(more, 'other')}" if more else ""
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
     kinds = (advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
-    advice = next(filter(None, (advise(shell, origin.exception) for advise in kinds)), [])
+    advice = list(islice(filter(None, (advise(shell, origin.exception) for advise in kinds)), 1))
     # A program that exits shows no traceback.
     trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
     read = operand_lines(failures.values()) if trace else []

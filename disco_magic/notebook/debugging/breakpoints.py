@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.debugging.asking import answered, check_attended
 
@@ -112,23 +113,17 @@ class Breakpoints:
 def _replace_set_trace() -> Callable[[], None]:
     from bdb import Bdb
 
-    below = Bdb.set_trace
-
     def set_trace(self: Bdb, frame: FrameType | None = None, *args: Any, **kwargs: Any) -> None:
         """Start debugging at `frame`; in a worker's cell, with the worker's debugger."""
         frame = frame or sys._getframe(1)  # noqa: SLF001 - as the method below
         here = _here(frame)
         if here is None:
-            below(self, frame, *args, **kwargs)
+            replaced.below(self, frame, *args, **kwargs)
         else:
             _open(*here, "set_trace()")
 
-    def undo() -> None:
-        if Bdb.set_trace is set_trace:
-            Bdb.set_trace = below  # type: ignore[method-assign]
-
-    Bdb.set_trace = set_trace  # type: ignore[method-assign]
-    return undo
+    replaced = Replaced(Bdb, "set_trace", set_trace)
+    return replace_all([replaced])
 
 
 BREAKPOINTS: Final = Breakpoints()

@@ -95,12 +95,5 @@ def fit_parser(module: ModuleType) -> Callable[[], None]:
 def fit_figure(module: ModuleType) -> Callable[[], None]:
     """Let one thread at a time draw a figure, like matplotlib's lock; `module` is ``matplotlib.figure``."""
     kind = module.Figure
-    draw, lock = kind.draw, kind._render_lock  # noqa: SLF001 - there is no other way
-    kind.draw, kind._render_lock = _drawing.guarding(draw), nullcontext()  # noqa: SLF001
-    guarded = kind.draw
-
-    def undo() -> None:
-        if kind.draw is guarded:
-            kind.draw, kind._render_lock = draw, lock  # noqa: SLF001
-
-    return undo
+    guarded = Replaced(kind, "draw", _drawing.guarding(kind.draw))
+    return replace_all([guarded, Replaced(kind, "_render_lock", nullcontext())])

@@ -119,11 +119,10 @@ class WorkerShow:
 def fit_table(module: ModuleType) -> Callable[[], None]:
     """Give every worker its own figures; `module` is ``matplotlib._pylab_helpers``."""
     table = module.Gcf
-    table.figs = figs = WorkerFigures(table.figs)
+    take = replace_all([Replaced(table, "figs", WorkerFigures(table.figs))])
 
     def undo() -> None:
-        if table.figs is figs:
-            table.figs = figs.before
+        take()
         _tables.forget()
 
     return undo

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.controls import Changes, button, dropdown, named, show, worker_options
-from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
+from disco_magic.notebook.inspector.faces import (
+    Choice,
+    difference,
+    exact,
+    heat_map,
+    histogram,
+    over_cells,
+    summary,
+    values,
+)
 from disco_magic.notebook.inspector.longlook import LongLook
 from disco_magic.notebook.inspector.pieces import PartPicker
 from disco_magic.notebook.inspector.representation import represented
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.snapshot import Row
+    from disco_magic.notebook.inspector.longlook import Share
     from disco_magic.notebook.inspector.watch import Watch
     from disco_magic.session.session import Session
 
@@ -30,24 +40,35 @@ AT_ONCE: Final = 16 << 20
 _ALL: Final = -1
 _NO_REGISTER: Final = ("choose a register", "")
 _SCALES: Final = {"automatic": None, "min to max": False, "symmetric around 0": True}
-# The controls of each face; others are hidden.
-_ASKS: Final = {
-    "Summary": ("exact",),
-    "Heat map": ("worker", "scale", "slice"),
-    "Histogram": (),
-    "Values": ("one", "slice"),
-    "Difference": ("one", "other", "slice"),
-    "Over cells": ("measure",),
-}
 
 
-# Names in ``%disco registers --as`` (`looking.FACE_OPTIONS`) -> face.
-_BY_OPTION: Final = {
-    "summary": "Summary",
-    "heatmap": "Heat map",
-    "histogram": "Histogram",
-    "values": "Values",
-    "difference": "Difference",
+class Face(NamedTuple):
+    """One way to draw a register.
+
+    Attributes:
+        draw: returns the picture as HTML.
+        tooltip: what it shows, in words.
+        asks: the controls that it has; others are hidden.
+        option: its name in ``%disco registers --as`` (`looking.FACE_OPTIONS`); "" if it has none.
+    """
+
+    draw: Callable[[Session, Row, Choice, Watch], str]
+    tooltip: str
+    asks: tuple[str, ...] = ()
+    option: str = ""
+
+
+FACES: Final = {
+    "Summary": Face(summary, "type, shape, device and statistics per worker", ("exact",), "summary"),
+    "Heat map": Face(
+        heat_map, "a two-dimensional part as a picture, per worker", ("worker", "scale", "slice"), "heatmap"
+    ),
+    "Histogram": Face(histogram, "how the values are distributed, per worker", option="histogram"),
+    "Values": Face(values, "the elements themselves", ("one", "slice"), "values"),
+    "Difference": Face(
+        difference, "where two workers differ, and by how much", ("one", "other", "slice"), "difference"
+    ),
+    "Over cells": Face(over_cells, "statistics after each cell; watch the register first", ("measure",)),
 }
 
 
@@ -79,7 +100,7 @@ class Detail:
             options=list(FACES),
             value="Summary",
             style={"button_width": "auto"},
-            tooltips=_TOOLTIPS,
+            tooltips=[each.tooltip for each in FACES.values()],
         )
         self._worker = dropdown("on", [("all workers", _ALL)])
         self._one = dropdown("take", worker_options(1))
@@ -157,7 +178,7 @@ class Detail:
         with self._changes.of_ours():
             offered = {value for _, value in self.register.options}
             self.register.value = register if register in offered else ""  # it may have been dropped since
-            self.face.value = _BY_OPTION[face]
+            self.face.value = next(name for name, each in FACES.items() if each.option == face)
             self._given = bool(workers)
             if workers:
                 self._worker.value = self._one.value = workers[0]
@@ -213,22 +234,26 @@ class Detail:
         self._older.layout.display = "none"
         self._read_at = session.ledger.seq
         self._long.stop()
-        self._long_key = None
+        make = self._long_look(session, row, choice)
+        self._long_key = None if make is None else key
+        if make is not None:
+            self._long.start(make)
+            return
+        drawn = FACES[self.face.value].draw(session, row, choice, self._watch)
+        if not session.closed:  # else it ended meanwhile, and the picture before shows more
+            self._show(drawn)
+
+    def _long_look(self, session: Session, row: Row, choice: Choice) -> Callable[[Share], str] | None:
+        """What makes the picture in a thread, because it may take long; None: it is drawn at once."""
         exactly, self._exact_asked = self._exact_asked, False
-        one = row.cells[choice.one] if choice.one < len(row.cells) else None
-        if self.face.value == "Summary" and exactly:
-            self._long_key = key
-            self._long.start(lambda share: exact(session, row, share))
-        elif self.face.value == "Values" and one is not None and one.shape is None:
-            self._long_key = key  # it runs the value's own code, of any duration, so only on request
-            self._long.start(lambda _: represented(session, row, choice.one))
-        elif self.face.value == "Difference" and largest(row) > AT_ONCE:
-            self._long_key = key
-            self._long.start(lambda share: difference(session, row, choice, self._watch, share))
-        else:
-            drawn = FACES[self.face.value](session, row, choice, self._watch)
-            if not session.closed:  # else it ended meanwhile, and the picture before shows more
-                self._show(drawn)
+        face, one = self.face.value, row.cells[choice.one] if choice.one < len(row.cells) else None
+        if face == "Summary" and exactly:
+            return lambda share: exact(session, row, share)
+        if face == "Values" and one is not None and one.shape is None:
+            return lambda _: represented(session, row, choice.one)  # runs code of the value, only on request
+        if face == "Difference" and largest(row) > AT_ONCE:
+            return lambda share: difference(session, row, choice, self._watch, share)
+        return None
 
     def close(self) -> None:
         """End a look in progress."""
@@ -265,18 +290,10 @@ class Detail:
         show(self._rows, shown=True)
         show((self._below,), shown=bool(self.name))
         self._older.value = _OLDER
-        asked = _ASKS[self.face.value]
+        asked = FACES[self.face.value].asks
         for name, control in self._controls.items():
             show((control,), shown=name in asked)
 
 
 _OLD: Final = '<div role="status">commands were sent since this was read</div>'
 _OLDER: Final = _OLD.replace("</div>", "; Refresh reads it again</div>")
-_TOOLTIPS: Final = (
-    "type, shape, device and statistics per worker",
-    "a two-dimensional part as a picture, per worker",
-    "how the values are distributed, per worker",
-    "the elements themselves",
-    "where two workers differ, and by how much",
-    "statistics after each cell; watch the register first",
-)

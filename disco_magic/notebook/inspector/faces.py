@@ -35,7 +35,7 @@ from disco_magic.values.samples import SAMPLE
 from disco_magic.values.wholly import describe_wholly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import RegisterInfo, Row
@@ -288,13 +288,3 @@ def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:
 
 def _sentence(text: str) -> str:
     return f"<div>{escape(text)}</div>"
-
-
-FACES: Final[Mapping[str, Callable[[Session, Row, Choice, Watch], str]]] = {
-    "Summary": summary,
-    "Heat map": heat_map,
-    "Histogram": histogram,
-    "Values": values,
-    "Difference": difference,
-    "Over cells": over_cells,
-}

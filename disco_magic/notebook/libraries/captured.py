@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """The `sink.Screen` of a worker within ``with out:``.
+    """The `sink.Receiver` of a worker within ``with out:``.
 
     Args:
         out: the widget.
@@ -50,19 +50,19 @@ class Capture:
             self.contents.writers[self.sink] = None
 
     def lines(self, _worker: int, channel: str, lines: Sequence[str]) -> None:
-        """See `Screen`."""
+        """See `Receiver`."""
         if not self.root.is_given_up:
             self.contents.add_text(channel, "".join(f"{line}\n" for line in lines))
 
     def touch(self, _sink: Sink) -> None:
-        """See `Screen`."""
+        """See `Receiver`."""
         if not self.root.is_given_up:
             self.contents.show()
 
     def display(
         self, _worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
     ) -> None:
-        """See `Screen`."""
+        """See `Receiver`."""
         if self.root.is_given_up:
             return
         if kwargs.get("update"):  # of a display in the cell; `Sink.display` handles those in widgets
@@ -71,22 +71,22 @@ class Capture:
             self.contents.add(as_output(data, kwargs), display_id(kwargs))
 
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
-        """See `Screen`."""
+        """See `Receiver`."""
         for picture in pictures:
             if picture.publish is not None:
                 self.display(worker, picture.publish, picture.data, picture.kwargs)
 
     def clear(self, _worker: int, _clear: Callable[..., Any], *, wait: bool) -> None:
-        """See `Screen`; the widget belongs to this worker."""
+        """See `Receiver`; the widget belongs to this worker."""
         if not self.root.is_given_up:
             self.contents.clear(wait=wait)
 
     def shows(self, _worker: int) -> bool:
-        """See `Screen`."""
+        """See `Receiver`."""
         return self.root.is_shown
 
     def finish(self, _worker: int) -> None:
-        """See `Screen`."""
+        """See `Receiver`."""
         self.contents.writers.pop(self.sink, None)
 
     def end(self, error: BaseException | None, *, is_left: bool) -> None:

@@ -28,8 +28,8 @@ line: on a busy machine a worker may need that long to get to its next bar."""
 _OTHER: Final = {"stdout": "stderr", "stderr": "stdout"}
 
 
-class Screen(Protocol):
-    """Shows a sink's lines, displays and figures: the page of a cell, or a widget."""
+class Receiver(Protocol):
+    """Takes a sink's lines, displays and figures: the page of a cell, or a widget."""
 
     @property
     def lock(self) -> Any:
@@ -82,7 +82,7 @@ class Sink:
             given up keeps its home.
     """
 
-    def __init__(self, worker: int, page: Screen, margin: int = 0) -> None:
+    def __init__(self, worker: int, page: Receiver, margin: int = 0) -> None:
         self.worker = worker
         self.margin = margin
         self.home: Home | None = None

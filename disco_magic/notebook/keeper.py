@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
@@ -15,7 +17,6 @@ from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.facade import cell_extras
-from disco_magic.notebook.last_words import log_to_terminal
 from disco_magic.notebook.option_types import mesh_named, modules_named
 from disco_magic.session.sigint import import_whole
 
@@ -215,3 +216,17 @@ class SessionKeeper:
         """Show a line: HTML in a notebook, where it looks like a printed one, and text in a terminal."""
         html = f'<div style="{LINE_FONT};{LINE_INDENT}">{escape(text)}</div>'
         self._shell.display_pub.publish({"text/plain": text, "text/html": html})
+
+
+def log_to_terminal() -> None:
+    """Let our warnings, such as that cells were still running, go to the process's own stderr. Idempotent.
+
+    No front end shows what a kernel prints as it ends; the terminal of a tool that executes notebooks does.
+    """
+    if sys.__stderr__ is not None and sys.stderr is not sys.__stderr__:
+        logging.getLogger("disco_magic").addHandler(_terminal())
+
+
+@cache
+def _terminal() -> logging.Handler:
+    return logging.StreamHandler(sys.__stderr__)

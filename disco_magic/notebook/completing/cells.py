@@ -29,6 +29,9 @@ _IMPORT: Final = re.compile(r"\s*(import|from)\s")
 # Kinds of offers that may be names of registers: not keys, files or arguments.
 _KINDS: Final = ("instance", "function", "class", "module", "variable", "statement", "property", UNKNOWN)
 PUSHED: Final = "pushed"
+# IPython takes these builtins away while a cell runs, so workers do not have them. A plain cell that consists
+# of one ends the kernel, see `plain`.
+_ENDS: Final = ("exit", "quit")
 
 
 class Body(NamedTuple):
@@ -67,6 +70,10 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
             signature=each.signature,
             _origin="disco_magic",
         )
+    if not body.start and offset == len(text) and (word := text.lstrip()):
+        for name in set(_ENDS) - {each.text for each in found}:
+            if name.startswith(word):
+                yield Completion(offset - len(word), offset, name, type="instance", _origin="disco_magic")
 
 
 def options_of(body: Body) -> Namespace | None:
@@ -134,7 +141,8 @@ def behind(num_workers: int) -> dict[str, Any]:
 
     verbs = {verb: types.MethodType(getattr(WorkerContext, verb), WorkerContext) for verb in VERBS}
     numbers = {"worker_id": 0, "num_workers": num_workers}
-    return {**vars(builtins), **verbs, **numbers, "np": np, "xp": np, "worker": WorkerContext}
+    known = {name: value for name, value in vars(builtins).items() if name not in _ENDS}
+    return {**known, **verbs, **numbers, "np": np, "xp": np, "worker": WorkerContext}
 
 
 def _marks(session: Session, found: Sequence[Offer], request: Request) -> dict[str, str]:

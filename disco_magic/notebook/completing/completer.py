@@ -5,6 +5,7 @@ It looks at values under IPython's policy ``limited``: no calls, no properties, 
 
 from __future__ import annotations
 
+import builtins
 import types
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,14 @@ class _Completer(IPCompleter):
     def _extract_code(self, line: str) -> str:
         """Return the line: it has no magic to remove. IPython's method fails on a line of blanks."""
         return line
+
+    def global_matches(self, text: str, *context: Any) -> list[str]:
+        """The names that begin with `text`, without the process's builtins that workers do not have.
+
+        That is the builtin ``exit``, which IPython takes away while a cell runs.
+        """
+        gone = vars(builtins).keys() - self.namespace.keys() - self.global_namespace.keys()
+        return [name for name in super().global_matches(text, *context) if name not in gone]
 
     @staticmethod
     def _get_keys(obj: Any) -> list[Any]:

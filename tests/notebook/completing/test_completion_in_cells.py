@@ -180,6 +180,18 @@ def test_verbs_complete_before_there_is_a_session_and_start_none(shell, either):
     assert "no session is running" in shell.out
 
 
+def test_exit_is_offered_only_where_it_ends_the_kernel(shell, either):
+    assert not either("%%disco\nexi")
+    assert not either("%%disco\nqui")
+    shell.run("%disco auto on")
+    for _ in range(2):  # before there is a session, and after
+        assert either("exi") == {"exit": "instance"}
+        assert either("qui") == {"quit": "instance"}
+        assert not either("x = 1\nexi")
+        assert not either("%%disco\nexi")
+        shell.run("%disco start -n 2")
+
+
 def test_a_session_of_the_user_s_own_completes_too(shell, offered):
     shell.run("import disco_magic as disco\nsess = disco.ThreadedSession(2)\nsess.run('mine = 1')")
     assert offered("%%disco\nmin") == {"min": "function", "mine": "register"}

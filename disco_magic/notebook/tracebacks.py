@@ -106,8 +106,9 @@ def worker_lines(
     kinds = (advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
     advice = list(islice(filter(None, (advise(shell, origin.exception) for advise in kinds)), 1))
     # A program that exits shows no traceback.
-    trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
-    read = operand_lines(failures.values()) if trace else []
+    own = _own_lines(origin.exception)
+    trace = own or ([] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin))
+    read = operand_lines(failures.values()) if trace and not own else []
     groups = grouped(failures)
     summary = [
         _line(workers, text, origin, alone=bool(trace) and len(groups) == 1)
@@ -133,6 +134,20 @@ def _line(workers: list[int], text: str, origin: Failure, *, alone: bool) -> str
     if text in (origin.summary, form_of(origin.summary, origin.worker)) and len(text) > _SUMMARY_LENGTH:
         text = text[: _SUMMARY_LENGTH - 1] + "…"
     return f"{ranges(workers)} {text}"
+
+
+def _own_lines(error: BaseException) -> list[str]:
+    """The lines by which an error of the user's shows itself: IPython asks for them in plain cells, too.
+
+    Errors of this package have such a method only for plain cells, where their frames are not a worker's.
+    """
+    if issubclass(type(error), DiscoError):
+        return []
+    try:
+        lines = error._render_traceback_()  # type: ignore[attr-defined]  # IPython's protocol
+    except Exception:  # noqa: BLE001 - there is no such method, or it fails: then the traceback says more
+        return []
+    return lines if isinstance(lines, list) and all(isinstance(line, str) for line in lines) else []
 
 
 def _trace(shell: Shell, failure: Failure) -> list[str]:

@@ -112,6 +112,19 @@ def test_an_error_can_be_shown_twice(four):
         assert "".join(caught.value._render_traceback_()).count("ValueError: again") == 2
 
 
+def test_an_error_that_shows_itself_does_so_in_a_cell_too(four):
+    four.run("%%disco\nclass Own(Exception):\n    _render_traceback_ = lambda self: ['as', 'it wants']")
+    error = four.fail("%%disco\nraise Own('x')")
+    assert error._render_traceback_()[1:] == ["as", "it wants", "", "[0-3] Own: x"]
+
+
+@pytest.mark.parametrize("lines", ["1 / 0", "return 'no list'", "return [None]"])
+def test_an_error_that_cannot_show_itself_has_the_usual_traceback(four, lines):
+    four.run(f"%%disco\nclass Own(Exception):\n    def _render_traceback_(self):\n        {lines}")
+    error = four.fail("%%disco\nraise Own('x')")
+    assert "----> 2 raise Own('x')" in "\n".join(error._render_traceback_())
+
+
 def test_a_scope_that_was_never_sent_holds_nothing_back(four):
     console = Console(four.ip)
     scope = NotebookScope(four.ip, (0, 1))

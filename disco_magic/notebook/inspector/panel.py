@@ -60,6 +60,7 @@ class Inspector:
         widget: the outermost widget.
         snapshot: the registers at the last look.
         live: whether it looks again every second.
+        is_busy: whether workers were executing something at the last look.
 
     Threads: clicks arrive in the kernel's threads, refreshes in the refresher's; a lock lets one thread at a
     time change the widgets. Errors are shown in the inspector, never raised into a user's cell.
@@ -75,7 +76,7 @@ class Inspector:
         self._still = Still()
         self._watch = Watch()
         self._noted = -1
-        self.live = False
+        self.live = self.is_busy = False
         self._held: dict[str, str] = {}
         self._diagnosis = Diagnosis(0, ())
         self.snapshot = SessionSnapshot(0, 0, ())
@@ -177,6 +178,7 @@ class Inspector:
         session = self._front.sessions.find()
         if session is not None:  # else keep the last state, which the user may still read
             self._diagnosis = session.doctor()  # before anything is sent to the workers, which would show
+            self.is_busy = any(position.state != "idle" for position in self._diagnosis.positions)
             self._held = holders(session, self._front.shell.user_ns)
             known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
             values = max(1, known * session.num_workers)  # without what a running cell has bound since
@@ -207,9 +209,9 @@ class Inspector:
             self._actions.freeze()
         else:
             self._detail.offer(snapshot.rows, snapshot.num_workers)
-            self._head.value = _head(session, snapshot, len(rows), self._diagnosis)
-            idle = _is_idle(self._diagnosis)
-            self._doctor.value = "" if idle else diagnosis_bundle(self._diagnosis)["text/html"]
+            told = self.is_busy or self._diagnosis.given_up  # "idle" would stay there as the next cell runs
+            self._head.value = _head(session, snapshot, len(rows), self._diagnosis if told else None)
+            self._doctor.value = diagnosis_bundle(self._diagnosis)["text/html"] if self.is_busy else ""
         table = table_html(
             rows,
             snapshot.num_workers,
@@ -289,12 +291,8 @@ def _ended(snapshot: SessionSnapshot) -> str:
     return f"{ended}. %disco start makes a new one"
 
 
-def _head(session: Session, snapshot: SessionSnapshot, shown: int, diagnosis: Diagnosis) -> str:
+def _head(session: Session, snapshot: SessionSnapshot, shown: int, diagnosis: Diagnosis | None) -> str:
     said = [f"<b>{escape(repr(session))}</b>", escape(status(snapshot, shown))]
-    if not _is_idle(diagnosis) or diagnosis.given_up:  # "idle" would still stand there as the next cell runs
+    if diagnosis is not None:
         said.append(escape(diagnosis.sentence))
     return DOT.join(said)
-
-
-def _is_idle(diagnosis: Diagnosis) -> bool:
-    return all(position.state == "idle" for position in diagnosis.positions)

@@ -1,4 +1,4 @@
-"""Refreshes inspectors: after each cell, within long ones, and every second if they are live.
+"""Refreshes inspectors: after each cell, within long ones, while workers go on, and every second if live.
 
 There is one thread for all inspectors of a notebook, only while any is open. The end of a cell only wakes it,
 so the next cell does not wait for a table to be drawn. So does its beginning: there is no poll while nothing
@@ -24,9 +24,15 @@ _SHARE: Final = 20
 
 
 class Refreshed(Protocol):
-    """An object to refresh. Its methods do not raise: errors are shown in the inspector."""
+    """An object to refresh. Its methods do not raise: errors are shown in the inspector.
+
+    Attributes:
+        live: whether it is refreshed every second.
+        is_busy: whether workers were executing something when it was last refreshed.
+    """
 
     live: bool
+    is_busy: bool
 
     def refresh(self) -> None:
         """Look at the session and show its state; called from the refresher's thread."""
@@ -49,7 +55,8 @@ class Refresher:
         self._changed = threading.Condition()
         self._open: list[Refreshed] = []
         self._due = False
-        self._next: float | None = None  # when to look into the running cell; None: none runs
+        self._in_cell = False
+        self._next: float | None = None  # when to look into what runs; None: nothing does
         self._thread: threading.Thread | None = None
 
     def add(self, inspector: Refreshed) -> None:
@@ -83,13 +90,18 @@ class Refresher:
     def cell_began(self, *_: object) -> None:
         """Refresh all inspectors from time to time until it ends; under a microsecond if none is open."""
         with self._changed:  # always, because the cell may open an inspector
+            self._in_cell = True
             self._next = monotonic() + FIRST_S
             if self._open:
                 self._changed.notify_all()
 
     def cell_ended(self, *_: object) -> None:
-        """Refresh all inspectors soon; under a microsecond if none is open."""
+        """Refresh all inspectors soon, and then from time to time if workers go on (``--nowait``).
+
+        Takes under a microsecond if none is open.
+        """
         with self._changed:
+            self._in_cell = False
             self._next = None
         if not self._open:
             return
@@ -121,13 +133,15 @@ class Refresher:
                     self._thread = None
                     return
                 chosen = [inspector for inspector in self._open if due or inspector.live]
-            began = monotonic()
+            began, busy = monotonic(), False
             while chosen:  # emptied, because this frame lives as long as the thread
-                chosen.pop(0).refresh()
+                busy |= _is_busy(chosen.pop(0))
             with self._changed:
-                if due and self._next is not None:
+                if due and (busy or self._in_cell):
                     ended = monotonic()
-                    self._next = max(self._next, ended + max(AGAIN_S, _SHARE * (ended - began)))
+                    self._next = max(self._next or 0.0, ended + max(AGAIN_S, _SHARE * (ended - began)))
+                elif due:
+                    self._next = None  # this was the look after the end
                 self._changed.wait_for(lambda: not self._open, PAUSE_S)
 
     def _sleep(self) -> bool:
@@ -144,3 +158,9 @@ class Refresher:
             self._changed.wait(left)
         due, self._due = self._due, False
         return due
+
+
+def _is_busy(inspector: Refreshed) -> bool:
+    """Refresh an inspector; whether it found workers that are executing something."""
+    inspector.refresh()
+    return inspector.is_busy

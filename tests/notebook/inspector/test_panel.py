@@ -242,9 +242,12 @@ def test_it_looks_while_a_cell_runs(inspector, session, monkeypatch):
         assert "workers [0-2] are executing" in inspector._head.value
         assert "<img" in inspector._detail.html
         assert message(inspector) == ""
+        assert inspector.is_busy  # so that the refresher goes on, also for cells with --nowait
     finally:
         gates.go.set()
     cell.wait()
+    inspector.refresh()
+    assert not inspector.is_busy
 
 
 # --- life ------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ class Recorded:
 
     def __init__(self, *, live=False):
         self.live = live
+        self.is_busy = False
         self.refreshed = SimpleQueue()
         self.cells = 0
 
@@ -81,6 +82,28 @@ def test_a_cell_that_runs_long_is_looked_into_again_and_again_until_it_ends(refr
     refresher.cell_ended()
     refresher.add(live := Recorded(live=True))
     for _ in range(3):  # by now the end of the cell is drawn, too
+        live.refreshed.get(timeout=PATIENCE_S)
+    while not shown.refreshed.empty():
+        shown.refreshed.get()
+    for _ in range(3):
+        live.refreshed.get(timeout=PATIENCE_S)
+    assert shown.refreshed.empty()
+
+
+def test_workers_that_go_on_after_their_cell_are_looked_at_until_after_their_end(refresher, monkeypatch):
+    monkeypatch.setattr(module, "AGAIN_S", 0.001)
+    monkeypatch.setattr(module, "PERIOD_S", 0.001)
+    monkeypatch.setattr(module, "_SHARE", 0)
+    shown = Recorded()
+    shown.is_busy = True
+    refresher.add(shown)
+    refresher.cell_began()
+    refresher.cell_ended()
+    for _ in range(3):
+        shown.refreshed.get(timeout=PATIENCE_S)
+    shown.is_busy = False
+    refresher.add(live := Recorded(live=True))
+    for _ in range(3):  # by now the end is drawn, too
         live.refreshed.get(timeout=PATIENCE_S)
     while not shown.refreshed.empty():
         shown.refreshed.get()

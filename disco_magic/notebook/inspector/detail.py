@@ -125,6 +125,7 @@ class Detail:
             "measure": self._measure,
             "slice": self._slices.box,
         }
+        self.register.observe(self._forget_next, "value")
         for control in (self.register, self.face, *self._controls.values()):
             if control not in (self._exact, self._slices.box):
                 control.observe(self._changes, "value")
@@ -149,13 +150,20 @@ class Detail:
         return self.register.value or ""
 
     def offer(self, rows: Sequence[Row], num_workers: int) -> None:
-        """Offer these registers and workers; the selection stays as long as it exists."""
+        """Offer these registers and workers.
+
+        A selected register that is gone is selected again when there is one of that name, as in the next
+        session, unless the user has selected another one meanwhile.
+        """
         names = [_NO_REGISTER, *named([row.name for row in rows])]
         with self._changes.of_ours():
             if tuple(names) != tuple(self.register.options):
                 there = {row.name for row in rows}
                 chosen = next((name for name in (self._next, self.name) if name in there), "")
-                self._next = "" if chosen == self._next else self._next
+                if not chosen:
+                    self._next = self._next or self.name
+                elif chosen == self._next:
+                    self._next = ""
                 self.register.options = names
                 self.register.value = chosen
             if num_workers not in (0, self._workers):
@@ -175,6 +183,7 @@ class Detail:
         """Select `name`, an offered register or a part of one, and a face; see `Inspector.look_at`."""
         register, written = split(name)
         self.part.follow(written)
+        self._next = ""
         with self._changes.of_ours():
             offered = {value for _, value in self.register.options}
             self.register.value = register if register in offered else ""  # it may have been dropped since
@@ -184,6 +193,10 @@ class Detail:
                 self._worker.value = self._one.value = workers[0]
                 self._other.value = workers[-1]
         self._changes()
+
+    def _forget_next(self, _: object) -> None:
+        if not self._changes.are_ours:
+            self._next = ""
 
     @property
     def drawn(self) -> str:

@@ -345,3 +345,31 @@ def test_a_register_that_is_gone_is_not_looked_at_any_more(inspector, session):
     inspector.refresh()
     assert inspector._detail.name == ""
     assert detail(inspector) == ""
+
+
+def test_the_register_that_was_looked_at_is_looked_at_again_in_the_next_session(inspector, session, front):
+    look_at(inspector, "x")
+    front.sessions.session = None
+    inspector.refresh()
+    with ThreadedSession(2) as front.sessions.session:
+        inspector.refresh()
+        assert inspector._detail.name == ""
+        front.sessions.session.run("other = 1")
+        inspector.refresh()
+        assert inspector._detail.name == ""
+        front.sessions.session.run("x = np.ones(3)")
+        inspector.refresh()
+        assert inspector._detail.name == "x"
+        assert "float64" in detail(inspector)
+
+
+def test_a_register_that_is_back_is_not_looked_at_if_another_was_chosen_meanwhile(inspector, session):
+    session.run("other = 1")
+    look_at(inspector, "x")
+    del session["x"]
+    session.sync_all()
+    inspector.refresh()
+    look_at(inspector, "other")
+    session.run("x = 1")
+    inspector.refresh()
+    assert inspector._detail.name == "other"

@@ -38,6 +38,11 @@ bound_meanwhile = np.ones(3)
 print("it runs")
 while not gate.go.wait(0.05):
     pass"""
+WIDE = """%%disco
+weight = np.random.rand(64, 64).astype("float32")
+far = np.random.rand(512, 128) * 1000 - (worker_id + 1) * 1e6
+few = np.array([1, np.nan, np.inf, 3.0 * worker_id])
+name = "hello" * (worker_id + 1)"""
 OPEN = "%disco registers"
 PLACES = ("lab/tree", "notebooks")  # JupyterLab and Notebook 7, which draw alike and serve otherwise
 
@@ -88,6 +93,21 @@ def test_a_transposed_shard_is_found_by_looking(open_notebook: Callable[..., Any
     expect(inspector.box).to_contain_text("weight [2] and weight [0]")
     expect(inspector.box).to_contain_text("elements differ")
     lab.picture(pictures / "difference.png")
+
+
+@pytest.mark.parametrize("width", [870, 900])
+def test_the_table_of_four_workers_fits_into_a_narrow_window(
+    open_notebook: Callable[..., Any], page: Page, pictures: Path, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    lab = open_notebook(f"narrow_{width}.ipynb", [START, WIDE, OPEN])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    expect(inspector.row("far")).to_contain_text("512\u00d7128")
+    scrolled = inspector.box.locator(".disco-scroll")
+    assert scrolled.evaluate("each => each.scrollWidth - each.clientWidth") == 0
+    lab.picture(pictures / f"inspector_narrow_{width}.png")
 
 
 @pytest.mark.usefixtures("tall")

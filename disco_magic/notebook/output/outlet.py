@@ -7,6 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.tracebacks import frames_of
 from disco_magic.core.markup import ink
 from disco_magic.isolation.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
@@ -26,6 +27,7 @@ have less, down to 1.9 for yellow on white, and each terminal has its own.
 _HTML_COLOURS: Final = {30: "#008787", 130: "#af5f00", 164: "#d700d7", 64: "#5f8700", 63: "#5f5fff"}
 # With this much of these, and the rest of the text's colour, the contrast is at least 4.5.
 _PERCENT: Final = 80
+_RECORDER: Final = "InteractiveShell._tee.<locals>.write"
 
 
 @contextmanager
@@ -65,7 +67,7 @@ class Outlet:
     def __init__(self, stream: Any, among: int = 1) -> None:
         base = unwrapped(stream)
         self._among = among
-        self._write = stream.write
+        self._stream_write = stream.write
         self._base = base
         self._collected: list[str] | None = None
         self._others: Sequence[Outlet] = ()
@@ -81,6 +83,15 @@ class Outlet:
         for other in self._others:
             other.flush()
         self._collected.append(text)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream_write(text)
+        except IndexError as error:
+            # IPython's recorder, after it has written the text: 1. another thread, such as the notebook's for
+            # `Out[n]`, makes the cell's empty list of outputs; 2. the recorder looks at the last one in it.
+            if frames_of(error.__traceback__)[-1].f_code.co_qualname != _RECORDER:
+                raise
 
     def _put(self, text: str) -> None:
         if not self.terminal:

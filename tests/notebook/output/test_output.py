@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import types
+from collections import defaultdict
 
 import pytest
 
@@ -14,6 +17,8 @@ from disco_magic.notebook.output.sink import RESTS
 from disco_magic.notebook.output.streams import using_sink
 from tests.clocks import Clock
 from tests.locks import taken_elsewhere
+
+PATIENCE_S = 30
 
 # --- lines -----------------------------------------------------------------------------------------
 
@@ -52,6 +57,29 @@ def test_only_shown_workers_are_shown_and_all_are_recorded(texts, live):
     first.writer("stdout")("a\n")
     second.writer("stdout")("b\n")
     assert (texts[0].getvalue(), first.text, second.text) == ("[1] b\n", "a\n", "b\n")
+
+
+def test_a_worker_may_print_while_ipython_begins_to_record_what_the_notebook_prints(four, monkeypatch):
+    gates = types.ModuleType("disco_test_gates")
+    gates.go, gates.printed = threading.Event(), threading.Event()
+    monkeypatch.setitem(sys.modules, gates.__name__, gates)
+
+    class Outputs(defaultdict):
+        """IPython's record, made in two steps: the worker prints between them."""
+
+        def __missing__(self, number):
+            outputs = self[number] = []
+            gates.go.set()
+            gates.printed.wait(PATIENCE_S)
+            return outputs
+
+    monkeypatch.setattr(four.ip.history_manager, "outputs", Outputs())
+    body = "import disco_test_gates as gates\ngates.go.wait()\ntry:\n    print('in between')\n"
+    body += "finally:\n    gates.printed.set()"
+    magic = f"get_ipython().run_cell_magic('disco', '--nowait -w 0 -o handle', {body!r})"
+    four.run(f"{magic}\nimport sys\nwritten = sys.stdout.write('the notebook\\n')")
+    assert four.lines == ["the notebook", "[0] in between"]
+    four.run("handle.wait()")
 
 
 def test_lines_of_many_threads_are_never_torn(texts, live):

@@ -169,10 +169,10 @@ def assign(channel: str, stream: Any) -> None:
     mine = _mine()
     if mine is not None:
         mine.put(channel, stream)
-    elif isinstance(stream, Plain):  # another thread leaves a worker's block, whose generator was dropped
-        put_below(channel, stream)
-    else:
+    elif isinstance(stream, WorkerStream) and not isinstance(stream, Plain):
         SYS[channel] = stream
+    else:  # any stream, or a Plain: another thread leaves a worker's block, whose generator was dropped
+        put_below(channel, stream)
 
 
 def delete(channel: str) -> None:

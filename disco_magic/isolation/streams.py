@@ -218,11 +218,13 @@ def put_back(channel: str, before: Any) -> None:
         SYS[channel] = _stand_in(before, channel) if bare else before
 
 
-def put_below(channel: str, stream: WorkerStream) -> None:
-    """Make the stream below `stream` the process's, under a stand-in while there are owners."""
-    SYS[channel] = unwrapped(stream)
-    if _owners:
-        _put()
+def put_below(channel: str, stream: Any) -> None:
+    """Make `stream`, or the one below it, the process's; under a stand-in while there are owners.
+
+    In one step: workers may be writing, for whom a bare stream would be the place to write to.
+    """
+    base = unwrapped(stream)
+    SYS[channel] = base if base is None or not _owners else _stand_in(base, channel)
 
 
 def _is_closed(stream: Any) -> bool:

@@ -31,3 +31,14 @@ def test_beside_a_cell_that_goes_on_each_keeps_its_text(four):
 def test_what_cells_find_as_print_is_pickled_as_python_s(four):
     four.run("%%disco\nimport pickle\npickle.loads(pickle.dumps({'log': print}))['log'](worker_id)")
     assert sorted(four.lines) == [f"[{worker}] {worker}" for worker in range(4)]
+
+
+def test_what_the_notebook_captures_is_its_own_and_not_that_of_cells_that_go_on(four):
+    four.run(f"{GATE}\nbuiltins.printed = threading.Event()")
+    four.run(f"{WAITING}if worker_id == 0:\n    print('late')\n    builtins.printed.set()")
+    capture = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as captured:\n"
+    capture += "    print('mine')\n    builtins.gate.set()\n    builtins.printed.wait(20)"
+    four.run(capture)
+    assert four.ip.user_ns["captured"].getvalue() == "mine\n"
+    four.run("h.wait()")
+    assert four.run("h.stdout[0]") == "late\n"

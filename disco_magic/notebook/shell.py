@@ -18,3 +18,14 @@ def request_of(shell: Shell) -> dict[str, Any]:
     It is the cell's request, even while a question is answered.
     """
     return shell.get_parent() if hasattr(shell, "get_parent") else {}
+
+
+def is_watched(shell: Shell) -> bool:
+    """Whether somebody may see the cell's output as it comes: not where a tool executes the notebook.
+
+    nbclient, which nbconvert, papermill and ``jupyter execute`` use, says that nobody can be asked for input.
+    JupyterLab and VS Code name the cell.
+    """
+    request = request_of(shell)
+    can_be_asked = request.get("content", {}).get("allow_stdin", True)
+    return bool(can_be_asked or request.get("metadata", {}).get("cellId"))

@@ -16,6 +16,7 @@ from uuid import uuid4
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
+from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def screen_for(outlet: Outlet, publisher: Any) -> Screen | None:
     terminal that cannot move its cursor, and where the user wants plain text.
     """
     if outlet.notebook:
-        return NotebookScreen(outlet, publisher) if hasattr(publisher, "set_parent") else None
+        if not hasattr(publisher, "set_parent"):
+            return None
+        watched = is_watched(getattr(publisher, "shell", None))
+        return NotebookScreen(outlet, publisher) if watched else UnseenScreen()
     if outlet.terminal and outlet.rich and os.environ.get("TERM") != "dumb":
         return TerminalScreen(outlet, FOOTER)
     return None
@@ -111,6 +115,22 @@ class NotebookScreen:
                 f"{escape(clean(row.text)[:_LONGEST])}</div>"
             )
         return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'
+
+
+class UnseenScreen:
+    """Shows nothing: a tool executes the notebook, and would keep an empty output in it."""
+
+    waited = False
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """See `Screen`."""
+
+    def cleared(self) -> None:
+        """See `Screen`."""
+
+    def covered(self) -> bool:
+        """See `Screen`."""
+        return False
 
 
 class TerminalScreen:

@@ -171,6 +171,13 @@ def test_redirection_left_behind_by_workers_does_not_silence_the_notebook(fresh)
     assert (ran.lines, len(ran.displays)) == (["heard"], 1)
 
 
+def test_what_executes_notebooks_gets_no_empty_output_of_a_cell_that_took_long(fresh):
+    busy = "%%disco --progress-after 0\nimport threading\nthreading.Event().wait(0.5)\n5"
+    assert fresh.ok(busy).displays
+    ran = fresh.finish(fresh.client.execute(busy, allow_stdin=False))
+    assert (ran.value, ran.displays) == ("[0-3] 5", [])
+
+
 def test_the_next_cell_prints_into_itself(fresh):
     fresh.ok("%%disco\nprint('mine')")
     ran = fresh.ok("print('yours')")

@@ -30,20 +30,12 @@ _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunction
 
 
 def is_shared(value: Any) -> bool:
-    """Whether the object itself may be handed to all workers: immutable, or meant to be shared by all."""
-    kind = type(value)
-    if kind in ATOMS or (isinstance(value, _SHARED) and not isinstance(value, np.void)):
-        return kind is not types.BuiltinFunctionType or _is_of_nothing(value)
-    return kind is tuple and ATOMS.issuperset(map(type, value))  # a shape, for instance
+    """Whether the object itself may be handed to all: it cannot be changed, or is meant to be shared by all.
 
-
-def is_constant(value: Any) -> bool:
-    """Whether the object cannot be changed, or is meant to be shared by all; looks only at its type.
-
-    No code of the value's class or its metaclass runs.
+    Looks only at types, so that no code of the value's class or its metaclass runs.
     """
     kind = type(value)
-    if kind is tuple:
+    if kind is tuple:  # a shape, for instance
         return all(type(type(each)) is type and type(each) in ATOMS for each in value)
     if type(kind) is type and kind in ATOMS:
         return True

@@ -10,7 +10,7 @@ from disco_magic.core.doctor import IMPORT, LOAD
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.devices.visiting import visiting
 from disco_magic.functions.claims import load_waited_for
-from disco_magic.functions.copies import is_constant
+from disco_magic.functions.copies import is_shared
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.stacks import import_waited_for
 from disco_magic.values.describe import describe_all
@@ -124,7 +124,7 @@ class Onlooker:
     def glance(self, worker: int, register: int) -> Any:
         """The value of a register of a worker that has rested, if nothing can change it, else ABSENT."""
         value = self.workers[worker].registers.values.get(register, ABSENT)
-        return value if is_constant(value) else ABSENT
+        return value if is_shared(value) else ABSENT
 
     def _content(self, worker: int, label: str, since: int) -> Any:
         """What a worker holds under a label; ABSENT before it has executed command `since`."""

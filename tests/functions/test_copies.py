@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.copies import copy_of, is_constant, is_shared
+from disco_magic.functions.copies import copy_of, is_shared
 from tests.values.conftest import without_address
 
 
@@ -203,4 +203,3 @@ def test_methods_of_built_in_objects_are_bound_to_the_copy():
     assert is_shared(len)
     assert is_shared(dict.fromkeys)
     assert not is_shared(held.append)
-    assert not is_constant(held.append)

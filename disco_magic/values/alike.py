@@ -34,7 +34,7 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
         shown: MIME type -> how it is shown.
     """
     kind = type(value)
-    equal = _of_table(value) if is_table(kind) else fingerprint(value, of_object=_of_object)
+    equal = _of_table(value) if is_table(kind) else fingerprint(value, _of_object)
     if not shown or issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
         return equal
     told = shown if module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}

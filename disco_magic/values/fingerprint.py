@@ -36,38 +36,33 @@ _ORDERED = set(map(id, (int, str, bytes)))
 _DEPTH = 16
 
 
-def fingerprint(
-    value: Any,
-    *,
-    depth: int = 0,
-    known: dict[int, bytes] | None = None,
-    of_object: Callable[[Any], bytes] | None = None,
-) -> bytes:
+def fingerprint(value: Any, of_object: Callable[[Any], bytes] = pickled_fingerprint) -> bytes:
     """Return 16 bytes that are equal for equal values, computed over every element.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
     those of cupy, and of PyTorch and JAX on the CPU; lists, tuples, dicts and sets element by element (dicts
-    in the order of their keys); everything else by its pickled form, in which such tensors are represented by
-    their elements as well. What cannot be pickled in it is represented by its repr. These two run the value's
-    own code: call this where the value lives, never for a table. Equal values can have different fingerprints
-    (objects that pickle differently); different values never have equal ones, unless lists in them contain
-    each other in a cycle, or their reprs are all that is known of them.
+    in the order of their keys), in up to 16 containers; everything else by its pickled form, in which such
+    tensors are represented by their elements as well. What cannot be pickled in it is represented by its
+    repr. These two run the value's own code: call this where the value lives, never for a table. Equal values
+    can have different fingerprints (objects that pickle differently); different values never have equal ones,
+    unless lists in them contain each other in a cycle, or their reprs are all that is known of them.
 
     Args:
         value: the value.
-        depth: how many containers are around the value: deeper than 16 it is pickled as a whole, so that a
-            value that contains itself comes to an end.
-        known: what was found of containers, by identity.
-        of_object: makes the fingerprint of what would be pickled; None: by pickling it.
+        of_object: makes the fingerprint of what would be pickled.
     """
+    return _of(value, 0, {}, of_object)
+
+
+def _of(value: Any, depth: int, known: dict[int, bytes], of_object: Callable[[Any], bytes]) -> bytes:
+    """The fingerprint of what is in so many containers; `known`: by identity, of those found before."""
     kind = type(value)
     if kind is range:  # equal ones may have been made with another end, or another step
         value = (*value[:2], value[-1]) if value else ()
         return digest(f"range {value!r}".encode())
     if id(kind) in PLAIN_IDS:
         return digest(f"{kind.__name__} {number_text(value)}".encode("utf-8", "surrogatepass"))
-    if id(kind) in CONTAINER_IDS and depth < _DEPTH:
-        known = {} if known is None else known
+    if id(kind) in CONTAINER_IDS and depth < _DEPTH:  # deeper ones, which may contain themselves, are pickled
         if id(value) not in known:
             # Until it is known, for a container that contains itself: how far out that is.
             known[id(value)] = digest(str(depth).encode(), b"itself")
@@ -79,11 +74,11 @@ def fingerprint(
             return of_array(array, kind.__name__)
     if is_gpu_array(kind):
         return of_array(value, "cupy.ndarray")
-    return of_tensor(value) or (of_object or pickled_fingerprint)(value)
+    return of_tensor(value) or of_object(value)
 
 
 def _of_container(
-    value: Any, depth: int, known: dict[int, bytes], of_object: Callable[[Any], bytes] | None
+    value: Any, depth: int, known: dict[int, bytes], of_object: Callable[[Any], bytes]
 ) -> bytes:
     kind = type(value)
     # A copy: another thread may be changing it.
@@ -91,7 +86,7 @@ def _of_container(
     flat = _of_flat(kind, items)
     if flat is not None:
         return digest(flat, f"{kind.__name__} flat".encode())
-    parts = [fingerprint(item, depth=depth + 1, known=known, of_object=of_object) for item in items]
+    parts = [_of(item, depth + 1, known, of_object) for item in items]
     if kind in (set, frozenset):
         parts.sort()
     return digest(b"".join(parts), kind.__name__.encode())

@@ -6,7 +6,6 @@ Runs in parallel with the workers, on their own values: no code of these is exec
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from unicodedata import normalize
 
@@ -26,7 +25,7 @@ from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import module_of, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from disco_magic.values.content import Content
     from disco_magic.values.elements import Elements
@@ -73,29 +72,26 @@ def is_data(value: Any) -> bool:
 
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     """Where in two parts they differ, and how; None if nothing was found."""
-    both = partial(_both, whose)
     kinds = type_name(type(first)), type_name(type(other))
     if kinds[0] != kinds[1]:
-        return "", both(*kinds)
+        return "", _both(*kinds, whose)
     contents = content_of(first), content_of(other)
     if contents[0] is not None and contents[1] is not None:
-        return _of_containers(contents[0], contents[1], both)
+        return _of_containers(contents[0], contents[1], whose)
     if type(first) is str and seen(first) == seen(other):  # others are shown as they differ
-        return "", _of_plain(first, other, both)
-    said = _of_arrays(_elements(first), _elements(other), whose, both)
+        return "", _of_plain(first, other, whose)
+    said = _of_arrays(_elements(first), _elements(other), whose)
     if not said and type(first) is Column:
-        return _of_columns(first, other, whose, both)
+        return _of_columns(first, other, whose)
     return ("", said) if said else None
 
 
-def _of_arrays(
-    first: Elements | None, other: Elements | None, whose: str, both: Callable[[str, str], str]
-) -> str:
+def _of_arrays(first: Elements | None, other: Elements | None, whose: str) -> str:
     """How two arrays differ; "" if nothing was found, or one is None."""
     if first is None or other is None:
         return ""
     if (first.name, first.shape) != (other.name, other.shape):
-        return both(f"{first.name} {first.shape}", f"{other.name} {other.shape}")
+        return _both(f"{first.name} {first.shape}", f"{other.name} {other.shape}", whose)
     try:
         samples = [each.sample(most_of(each.shape)) for each in (first, other)]
     except NoPicture:  # a sparse tensor, or one without data
@@ -106,13 +102,11 @@ def _of_arrays(
     return gap(samples, first.shape, whose)
 
 
-def _of_columns(
-    first: Column, other: Column, whose: str, both: Callable[[str, str], str]
-) -> tuple[str, str] | None:
+def _of_columns(first: Column, other: Column, whose: str) -> tuple[str, str] | None:
     """Compare columns of which no single array tells all: of texts, with missing values, of categories."""
-    headers = [f"{each.dtype} ({each.length},)" for each in (first, other)]
+    headers = f"{first.dtype} ({first.length},)", f"{other.dtype} ({other.length},)"
     if headers[0] != headers[1]:
-        return "", both(*headers)
+        return "", _both(*headers, whose)
     most = most_of((first.length,))
     facts, others = facts_of(first, most), facts_of(other, most)
     if not facts or not others or fingerprint(facts) == fingerprint(others):
@@ -124,7 +118,7 @@ def _of_columns(
     place, count, sampled = apart[0], len(apart), len(texts) < first.length
     of = f"{count:,} of {len(texts):,}{' sampled' * sampled} elements differ{'s' * (count == 1)} from {whose}"
     where = "" if sampled else f", {'the first ' * (count > 1)}at [{place}]"
-    return "", f"{of}{where}: {_of_texts(texts[place], mates[place], both)}"
+    return "", f"{of}{where}: {_of_texts(texts[place], mates[place], whose)}"
 
 
 def _elements(value: Any) -> Elements | None:
@@ -134,15 +128,15 @@ def _elements(value: Any) -> Elements | None:
     return None
 
 
-def _of_containers(first: Content, other: Content, both: Callable[[str, str], str]) -> tuple[str, str] | None:
+def _of_containers(first: Content, other: Content, whose: str) -> tuple[str, str] | None:
     """Compare containers by their lengths, and by the numbers and texts in them."""
-    counts = len(first.items), len(other.items)
-    if first.shape != other.shape and counts[0] == counts[1]:  # as tables with as many columns
-        return "", both(f"shape {first.shape}", f"shape {other.shape}")
     if first.shape != other.shape:
-        return "", both(*(f"{count:,} items" for count in counts))
+        counts = len(first.items), len(other.items)
+        if counts[0] != counts[1]:
+            return "", _both(f"{counts[0]:,} items", f"{counts[1]:,} items", whose)
+        return "", _both(f"shape {first.shape}", f"shape {other.shape}", whose)  # as tables
     for place, item, mate in _pairs(first, other):
-        said = _of_plain(item, mate, both)
+        said = _of_plain(item, mate, whose)
         if said:
             return first.written(place), said
     return None
@@ -179,11 +173,10 @@ def numbers_in(value: Any) -> dict[str, Any]:
 
 def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
     """Like `why_apart`, for what `numbers_in` returned for two values."""
-    both = partial(_both, whose)
     apart = (
         f"{place}: {said}"
         for place, one in first.items()
-        if place in other and (said := _of_plain(one, other[place], both))
+        if place in other and (said := _of_plain(one, other[place], whose))
     )
     return next(apart, "")
 
@@ -192,29 +185,29 @@ def _code_points(text: str) -> str:
     return text.encode("ascii", "backslashreplace").decode()
 
 
-def _both(whose: str, one: str, another: str) -> str:
+def _both(one: str, another: str, whose: str) -> str:
     return f"{another}, {whose} is {one}"
 
 
-def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
+def _of_plain(first: Any, other: Any, whose: str) -> str:
     """Compare two numbers or texts, Python's or NumPy's; derived classes may have their own repr."""
     kinds = type(first), type(other)
     if first is other or not all(map(tells_all, kinds)):
         return ""
     if kinds[0] is not kinds[1]:
-        return both(*map(type_name, kinds))
+        return _both(type_name(kinds[0]), type_name(kinds[1]), whose)
     if first == other and first != 0:  # equal at once; zeros may differ in sign
         return ""
     texts = number_text(first), number_text(other)
-    return "" if texts[0] == texts[1] else _of_texts(*texts, both)
+    return "" if texts[0] == texts[1] else _of_texts(*texts, whose)
 
 
-def _of_texts(first: str, other: str, both: Callable[[str, str], str]) -> str:
+def _of_texts(first: str, other: str, whose: str) -> str:
     """Say how two texts differ, in a line."""
-    texts = first, other
-    shown = tuple(map(short, texts))
+    shown = short(first), short(other)
+    if seen(shown[0]) != seen(shown[1]):
+        return _both(*shown, whose)
     if shown[0] != shown[1]:
-        spelled = seen(shown[0]) == seen(shown[1])
-        return both(*map(_code_points if spelled else str, shown))
-    place = next((n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
+        return _both(_code_points(shown[0]), _code_points(shown[1]), whose)
+    place = next((n for n, pair in enumerate(zip(first, other, strict=False)) if pair[0] != pair[1]), 0)
     return f"they differ from character {place + 1:,} on"

@@ -186,7 +186,7 @@ def _cut(item: Any) -> Any:
 def _told_of_array(kind: type, array: Array, room: int) -> Compared:
     if array.dtype.hasobject:
         return look_into_objects(array, room)
-    seen: Array = sample_of(array, room)[0]
+    seen: Array = sample_of(array, room)
     nans, infs = _bad(seen)
     return Compared(of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size, nans, infs)
 

@@ -145,7 +145,7 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
     if sample and plain and array.dtype.hasobject:
         looked.objects = look_into_objects(array, sample)
     elif sample and plain:
-        looked.seen = sample_of(array, sample)[0]
+        looked.seen = sample_of(array, sample)
         looked.all = array if looked.size <= SHORT else None
     return looked
 
@@ -184,7 +184,7 @@ def _fetch(arrays: Sequence[_Looked], sample: int) -> None:
             for each, elements in zip(together, found, strict=True):
                 each.seen = elements
                 if elements is not None and each.size <= SHORT:
-                    each.all, each.seen = elements.reshape(each.array.shape), sample_of(elements, sample)[0]
+                    each.all, each.seen = elements.reshape(each.array.shape), sample_of(elements, sample)
 
 
 def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:

@@ -109,7 +109,7 @@ class HostElements:
 
     def sample(self, count: int) -> Array:
         """See `Elements`."""
-        return sample_of(self._array, count)[0]
+        return sample_of(self._array, count)
 
 
 def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array:

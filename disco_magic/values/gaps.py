@@ -47,7 +47,7 @@ def elements_compared(value: Any) -> Array | None:
         array = np.asarray(value) if issubclass(kind, np.ndarray) else None
         if kind is Column:
             array = alone(facts_of(value))
-        return None if array is None else sample_of(array, max(1, most_of(array.shape)))[0]
+        return None if array is None else sample_of(array, max(1, most_of(array.shape)))
     if value.size == most_of(value.shape):
         return np.asarray(value.get()).reshape(-1)
     places = np.unravel_index(places_of(value.size, SAMPLE), value.shape)

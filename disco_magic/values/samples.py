@@ -28,8 +28,8 @@ _BATCH: Final = 1 << 17
 _CODES: Final = 1 << 15
 
 
-def sample_of(array: Array, sample: int = SAMPLE) -> tuple[Array, bool]:
-    """At most `sample` elements of `array` as a 1-d array, evenly spread, and whether that leaves some out.
+def sample_of(array: Array, sample: int = SAMPLE) -> Array:
+    """At most `sample` elements of `array` as a 1-d array, evenly spread.
 
     A large array is sampled in runs of up to 64 elements, in C order. The distances between runs vary, so
     that rows whose length is a power of two are not sampled in a few columns only. They depend on the number
@@ -40,13 +40,13 @@ def sample_of(array: Array, sample: int = SAMPLE) -> tuple[Array, bool]:
         sample: at least 1.
     """
     if array.size <= sample:
-        return array.reshape(-1), False
+        return array.reshape(-1)
     run, starts = runs_of(array.size, sample)
     if not array.flags.c_contiguous:
-        return np.asarray(array.flat[places_of(array.size, sample)]), True
+        return np.asarray(array.flat[places_of(array.size, sample)])
     runs = array.size // run
     lines = array.reshape(-1)[: runs * run].reshape(runs, run)
-    return lines.take(starts, axis=0).reshape(-1), True  # indexing would release the lock
+    return lines.take(starts, axis=0).reshape(-1)  # indexing would release the lock
 
 
 def runs_of(size: int, sample: int) -> tuple[int, Array]:

@@ -16,7 +16,7 @@ from disco_magic.values.fingerprint import CONTAINER_IDS, fingerprint
 from disco_magic.values.frames import Column, array_of, is_frame, is_table
 from disco_magic.values.inside import content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
-from disco_magic.values.samples import is_number, sample_of
+from disco_magic.values.samples import nans_and_infs, sample_of
 from disco_magic.values.scalars import is_scalar, scalar_text
 from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
 
@@ -168,10 +168,10 @@ def _told_of_facts(facts: Facts | None, what: object, *, is_part: bool) -> Compa
 
 
 def _bad_in(fact: object) -> tuple[int, int]:
-    """As `_bad`, for one of the facts of a column."""
+    """As `nans_and_infs`, for one of the facts of a column."""
     if type(fact) is list:
         fact = np.array([item for item in fact if type(item) is float or issubclass(type(item), np.floating)])
-    return _bad(fact) if type(fact) is np.ndarray else (0, 0)
+    return nans_and_infs(fact) if type(fact) is np.ndarray else (0, 0)
 
 
 def _is_long(item: object) -> bool:
@@ -187,19 +187,8 @@ def _told_of_array(kind: type, array: Array, room: int) -> Compared:
     if array.dtype.hasobject:
         return look_into_objects(array, room)
     seen: Array = sample_of(array, room)
-    nans, infs = _bad(seen)
+    nans, infs = nans_and_infs(seen)
     return Compared(of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size, nans, infs)
-
-
-def _bad(seen: Array) -> tuple[int, int]:
-    """How many elements are NaN, and how many are infinite."""
-    if not is_number(seen.dtype) or seen.dtype.kind in "biu":
-        return 0, 0
-    finite = np.isfinite(seen)
-    if finite.all():
-        return 0, 0
-    nans = int(np.count_nonzero(np.isnan(seen)))
-    return nans, int(seen.size - np.count_nonzero(finite)) - nans
 
 
 def array_in(value: Any) -> Any:

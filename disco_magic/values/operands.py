@@ -36,6 +36,7 @@ from disco_magic.values.reading import (
     names_in,
     paths_in,
 )
+from disco_magic.values.samples import nans_and_infs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -268,8 +269,8 @@ def _with_elements(info: RegisterInfo, array: np.ndarray[Any, Any]) -> RegisterI
         return replace(info, text=elements_text(array))
     if array.dtype.kind not in "fc":
         return info
-    nans, finite = int(np.isnan(array).sum()), int(np.isfinite(array).sum())
-    return replace(info, nans=nans, infs=array.size - nans - finite)
+    nans, infs = nans_and_infs(array)
+    return replace(info, nans=nans, infs=infs)
 
 
 def _in_words(info: RegisterInfo) -> str:

@@ -99,6 +99,15 @@ def is_number(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufc" or (dtype.kind == "V" and not issubclass(dtype.type, np.void))
 
 
+def nans_and_infs(array: Array) -> tuple[int, int]:
+    """How many elements are NaN, and how many are infinite; 0 of those that are no numbers."""
+    if not is_number(array.dtype) or array.dtype.kind in "biu":
+        return 0, 0
+    finite = int(np.count_nonzero(np.isfinite(array)))
+    nans = 0 if finite == array.size else int(np.count_nonzero(np.isnan(array)))
+    return nans, array.size - finite - nans
+
+
 def float_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
     """The float type that holds all numbers of a dtype, or their magnitudes; 64-bit integers are rounded."""
     if is_long(dtype):
@@ -189,8 +198,7 @@ class _Bench:
 
 def _unusual(row: Array, bins: int) -> Summary:
     finite = row[np.isfinite(row)]
-    nans = int(np.count_nonzero(np.isnan(row)))
-    infs = row.size - finite.size - nans
+    nans, infs = nans_and_infs(row)
     if not finite.size:
         return Summary(nans=nans, infs=infs)
     finite = finite.astype(np.result_type(row, np.float64))

@@ -10,6 +10,7 @@ import numpy as np
 
 from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of
 from disco_magic.values.pictures import numbers
+from disco_magic.values.samples import nans_and_infs
 
 if TYPE_CHECKING:
     from disco_magic.values.elements import Array, Progress
@@ -83,13 +84,10 @@ class _Running:
                 self._join(exact)
 
     def _finite(self, floats: Array) -> Array:
-        finite = np.isfinite(floats)
-        if finite.all():
-            return floats
-        nans = int(np.count_nonzero(np.isnan(floats)))
+        nans, infs = nans_and_infs(floats)
         self._nans += nans
-        self._infs += floats.size - int(np.count_nonzero(finite)) - nans
-        return floats[finite]
+        self._infs += infs
+        return floats[np.isfinite(floats)] if nans or infs else floats
 
     def _join(self, exact: Array) -> None:
         low, high = exact.min().item(), exact.max().item()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from disco_magic.functions.context import worker
 from disco_magic.functions.holdings import found_in, parts_named
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 class Survey:
     """Reports what the calling worker's registers hold; see `holdings.found_in`."""
 
+    disco_name: ClassVar = "check registers"  # in errors and tables of commands
     names: tuple[str, ...] | None = None
     values: bool = False
     parts: bool = False
-
-    @property
-    def disco_name(self) -> str:
-        """The name in errors and tables of commands."""
-        return "check registers"
 
     def __call__(self) -> Found:
         """Survey the calling worker's registers."""
@@ -51,14 +47,10 @@ class Survey:
 class Nearness:
     """Finds rows that differ by no more than they may; a worker function, for all workers compared."""
 
+    disco_name: ClassVar = "compare registers"
     rows: tuple[CheckRow, ...]
     tolerance: Tolerance
     workers: Workers
-
-    @property
-    def disco_name(self) -> str:
-        """The name in errors and tables of commands."""
-        return "compare registers"
 
     def __call__(self) -> tuple[CheckRow, ...]:
         """Compare with the other workers, which call this too; all have the same rows."""
@@ -75,12 +67,8 @@ class Sample:
         parts: registers, or parts of one: ``"w"``, ``"params['w']"``.
     """
 
+    disco_name: ClassVar = "sample registers"
     parts: tuple[str, ...]
-
-    @property
-    def disco_name(self) -> str:
-        """The name in errors and tables of commands."""
-        return "sample registers"
 
     def __call__(self) -> dict[str, Array]:
         """Part -> all elements, of large arrays 65,536; without what is no array (any more)."""

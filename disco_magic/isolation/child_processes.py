@@ -155,19 +155,13 @@ def _of_cells(called: Any) -> Iterator[Any]:
         yield called
 
 
-def _in_program() -> bool:
-    """Whether the caller is the code of a program that a worker executes."""
-    me = calling_worker()
-    return me is not None and programs.execution_of(me) is not None
-
-
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:
     """Give processes that programs run their rank in the environment; `module` is ``subprocess``."""
 
     @wraps(vars(module)["Popen"].__init__)
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
         is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
-        if not is_given and _in_program():
+        if not is_given and programs.is_executed():
             options["env"] = dict(os.environ)
         begun.below(self, *args, **options)
 
@@ -183,13 +177,13 @@ def fit_commands(module: ModuleType) -> Callable[[], None]:
 
     @wraps(vars(module)["execv"])
     def execv(path: Any, argv: Any, /) -> None:
-        if not _in_program():
+        if not programs.is_executed():
             executed.below(path, argv)
         os.execve(path, argv, dict(os.environ))  # noqa: S606 - what the user executes
 
     @wraps(vars(module)["system"])
     def system(command: Any) -> int:
-        if not _in_program():
+        if not programs.is_executed():
             return ran.below(command)  # type: ignore[no-any-return]
         # The C function would give it the environment of the process.
         code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604 - as asked

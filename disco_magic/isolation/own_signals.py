@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _OWN: Final = PerProgram()
 _LOCK: Final = new_lock()
-# Programs set these to have the process get the signal: by a timer, or from a process that it starts.
+# Programs set these to have the process get the signal: by a timer, or from a process that it starts. A
+# worker's handler would never be called.
 _ALARMS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF"})
 _OF_THE_PROCESS: Final = _ALARMS | {"SIGCHLD"}
 
@@ -36,20 +37,12 @@ def _mine() -> dict[Any, Any] | None:
     return None if threading.current_thread() is threading.main_thread() else _OWN.mine()
 
 
-def _is_of_process(number: Any) -> bool:
-    """Whether a worker's handler of that signal would never be called."""
+def _name_of(number: Any) -> str:
+    """The name of a signal; "" if there is none of that number, so that Python raises its usual error."""
     try:
-        return signal.Signals(number).name in _OF_THE_PROCESS
+        return signal.Signals(number).name
     except ValueError:
-        return False
-
-
-def _is_kept(number: Any) -> bool:
-    """Whether a worker's handler of that signal is kept; if not, Python raises its usual error."""
-    try:
-        return bool(signal.Signals(number))
-    except ValueError:
-        return False
+        return ""
 
 
 def _is_debugger(frame: FrameType) -> bool:
@@ -78,14 +71,14 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
     @wraps(process)
     def set_handler(signalnum: int, handler: Any, /) -> Any:
         mine = None if calling_worker() is None else _mine()
-        if mine is not None and _is_of_process(signalnum):
-            name = signal.Signals(signalnum).name
+        name = "" if mine is None else _name_of(signalnum)
+        if name in _OF_THE_PROCESS:
             timer = "; on a worker, threading.Timer calls after a time" if name in _ALARMS else ""
             raise ValueError(
                 f"signal only works in main thread: {name} comes to the process in which all workers are - "
                 f"set its handler in the notebook{timer}"
             )
-        if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - the caller
+        if mine is None or not name or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - the caller
             return process(signalnum, handler)
         if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):
             raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
@@ -95,7 +88,6 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
             if not undoing:
                 undoing.append(_fit_the_rest(module))
         if callable(handler):
-            name = signal.Signals(signalnum).name
             warnings.warn(
                 f"{name} goes to the process in which all workers are: a worker's handler is called only if "
                 "that worker sends it",

@@ -134,12 +134,6 @@ class _Switch:
         """PyTorch's getters, and those that replace them."""
         return [(first, self._ours[name]) for first, name in zip(self._get, self._names, strict=True)]
 
-    def leave(self, me: CallingWorker) -> None:
-        """Drop what a worker that has ended wants."""
-        with _lock:
-            if me in self._wanted:
-                self._want(me, self._usual)
-
     def wanted_by(self, me: CallingWorker) -> tuple[Any, ...] | None:
         """The value that a worker wants, if it is not the process's; else None."""
         return self._wanted.get(me)
@@ -295,5 +289,4 @@ def restore_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | No
 
 def leave_switches(me: CallingWorker) -> None:
     """Drop what a worker that has ended has set: its switches are as the others want them."""
-    for each in _switches:
-        each.leave(me)
+    end_switches(me, {})

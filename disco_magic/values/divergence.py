@@ -24,12 +24,12 @@ from disco_magic.core.held import Held
 from disco_magic.values.columns import facts_of_labels
 from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
 from disco_magic.values.definitions import fingerprint_of_definition, is_definition
-from disco_magic.values.describe import describe, elements_text
+from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import is_table
-from disco_magic.values.held_elements import OF_OBJECTS, SHORT, is_of_objects, look_at_elements
+from disco_magic.values.held_elements import OF_OBJECTS, is_of_objects, look_at_elements
 from disco_magic.values.inside import Seen, constant_text, is_atom
 from disco_magic.values.kinds import (
     is_of_framework,

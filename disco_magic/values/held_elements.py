@@ -9,7 +9,7 @@ import numpy as np
 
 from disco_magic.core.held import Held
 from disco_magic.values.columns import facts_of, facts_of_items
-from disco_magic.values.describe import elements_text
+from disco_magic.values.describe import SHORT, elements_text
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint, number_text
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-SHORT: Final = 6
-"""So many elements at most are shown."""
 # So much of each text in a short column is shown.
 _LONG: Final = 60
 OF_OBJECTS: Final = "it is a record, or has one, of objects"

@@ -75,25 +75,21 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
     arrays = [*{id(each): each for each in items}.values()]  # tied ones count once
     # Not of tensors of a user's class, whose code would run.
     places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
-    info = RegisterInfo(
-        name_of(type(module)),
-        device=places[0] if len(places) == 1 else None,
-        nbytes=sum(map(nbytes_of, arrays)),
-        text=plural(len(arrays), "array") if arrays else "",
-    )
-    return _with(info, look_into_parts(module, sample))
+    return _describe_arrays(module, arrays, places[0] if len(places) == 1 else None, sample)
 
 
 def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
     """Describe a PyTorch optimizer by its state."""
     arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
-    info = RegisterInfo(
-        name_of(type(optimizer)),
-        device=common_device(arrays),
-        nbytes=sum(map(nbytes_of, arrays)),
-        text=plural(len(arrays), "array") if arrays else "",
-    )
-    return _with(info, look_into_parts(optimizer, sample))
+    return _describe_arrays(optimizer, arrays, None, sample)
+
+
+def _describe_arrays(value: Any, arrays: list[Any], device: str | None, sample: int) -> RegisterInfo:
+    """Describe a value that consists of these arrays."""
+    text = plural(len(arrays), "array") if arrays else ""
+    nbytes = sum(map(nbytes_of, arrays))
+    info = RegisterInfo(name_of(type(value)), device=device, nbytes=nbytes, text=text)
+    return _with(info, look_into_parts(value, sample))
 
 
 def _describe_container(value: Any, sample: int) -> RegisterInfo:
@@ -164,10 +160,9 @@ def _describe_plain(value: Any, sample: int) -> RegisterInfo:
             fingerprint=digest(content, f"{kind} {len(value)}".encode()) if sample else b"",
             sampled=0 < sample < len(value),
         )
-    text = number_text(value)
-    # Equal ranges may be written differently.
-    print_ = fingerprint(value) if type(value) is range else digest(text.encode())
-    return RegisterInfo(kind, text=short(text), fingerprint=print_ if sample else b"")
+    return RegisterInfo(
+        kind, text=short(number_text(value)), fingerprint=fingerprint(value) if sample else b""
+    )
 
 
 def _describe_scalar(value: Any, written: str, sample: int) -> RegisterInfo:

@@ -15,7 +15,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import read_array, read_early
 from disco_magic.functions.returned import as_array_of, library_of
 from disco_magic.phrases import class_name
-from disco_magic.values.spans import elements_of, entangled, span_of
+from disco_magic.values.spans import entangled, layout_of, span_of
 from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ def see_who_waits(leaves: Sequence[Leaf]) -> None:
         if leaf.near is not leaf.target:
             read.append((number, span_of(leaf.near)))
         if leaf.near.size:
-            first = takers.setdefault(elements_of(leaf.target), leaf)
-            if first is not leaf and elements_of(first.near) != elements_of(leaf.near):
+            first = takers.setdefault(layout_of(leaf.target), leaf)
+            if first is not leaf and layout_of(first.near) != layout_of(leaf.near):
                 raise UsageMistake(
                     f"out{first.path} and out{leaf.path} share memory and get different results"
                 )

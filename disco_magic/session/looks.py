@@ -13,7 +13,7 @@ from disco_magic.patience import pause
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
-from disco_magic.session.part_tables import parts_of
+from disco_magic.session.part_tables import described_parts
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.parts import on_part, on_parts, split
 
@@ -253,7 +253,7 @@ class Looks(Accounts):
                 f"look_into takes the name of a register, or of a part, got {type(register).__name__}; the "
                 "row of a reference is its .info()"
             )
-        return parts_of(self, register, sample)
+        return described_parts(self, register, sample)
 
     def picture(self, dref: DRef) -> Row:
         """Describe one register on every worker, as far as they have come; `DRef.info` calls this."""

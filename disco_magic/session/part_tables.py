@@ -24,7 +24,7 @@ _NBYTES: Final = 4 << 20
 _EMPTY: Final = PartList({}, is_all=True)
 
 
-def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts:
+def described_parts(session: Looks, register: str, sample: int | None) -> RegisterParts:
     """See `Looks.look_into`."""
     register = as_listed(register)
     circles = session.circles_of_marks()

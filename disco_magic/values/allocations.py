@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.values.kinds import home_of, is_gpu_array
 from disco_magic.values.located import lies_on
-from disco_magic.values.sizes import nbytes_of, parts_of
+from disco_magic.values.sizes import nbytes_of, sized_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +24,7 @@ def nbytes_kept(values: Iterable[Any], device: Device) -> int:
     """
     if device.kind == "cpu":
         return 0
-    parts = (part for value in values for part in parts_of(value) if lies_on(part, device))
+    parts = (part for value in values for part in sized_parts(value) if lies_on(part, device))
     return sum(dict(map(_allocation, parts)).values())
 
 

@@ -22,7 +22,7 @@ from disco_magic.values.inside import constant_text, content_of, plain_copy
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.values.located import common_device, device_of
 from disco_magic.values.scalars import scalar_text
-from disco_magic.values.sizes import nbytes_of, parts_of
+from disco_magic.values.sizes import nbytes_of, sized_parts
 from disco_magic.values.tensors import kind_of_split, local_part
 
 _TEXT: Final = 60
@@ -80,7 +80,7 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
 
 def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
     """Describe a PyTorch optimizer by its state."""
-    arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
+    arrays = [part for part in sized_parts(optimizer) if is_tensor(type(part))]
     return _describe_arrays(optimizer, arrays, None, sample)
 
 
@@ -103,7 +103,7 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
         inside = _compared(value, series)
     else:
         inside = look_into_parts(value, sample)
-    parts = parts_of(value)
+    parts = sized_parts(value)
     info = RegisterInfo(
         kind.__name__,
         device=common_device(parts),

@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy as np
 
-from disco_magic.values.elements import parts_of
+from disco_magic.values.elements import chunks_of
 from disco_magic.values.kinds import is_gpu_array, is_long
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def digest_of(array: Any) -> bytes:
 
 def _on_host(array: Any) -> Iterator[Array]:
     """Yield all elements of a cupy array, in parts of at most one block, in C order."""
-    for index in parts_of(array.shape, max(1, _BLOCK // array.itemsize)):
+    for index in chunks_of(array.shape, max(1, _BLOCK // array.itemsize)):
         yield array[index].get()
 
 
@@ -147,7 +147,7 @@ def _repeats(bits: Array, axis: int) -> bool:
     if bits.strides[axis] == 0:
         return True
     first = bits[_first(axis)]
-    for index in parts_of(bits.shape, _ELEMENTS):
+    for index in chunks_of(bits.shape, _ELEMENTS):
         others = (*index[:axis], slice(0, 1), *index[axis + 1 :])
         if not np.array_equal(bits[index], np.broadcast_to(first[others], bits[index].shape)):
             return False

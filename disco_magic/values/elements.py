@@ -138,7 +138,7 @@ class Walk:
         Raises:
             Stopped: `progress` returned False before the end.
         """
-        for index in parts_of(shape, self.chunk):
+        for index in chunks_of(shape, self.chunk):
             yield index
             self.passed(math.prod(part.stop - part.start for part in index))
 
@@ -155,7 +155,7 @@ class Walk:
             raise Stopped(f"stopped after {self._done:,} of {self._total:,} elements")
 
 
-def parts_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
+def chunks_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
     """Yield indices of parts of at most `chunk` elements that cover an array of `shape`, in C order."""
     if 0 in shape:
         return

@@ -27,12 +27,12 @@ _ITEMS: Final = 1000
 def nbytes_of(value: Any) -> int:
     """Bytes of the elements; 0 where that cannot be known without running the value's code.
 
-    Takes under 1 us, for a data frame 50 us. For a value with parts, those of its parts, see `parts_of`.
+    Takes under 1 us, for a data frame 50 us. For a value with parts, those of its parts, see `sized_parts`.
     """
-    return sum(map(_nbytes, parts_of(value)))
+    return sum(map(_nbytes, sized_parts(value)))
 
 
-def parts_of(value: Any) -> Sequence[Any]:
+def sized_parts(value: Any) -> Sequence[Any]:
     """What counts for a value's size: itself, or its parts that may have bytes, in any depth, each once.
 
     Parts of containers, dataclasses, PyTorch modules and objects of the user's classes, see `content_of`;

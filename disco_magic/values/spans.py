@@ -25,7 +25,7 @@ def span_of(array: Any) -> Span:
     return start + backward, start + sum(steps) - backward + array.itemsize
 
 
-def elements_of(array: Any) -> Hashable:
+def layout_of(array: Any) -> Hashable:
     """A key that is equal for arrays with the very same elements, each in the same place of both."""
     return _address(array), array.shape, array.strides, array.dtype
 

@@ -96,7 +96,7 @@ def see_equal(gives: int, takes: int, what: str) -> None:
         )
 
 
-def parts_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int) -> tuple[int, ...]:
+def shares_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int) -> tuple[int, ...]:
     """How many elements of a tensor, the ``input`` or ``output``, go to each member or come from it.
 
     As many rows as `sizes` says, else equal parts.

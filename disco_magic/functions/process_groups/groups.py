@@ -22,8 +22,8 @@ from disco_magic.functions.process_groups.arguments import (
     listed,
     operation_of,
     pairs_of,
-    parts_of,
     see_alike,
+    shares_of,
     split,
 )
 from disco_magic.functions.process_groups.members import Members
@@ -183,8 +183,8 @@ class Verbs(Members):
         Which members pass sizes nobody knows, so all make the same call, with the lengths of their parts; the
         plane compares what one gives with the room of the other.
         """
-        gives = parts_of(given, "input", in_sizes, self.size())
-        takes = parts_of(out, "output", out_sizes, self.size())
+        gives = shares_of(given, "input", in_sizes, self.size())
+        takes = shares_of(out, "output", out_sizes, self.size())
         shape, filled = tuple(given.shape), tuple(out.shape)
         row = prod(shape[1:]) if shape[1:] == filled[1:] else 0
         theirs = Theirs("all_to_all_single", shape, filled, takes, row)

@@ -193,13 +193,7 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
     """Combine several fits of one module; those that know the module work even if one does not."""
 
     def fit_each(module: ModuleType) -> Callable[[], None]:
-        undoing: list[Callable[[], None] | None] = []
-        for fit in fits:
-            try:
-                undoing.append(fit(module))
-            except _UNKNOWN as reason:  # the import must not fail because of that
-                name = getattr(module, "__name__", "what is in the place of a module")  # it may be any object
-                _untold.append(f"{_SHARED.format(name)}: {reason!r}")
+        undoing = [_tried(fit, "", module) for fit in fits]
 
         def undo() -> None:
             for each in reversed(undoing):
@@ -213,15 +207,17 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
 
 def told_if_unknown(fit: Fit, told: str) -> Fit:
     """Return `fit`, with this text as the warning if the module is not as expected."""
+    return partial(_tried, fit, told)
 
-    def fit_or_tell(module: ModuleType) -> Callable[[], None] | None:
-        try:
-            return fit(module)
-        except _UNKNOWN as reason:
-            _untold.append(f"{told}: {reason!r}")
-            return None
 
-    return fit_or_tell
+def _tried(fit: Fit, told: str, module: ModuleType) -> Callable[[], None] | None:
+    """Call `fit`; if the module is not as expected, its import must not fail because of that."""
+    try:
+        return fit(module)
+    except _UNKNOWN as reason:
+        name = getattr(module, "__name__", "what is in the place of a module")  # it may be any object
+        _untold.append(f"{told or _SHARED.format(name)}: {reason!r}")
+        return None
 
 
 def _tell() -> None:

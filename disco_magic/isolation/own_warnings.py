@@ -204,8 +204,7 @@ def fit_capturing(module: ModuleType) -> Callable[[], None]:
             warnings.showwarning = own.pop(_BEFORE)
 
     captured = Replaced(module, "captureWarnings", capture)
-    captured.put()
-    return captured.take
+    return replace_all([captured])
 
 
 def warnings_now(me: CallingWorker) -> dict[str, Any]:

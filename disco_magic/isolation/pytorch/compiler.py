@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.callers import namespaces
-from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.isolation.pytorch.entries import is_of_shared_module
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
@@ -93,9 +93,8 @@ class _MutexFirst(threading.local):
 
 def fit_compile_lock(module: ModuleType) -> Callable[[], None]:
     """Change the lock of ``torch._dynamo.convert_frame``; return what undoes it."""
-    lock = Replaced(module, "compile_lock", _MutexFirst(vars(module)["compile_lock"]))
-    lock.put()
-    return lock.take
+    lock = _MutexFirst(vars(module)["compile_lock"])
+    return replace_all([Replaced(module, "compile_lock", lock)])
 
 
 def fit_limits(module: ModuleType) -> Callable[[], None]:
@@ -117,5 +116,4 @@ def fit_limits(module: ModuleType) -> Callable[[], None]:
             return replaced.below(*args)
 
     replaced = Replaced(module, checking, exceeds)
-    replaced.put()
-    return replaced.take
+    return replace_all([replaced])

@@ -30,11 +30,15 @@ class Lines(NamedTuple):
         compared: how many collectives that is known of.
         apart: those whose calls came from different lines, in words, in the order of their beginning.
         first: the lowest number of a compared one; above 1 if the records of earlier ones were dropped.
+        messages: how many messages were received. They are not compared: two messages of a pipeline with two
+            buffers, ``send(ping); send(pong)`` with ``pong = recv(); ping = recv()``, look like two in the
+            wrong order.
     """
 
     compared: int
     apart: tuple[str, ...]
     first: int
+    messages: int = 0
 
 
 def lines_of(spans: Iterable[Span], seq: int) -> Lines:
@@ -44,9 +48,10 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
     from one.
 
     Args:
-        spans: as for `parting`.
+        spans: as for `parting`; those that belong to no meeting, of that command only.
         seq: number of the command.
     """
+    spans = list(spans)
     meetings: dict[tuple[Workers, int], dict[int, Span]] = {}
     for members, calls in _calls(spans, seq).items():
         whole = {number: made for number, made in calls.items() if len(made) == len(members) > 1}
@@ -57,13 +62,18 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
         for (members, number), made in by_start
         if _are_apart(made)
     )
-    return Lines(len(meetings), apart, min((number for _, number in meetings), default=1))
+    received = sum(span.kind == "collective" and _verb(span) == "recv" for span in spans)
+    return Lines(len(meetings), apart, min((number for _, number in meetings), default=1), received)
+
+
+def _verb(span: Span) -> str:
+    return span.label.partition("(")[0].rpartition(" ")[2]
 
 
 def _are_apart(made: Mapping[int, Span]) -> bool:
     ways = ((worker, _way(span)) for worker, span in made.items())
     groups = sorted(who_has(ways).values(), key=len)
-    verb = next(iter(made.values())).label.partition("(")[0].rpartition(" ")[2]
+    verb = _verb(next(iter(made.values())))
     return len(groups) > 1 and not (verb in _ROOTED and len(groups) == 2 and len(groups[0]) == 1)
 
 

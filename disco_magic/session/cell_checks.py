@@ -94,7 +94,8 @@ def check_lines(session: Session, seq: int, label: str) -> str:
     lines = lines_of(timeline_of(session, seq).spans, seq)
     left = f"; those before call {lines.first:,} are no longer known" if lines.first > 1 else ""
     if not lines.apart:
-        return f"{plural(lines.compared, 'collective')} met at the same lines{left}"
+        beside = f"; {plural(lines.messages, 'message')} not compared" if lines.messages else ""
+        return f"{plural(lines.compared, 'collective')} met at the same lines{left}{beside}"
     met = f"{len(lines.apart):,} of {plural(lines.compared, 'collective')}"
     sentence = f"calls from different lines met in {met}{left}"
     _known(session).note(seq, sentence)

@@ -123,7 +123,7 @@ def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
 
 
 def test_calls_in_another_order_are_told_one_by_one():
-    compared, apart, first = lines_of(calls({0: [3, 4, 9], 1: [4, 3, 9], 2: [4, 3, 9]}), 7)
+    compared, apart, first, _ = lines_of(calls({0: [3, 4, 9], 1: [4, 3, 9], 2: [4, 3, 9]}), 7)
     assert (compared, first) == (3, 1)
     assert apart == (
         "call 1, allreduce(): worker 0 at line 3, workers [1-2] at line 4",
@@ -142,12 +142,12 @@ def test_a_root_may_call_from_a_line_of_its_own(verb):
 
 def test_collectives_of_one_member_and_those_of_which_not_all_calls_are_known_are_left_out():
     made = [*calls({0: [3]}, (0,)), *calls({0: [3], 1: [4]}), *calls({0: [1], 1: [2]}, (0, 1), seq=6)]
-    assert lines_of(made, 7) == (0, (), 1)
+    assert lines_of(made, 7) == (0, (), 1, 0)
 
 
 def test_the_first_known_call_is_told_if_earlier_ones_were_dropped():
     made = [each for each in calls({0: [3, 3], 1: [3, 3]}, (0, 1)) if each.meeting[2] > 1]
-    assert lines_of(made, 7) == (1, (), 2)
+    assert lines_of(made, 7) == (1, (), 2, 0)
 
 
 def test_collectives_of_several_circles_are_told_in_the_order_of_their_beginning():

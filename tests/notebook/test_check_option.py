@@ -260,6 +260,14 @@ def test_a_check_of_lines_that_finds_nothing_says_what_it_has_compared(four):
     assert four.lines[0] == "check 0 collectives met at the same lines"
 
 
+def test_a_check_of_lines_says_that_messages_are_not_compared(four):
+    ring = "send(worker_id, (worker_id + 1) % 4)\nx = recv((worker_id - 1) % 4)"
+    four.run(f"%%disco --check lines\n{ring}\nbarrier()")
+    assert four.lines[0] == "check 1 collective met at the same lines; 4 messages not compared"
+    four.run("%%disco --check lines\nif worker_id == 0: send_object('a', 1)\nif worker_id == 1: recv()")
+    assert four.lines[0] == "check 0 collectives met at the same lines; 1 message not compared"
+
+
 def test_a_check_of_lines_compares_types_too_but_lines_come_first(four):
     four.fail("%%disco --check lines\nx = np.zeros(worker_id)", Divergence)
     assert "'x' differs" in four.out

@@ -150,6 +150,9 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         said.append(_RENDEZVOUS)
     if not kinds <= {Receive, Probe, Delivery}:
         return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
+    alone = [wait for wait in waits if isinstance(wait, LoneWait)]
+    if any(each.call.worker in wait.peers for wait in alone for each in wait.others()):  # with another tag
+        return "\n".join(said) + "".join(map(unread_by, alone)) + f"\n{_AS_SENT}"
     if Delivery in kinds:
         of_torch = any(isinstance(wait, Delivery) and wait.sent.call.seat.theirs for wait in waits)
         return "\n".join([*said, _ASK_FIRST if of_torch else _RECEIVE_FIRST])
@@ -158,8 +161,5 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         for each in map(sent.get, workers)
         if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
     ]
-    alone = [wait for wait in waits if isinstance(wait, LoneWait)]
-    if any(each.call.worker in wait.peers for wait in alone for each in wait.others()):  # with another tag
-        return "\n".join(said) + "".join(map(unread_by, alone)) + f"\n{_AS_SENT}"
     said += [f"  {each.describe()}" for each in last]
     return "\n".join([*said, _SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE])

@@ -184,6 +184,19 @@ def test_senders_that_wait_for_each_other_are_told_so(make, run):
     assert hint == "  Let one of them receive first."
 
 
+def test_a_sender_and_a_receiver_with_another_tag_are_told_of_the_tag(make, run):
+    def program(plane, mine):
+        if mine.worker == 0:
+            plane.send(mine._replace(tag=2, rendezvous=True), np.ones(2), 1)
+        else:
+            plane.recv(mine._replace(tag=1), 0, None)
+
+    for error in run(make(2), program, 1):
+        *_, unread, hint = str(error).splitlines()
+        assert unread.startswith("  not received: float64 (2,) from worker 0, tag 2, sent at ")
+        assert hint == "  Receive what was sent: from the worker that has sent it, with the same tag."
+
+
 def test_a_sender_and_a_collective_that_wait_for_each_other_are_told_of_the_order(make, run):
     def crossed(plane, seat):
         if seat.worker == 0:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
 
     Counts = tuple[int, ...] | None  # lengths along an axis, per rank; None: all equal
+    OfWorker = Callable[[int], str]
+    OfMessage = Callable[[int, int, int, int | str], str]  # receiver, scope, source, tag
 
 
 class Plane(Protocol):
@@ -83,11 +85,13 @@ class Plane(Protocol):
     def waiting_s(self, worker: int) -> float | None:
         """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""
 
-    def observe(self, look: Callable[[int], str], held_up: Callable[[int], str]) -> None:
+    def observe(self, look: OfWorker, held_up: OfWorker, unreceived: OfMessage) -> None:
         """Register ``look(worker)``, which says where a worker is that has not come to a call, for errors.
 
         And ``held_up(worker)``, which says why a worker that waits can never go on, because others wait until
-        it has imported a module, else "". Both wait for no worker and run no user code.
+        it has imported a module, else "". And ``unreceived(worker, scope, source, tag)``, which says what a
+        worker that has left a scope asked for in the place of a message, else "". They wait for no worker and
+        run no user code.
         """
 
     def abort(self, through: int, reason: str) -> None:

@@ -17,6 +17,7 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
+from disco_magic.functions.asked_for import AskedFor
 from disco_magic.functions.marks import Marks
 from disco_magic.functions.named import Naming
 from disco_magic.functions.places import HOST_PLACE
@@ -103,6 +104,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         self.xp = place.xp
         self.session_id = session_id
         self._be_asked()
+        self._asked_for = AskedFor()
         self.cpu_core: int | None = None
         self._bound_thread = 0
         self.thread = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.sites import site_of
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.seat import PICKLE, Seat, Theirs
 from disco_magic.errors import UsageMistake
@@ -16,7 +15,7 @@ from disco_magic.functions.packing import packed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.core.seat import Spot
+    from disco_magic.functions.asked_for import AskedFor
 
 ANY: Final = "any"
 """In place of a source: whichever worker sends first."""
@@ -31,8 +30,7 @@ class PointToPoint(Calling):
     """
 
     rendezvous = False
-    # A command's number, and where it has asked for what nothing has waited for, by the handles of these.
-    _expected: tuple[int, dict[object, tuple[Spot, int | None, int | str]]] = (-1, {})
+    _asked_for: AskedFor
 
     def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, except for those that are given.
@@ -174,27 +172,23 @@ class PointToPoint(Calling):
     def _expect(self, work: object, source: int | None, tag: int | str, command: int) -> None:
         """Keep where a receive is asked for, until `_waits_for` is called with its handle `work`."""
         (*_, code, at), _ = facts_of("recv", (source,), self._beside)
-        if self._expected[0] != command:
-            self._expected = command, {}
-        self._expected[1][work] = (code, at), source, tag
+        self._asked_for.add(work, (code, at), source, tag, command)
 
     def _waits_for(self, work: object) -> None:
-        self._expected[1].pop(work, None)
+        self._asked_for.drop(work)
 
     def _unwaited(self, command: int) -> str:
-        """Say where the command has asked for what has come, and nothing has waited for it; else ""."""
-        at, asked = self._expected
+        """Say what the command has asked for and nothing has waited for, if messages are left; else ""."""
 
         def has_come(source: int | None, tag: int | str) -> bool:
             senders = range(self.num_workers) if source is None else (source,)
             return any(self._plane.arrived(self.id, each, command, tag) for each in senders)
 
-        waiting = [] if at != command else asked.values()
-        sites = list(dict.fromkeys(str(site_of(spot)) for spot, who, tag in waiting if has_come(who, tag)))
-        if not sites:
-            return ""
-        more = " and elsewhere" if len(sites) > 1 else ""
-        return f" - irecv at {sites[0]}{more} asked for a message, and nothing waited for it: call its wait()"
+        return self._asked_for.told(command, has_come)
+
+    def _why_unreceived(self, command: int, sender: int, tag: int | str) -> str:
+        """The same of one message, which comes when the command has ended; from any thread."""
+        return self._asked_for.told(command, lambda source, asked: source in (None, sender) and asked == tag)
 
     def _arrived(self, source: int, tag: int | str) -> int:
         """How many messages can be received in this command without waiting."""

@@ -90,7 +90,11 @@ class ThreadLauncher(Onlooker):
         self._deliver = deliver
         mark_records(self)
         mine = weakref.ref(self)  # a dropped session is freed at once, without the garbage collector
-        self.plane.observe(partial(_missing_because, mine), partial(_held_up_because, mine))
+        self.plane.observe(
+            partial(_missing_because, mine),
+            partial(_held_up_because, mine),
+            partial(_unreceived_because, mine),
+        )
         try:
             for number in range(self.topology.num_workers):
                 worker = Worker(
@@ -241,3 +245,12 @@ def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
 def _held_up_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
     alive = launcher()
     return "" if alive is None else held_by_imports(alive.positions(), worker)
+
+
+def _unreceived_because(
+    launcher: weakref.ref[ThreadLauncher], worker: int, scope: int, source: int, tag: int | str
+) -> str:
+    alive = launcher()
+    if alive is None:
+        return ""
+    return alive.workers[worker].context._why_unreceived(scope, source, tag)  # noqa: SLF001 - as `_unwaited`

@@ -11,11 +11,12 @@ from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.planes import departures
-from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent
+from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.interfaces import OfMessage
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
     from disco_magic.planes.mail import Key, LoneWait
@@ -32,6 +33,7 @@ class Mailbox:
 
     Attributes:
         boxes: receiver -> (source, scope, tag) -> messages that it has not taken.
+        why_not: says what a receiver that has left a scope asked for in the place of a message.
     """
 
     def __init__(self, board: Board, num_workers: int) -> None:
@@ -39,6 +41,7 @@ class Mailbox:
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
         # Receiver -> how many messages were sent to it, for errors.
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
+        self.why_not: OfMessage = lambda *_: ""
         self._number = count()
         self._tidied = [-1] * num_workers  # the last scope in which a receiver was sent something
         # Receiver -> scope and tag -> announcements for which no message has come yet, oldest first.
@@ -60,7 +63,8 @@ class Mailbox:
         with board.lock:
             board.admit(call.called, call.seat)
             if board.left[to] >= call.seat.scope:
-                what = f"the {sent.what} that worker {call.worker} sends it at {call.site}"
+                what = f"the {sent.what}{tagged(call.seat)} that worker {call.worker} sends it at {call.site}"
+                what += self.why_not(to, call.seat.scope, call.worker, call.seat.tag)
                 raise departures.unreceived(to, what, board.failure_of(to, call.seat.scope)).error()
             board.sent[call.worker] = sent
             sent.number = next(self._number)

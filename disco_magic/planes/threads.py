@@ -32,7 +32,7 @@ from disco_magic.planes.small import plan_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.core.interfaces import Counts
+    from disco_magic.core.interfaces import Counts, OfMessage, OfWorker
     from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Meeting
@@ -98,9 +98,9 @@ class ThreadPlane:
                 raise UsageMistake(sentence)
         return array
 
-    def observe(self, look: Callable[[int], str], held_up: Callable[[int], str]) -> None:
+    def observe(self, look: OfWorker, held_up: OfWorker, unreceived: OfMessage) -> None:
         """See `Plane.observe`."""
-        self._board.look, self._board.held_up = look, held_up
+        self._board.look, self._board.held_up, self._mailbox.why_not = look, held_up, unreceived
 
     # --- coming and going ----------------------------------------------------------------------------
 

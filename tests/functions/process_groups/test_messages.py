@@ -330,10 +330,35 @@ def test_a_message_that_was_not_waited_for_is_told_of_with_the_line_that_asked_f
     assert f"{told} and nothing waited for it: call its wait()" in str(caught.value)
     for more in (
         line.format(".wait()", ", world.send([t(1)], 0)"),
-        line.format("", "").replace("recv([t(0)], 1)", "recv([t(0)], 2)"),  # another one's
-        line.format("", "").replace("recv([t(0)], 1)", "recv([t(0)], 1, 3)"),  # of another tag
         "if worker_id == 1: send(1, 0)\nbarrier()",
     ):
         with pytest.raises(CellError, match="worker 0 finished without receiving") as caught:
             s.run(more)
         assert "irecv" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("[t(0)], 2", "still asked for one from worker 2, tag 0 (irecv at {0}, line 1)"),
+        ("[t(0)], 1, 3", "still asked for one from worker 1, tag 3 (irecv at {0}, line 1)"),
+        ("[t(0, 0)], 1", "irecv at {0}, line 1 asked for a message, and nothing waited for it: call its"),
+    ],
+    ids=["another source", "another tag", "another shape"],
+)
+def test_who_ends_without_a_message_is_told_what_it_asked_for_in_its_place(s, asked, said):
+    asks = f"if worker_id == 0: asked = world.recv({asked})"
+    sends = "if worker_id == 1: world.send([t(1)], 0)"
+    late = "if worker_id == 1:\n    while not worker._has_left(0): pass"
+    cell = s.run_nowait(f"{asks}\n{sends}\nbarrier()")
+    with pytest.raises(CellError, match="worker 0 finished without receiving") as caught:
+        cell.wait()
+    assert said.format(cell.label) in str(caught.value)
+    cell = s.run_nowait(f"{asks}\n{late}\n{sends}")  # only the sender can say so
+    with pytest.raises(CellError, match="worker 0 has finished without receiving") as caught:
+        cell.wait()
+    assert said.format(cell.label) in str(caught.value)
+    cell = s.run_nowait(f"{late}\n{sends}")
+    with pytest.raises(CellError) as caught:
+        cell.wait()
+    assert "asked for" not in str(caught.value)

@@ -19,10 +19,13 @@ class Theirs(NamedTuple):
 
     Attributes:
         verb: what the user called: ``all_to_all_single``.
-        shape: of the tensor that is given; None: that of the plane's array.
+        shape: of the tensor that is given, or of each in a list; None: that of the plane's array.
         out: shape of the tensor that is to be filled, of as many elements as come.
-        takes: of an alltoall, how many elements the caller has room for, by rank: so many have to come.
+        takes: how many elements the caller has room for, by rank, in an alltoall, or an allgather into a
+            list: so many have to come.
         row: elements in a row of the tensors, if such lengths were given in rows; else 0.
+        parts: of a call with a list of tensors, one for each member, how many these are; else 0.
+        unlike: shapes of the tensors in a list that is given, in words, if they are not all alike.
     """
 
     verb: str
@@ -30,6 +33,13 @@ class Theirs(NamedTuple):
     out: tuple[int, ...] | None = None
     takes: tuple[int, ...] | None = None
     row: int = 0
+    parts: int = 0
+    unlike: str = ""
+
+    def shown(self, shape: tuple[int, ...]) -> tuple[int, ...] | str:
+        """What is shown as the shape of what is given, ``(2, 3), parts=4``; `shape` of the plane's array."""
+        given = self.unlike or (shape if self.shape is None else self.shape)
+        return f"{given}, parts={self.parts}" if self.parts else given
 
 
 class Seat(NamedTuple):

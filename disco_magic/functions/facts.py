@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts
     from disco_magic.core.seat import Theirs
 
-# Which other arguments of a verb are the plane's alone if PyTorch has another name for the call.
-_OURS: Final = {"allgather": slice(0, 1), "reduce_scatter": slice(1, 2), "alltoall": slice(0, 2)}
+# Which other arguments of a verb are the plane's alone in a call of PyTorch's.
+_OURS: Final = {
+    "allgather": slice(0, 1),
+    "gather": slice(1, 2),
+    "reduce_scatter": slice(1, 2),
+    "scatter": slice(1, 3),
+    "alltoall": slice(0, 2),
+}
 
 
 def facts_of(
@@ -65,8 +71,10 @@ def facts_of(
 def as_theirs(facts: Facts, verb: str, theirs: Theirs) -> Facts:
     """The facts of a call of `verb` for a user who knows it as a call of `torch.distributed`."""
     _, dtype, shape, rest, *at = facts
-    if theirs.verb != verb:
-        others = [*rest]
-        del others[_OURS[verb]]
+    if verb in _OURS:
+        others, ours = [*rest], _OURS[verb]
+        # By position the others are named: of a verb of the same name, ours keep their places.
+        others[ours] = [None] * (ours.stop - ours.start) if theirs.verb == verb else []
         rest = tuple(others)
-    return (theirs.verb, dtype, shape if theirs.shape is None else theirs.shape, rest, *at)
+    # Without a shape there is no array.
+    return (theirs.verb, dtype, shape if shape == "" else theirs.shown(shape), rest, *at)

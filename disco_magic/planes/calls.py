@@ -139,6 +139,13 @@ class Call:
         return () if self.array is None else self.array.shape
 
     @property
+    def given(self) -> tuple[int, ...] | str:
+        """`shape`, and of a list of PyTorch's tensors how many these are: ``(2, 3), parts=4``."""
+        theirs = self.seat.theirs
+        shape = () if self.array is None else self.array.shape
+        return shape if theirs is None else theirs.shown(shape)
+
+    @property
     def site(self) -> Site:
         """The call's line in the user's code."""
         return site_of(self.spot)
@@ -150,7 +157,7 @@ class Call:
 
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum)``: the facts that decide whether calls fit."""
-        brings = None if self.array is None else f"{self.array.dtype} {self.shape}{self.where}"
+        brings = None if self.array is None else f"{self.array.dtype} {self.given}{self.where}"
         over = self.seat.over or None
         if self.seat.theirs is not None:
             return described(self.called, "", brings, op=self.op, root=self.root, over=over)

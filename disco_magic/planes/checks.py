@@ -215,7 +215,9 @@ def _may_differ(call: Call) -> bool:
     """Whether the members' arrays may differ in length along the axis."""
     if call.kind == "alltoall":
         return call.counts is not None
-    return call.kind in GATHERING and call.seat.theirs is None  # PyTorch's rule for one tensor from each
+    theirs = call.seat.theirs
+    # PyTorch's rule: only what goes into a list may differ, and `_room` compares that with what it has.
+    return call.kind in GATHERING and (theirs is None or theirs.takes is not None)
 
 
 def _shape(call: Call) -> tuple[int | None, ...]:

@@ -63,7 +63,7 @@ class Flight(WaitForNobody):
 
     def __init__(self, call: Call, fate: Fate, done: Any) -> None:
         array = call.array
-        shown = None if array is None else (array.dtype, call.shape)
+        shown = None if array is None else (array.dtype, call.given)
         kind, within, axis = call.kind, call.seat.within, call.axis
         if call.seat.theirs is not None:
             kind, within, axis = call.called, "", None

@@ -379,7 +379,7 @@ dist.all_to_all_single(line, torch.arange(8.0).reshape(4, 2))
     ("call", "told"),
     [
         ("all_to_all_single(x, x, [2, 1, 1, 1], [2, 1, 1, 1])", r"all_to_all_single\(float32 \(5,\)\)"),
-        ("all_to_all([*x[:4].chunk(4)], [*x[:4].chunk(4)])", r"all_to_all\(float32 \(4,\)\)"),
+        ("all_to_all([*x[:4].chunk(4)], [*x[:4].chunk(4)])", r"all_to_all\(float32 \(1,\), parts=4\)"),
     ],
 )
 def test_what_exchanges_lengths_is_told_of_as_the_call_that_the_user_made(s, call, told):

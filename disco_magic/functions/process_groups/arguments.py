@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.memory import flat, written
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
 """PyTorch's names of reductions -> ours."""
+# Of a list of tensors that are not alike, how many shapes are shown.
+_SHAPES: Final = 4
 
 
 def split(whole: Any, parts: Sequence[Any]) -> None:
@@ -60,13 +63,23 @@ def joined_alike(tensors: Sequence[Any], mine: Any) -> Any:
     return joined(tensors, bits=True)
 
 
-def as_row(given: Any, parts: Sequence[Any]) -> Any:
-    """What a member gives to all, as an array that the plane refuses if another member's does not fit.
+def list_of(verb: str, given: Sequence[Any], **more: Any) -> Theirs:
+    """A call with a list of tensors that are given, one to each member; `more` of what it says."""
+    shapes = [tuple(each.shape) for each in given]
+    if len(set(shapes)) == 1:
+        return Theirs(verb, shapes[0], parts=len(given), **more)
+    unlike = ", ".join([*map(str, shapes[:_SHAPES]), *["..."] * (len(shapes) > _SHAPES)])
+    return Theirs(verb, parts=len(given), unlike=unlike, **more)
 
-    A row, if what all give is to be as long; else its elements, whose lengths may differ.
+
+def see_one_each(verb: str, what: str, tensors: Sequence[Any], members: int) -> None:
+    """Check that a list of ``input`` or ``output`` tensors has one for each member.
+
+    Raises:
+        UsageMistake: it does not; no other member was involved.
     """
-    row = flat(given, bits=True)
-    return row[None] if len({part.numel() for part in parts}) == 1 else row
+    if len(tensors) != members:
+        raise UsageMistake(f"{verb}: {len(tensors)} {what} tensors were passed for {members} members")
 
 
 def see_alike(tensors: Sequence[Any]) -> None:

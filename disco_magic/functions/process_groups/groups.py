@@ -14,15 +14,15 @@ from math import prod
 from typing import Any
 
 from disco_magic.core.seat import Theirs
-from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
-    as_row,
     joined,
     joined_alike,
+    list_of,
     listed,
     operation_of,
     pairs_of,
     see_alike,
+    see_one_each,
     shares_of,
     split,
 )
@@ -67,9 +67,10 @@ class Verbs(Members):
         """Reduce the members' lists item by item, an item for each member; lengths may differ."""
         op = operation_of(*opts, **named)
         for out, parts in pairs_of(outs, ins, of=outs):
+            see_one_each("reduce_scatter", "input", parts, self.size())
             with written(out) as target:
                 if len({part.numel() for part in parts}) == 1:
-                    theirs = Theirs("reduce_scatter", out=tuple(out.shape))
+                    theirs = list_of("reduce_scatter", parts, out=tuple(out.shape))
                     self._call("reduce_scatter", joined(parts), op, 0, target, theirs=theirs)
                     continue
                 for rank, part in enumerate(parts):
@@ -116,8 +117,10 @@ class Verbs(Members):
     def allgather(self, outs: Any, ins: Any, *_opts: Any, **_named: Any) -> Any:
         """Gather every member's tensors, each into a list of tensors."""
         for parts, given in pairs_of(outs, ins, of=ins):
-            self._fits(parts, given)
-            split(self._call("allgather", as_row(given, parts), 0, None).reshape(-1), parts)
+            self._fits("all_gather", parts, given)
+            takes = tuple(part.numel() for part in parts)
+            theirs = Theirs("all_gather", tuple(given.shape), takes=takes, parts=len(parts))
+            split(self._call("allgather", flat(given, bits=True), 0, None, theirs=theirs), parts)
         return done(outs)
 
     def allgather_coalesced(self, outs: Any, ins: Any, *_opts: Any) -> Any:
@@ -149,10 +152,12 @@ class Verbs(Members):
         for parts, given in pairs:
             if is_root:
                 see_alike([given, *parts])
-                self._fits(parts, given)
-            whole = self._call("gather", flat(given, bits=True)[None], root, 0, None)
+                self._fits("gather", parts, given)
+            # Only the root has the list, but all are to be told of by the same words.
+            theirs = Theirs("gather", tuple(given.shape), parts=self.size())
+            whole = self._call("gather", flat(given, bits=True), root, 0, None, theirs=theirs)
             if is_root:
-                split(whole.reshape(-1), parts)
+                split(whole, parts)
         return done(outs)
 
     def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
@@ -169,9 +174,11 @@ class Verbs(Members):
         is_root = root == self.rank()
         pairs: Any = pairs_of(outs, ins, of=outs) if is_root else [(each, None) for each in listed(outs)]
         for out, parts in pairs:
-            whole = joined_alike(parts, out) if is_root else None
+            whole, theirs = None, Theirs("scatter", out=tuple(out.shape))
+            if is_root:
+                see_one_each("scatter", "input", parts, self.size())
+                whole, theirs = joined_alike(parts, out), list_of("scatter", parts, out=tuple(out.shape))
             with written(out, bits=True) as part:
-                theirs = Theirs("scatter", out=tuple(out.shape))
                 self._call("scatter", whole, root, 0, None, part, theirs=theirs)
         return done(outs)
 
@@ -197,12 +204,9 @@ class Verbs(Members):
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
         """Send each member one tensor of a list; of any shapes."""
         for what, tensors in (("input", ins), ("output", outs)):
-            if len(tensors) != self.size():
-                raise UsageMistake(
-                    f"all_to_all: {len(tensors)} {what} tensors were passed for {self.size()} members"
-                )
+            see_one_each("all_to_all", what, tensors, self.size())
         counts = tuple(given.numel() for given in ins)
-        theirs = Theirs("all_to_all", takes=tuple(out.numel() for out in outs))
+        theirs = list_of("all_to_all", ins, takes=tuple(out.numel() for out in outs))
         split(self._call("alltoall", joined(ins, bits=True), 0, counts, None, theirs=theirs), outs)
         return done(outs)
 

@@ -7,7 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.process_groups.arguments import root_of, see_can_be_averaged, see_equal
+from disco_magic.functions.process_groups.arguments import (
+    root_of,
+    see_can_be_averaged,
+    see_equal,
+    see_one_each,
+)
 from disco_magic.functions.process_groups.messages import Messages
 
 if TYPE_CHECKING:
@@ -101,14 +106,13 @@ class Members(Messages):
             _here.computes = True
         return me
 
-    def _fits(self, parts: Sequence[Any], given: Any) -> None:
-        """Check that what the worker gives itself fits what is to take it.
+    def _fits(self, verb: str, parts: Sequence[Any], given: Any) -> None:
+        """Check that there is a tensor to take from each, and that what the worker gives itself fits its own.
 
         Raises:
             UsageMistake: it does not; no other member was involved.
         """
-        if len(parts) != len(self._members):
-            raise UsageMistake(f"{len(parts)} output tensors were passed for {len(self._members)} members")
+        see_one_each(verb, "output", parts, len(self._members))
         see_equal(given.numel(), parts[self.rank()].numel(), "elements")
 
     def _root(self, *opts: Any, **named: Any) -> int:

@@ -69,7 +69,14 @@ def test_as_many_tensors_are_given_as_there_are_members(s):
             "all_to_all_single(t(0, 0, 0), t(1, 2, 3), [1, 1, 1], [1, 1, 1])",
             "all_to_all_single(float32 (3,))",
         ),
-        ("alltoall([t(0), t(0), t(0)], [t(1), t(2), t(3)])", "all_to_all(float32 (3,))"),
+        ("alltoall([t(0), t(0), t(0)], [t(1), t(2), t(3)])", "all_to_all(float32 (1,), parts=3)"),
+        ("alltoall([t(0)] * 3, [t(1), t([2]), t(3)])", "all_to_all(float32 (1,), (1, 1), (1,), parts=3)"),
+        ("allgather([[t(0)] * 3], [t([me])])", "all_gather(float32 (1, 1), parts=3)"),
+        (
+            "gather([[t(0, 0)] * 3] if worker_id == 1 else [], [t([me, 1])], opts(root=1))",
+            "gather(float32 (1, 2), parts=3, root=1)",
+        ),
+        ("reduce_scatter([t(0)], [[t([1])] * 3])", "reduce_scatter(float32 (1, 1), parts=3, op=sum)"),
         ("_allgather_base(t(0, 0, 0, 0, 0, 0), t([1, 2]))", "all_gather_into_tensor(float32 (1, 2))"),
         ("_reduce_scatter_base(t(0), t([1, 2, 3]))", "reduce_scatter_tensor(float32 (1, 3), op=sum)"),
     ],
@@ -81,6 +88,51 @@ def test_who_waits_is_told_of_by_the_call_that_the_user_made(s, call, told):
     assert f"without it, {told} that workers [0,2] wait in at {cell.label}, line 2" in str(caught.value)
     labels = {span.label for span in s.timeline().spans if span.kind == "collective"}
     assert {each.replace(", over=None", "") for each in labels} >= {told}
+
+
+def test_a_root_s_list_is_told_of_with_its_number_of_tensors(s):
+    s.run("y = t(0)\nworld.scatter([y], [[t(1), t(2), t(3)]] if worker_id == 1 else [], opts(root=1))")
+    labels = [(span.worker, span.label) for span in s.timeline().of_cell().spans if span.kind == "collective"]
+    assert sorted(labels) == [
+        (0, "scatter(no array, root=1)"),
+        (1, "scatter(float32 (1,), parts=3, root=1)"),
+        (2, "scatter(no array, root=1)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "allgather([[t(*[0] * len(x))] * 3], [t(*x)])",
+            r"all_gather: the members give worker 0 \[2, 3, 2\] elements, by rank, and it has room",
+        ),
+        (
+            "gather([[t(0, 0)] * 3] if me == 0 else [], [t(*x)], opts(root=0))",
+            r"gather: the members disagree on shape: worker 1 gave \(3,\), workers \[0,2\] gave \(2,\)",
+        ),
+        ("reduce_scatter([t(0)], [[t(*x)] * 3])", r"disagree on shape: worker 1 gave \(3,\), .* gave \(2,\)"),
+    ],
+)
+def test_lists_that_do_not_fit_are_told_of_by_the_shapes_of_their_tensors(s, line, said):
+    with pytest.raises(CellError, match=said) as caught:
+        s.run(f"x = [1, 2, 3] if worker_id == 1 else [1, 2]\nworld.{line}")
+    assert "axis" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        # Six elements are shared evenly by three members, each of which got parts of two tensors.
+        ("reduce_scatter([t(0, 0)], [[t(1, 2, 3), t(4, 5, 6)]])", "reduce_scatter: 2 input"),
+        ("scatter([t(0)], [[t(1)] * 2] if me == 0 else [], opts(root=0))", "scatter: 2 input"),
+        ("gather([[t(1)] * 2] if me == 0 else [], [t(0)], opts(root=0))", "gather: 2 output"),
+        ("allgather([[t(1)] * 2], [t(0)])", "all_gather: 2 output"),
+    ],
+)
+def test_a_list_has_a_tensor_for_each_member(s, line, said):
+    with pytest.raises(CellError, match=f"{said} tensors were passed for 3 members"):
+        s.run(f"world.{line}")
 
 
 def test_members_gather_tensors_of_one_shape_into_one(s):

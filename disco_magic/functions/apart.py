@@ -15,8 +15,9 @@ import numpy as np
 from disco_magic.core.divergence import to_explain
 from disco_magic.core.registers import nearest
 from disco_magic.phrases import ranges
+from disco_magic.values.frames import COLUMN
 from disco_magic.values.gaps import elements_compared, gap, is_of
-from disco_magic.values.lookalikes import numbers_apart, numbers_in
+from disco_magic.values.lookalikes import MOST, numbers_apart, numbers_in, texts_apart, texts_in
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
 
@@ -47,6 +48,8 @@ def told_apart_by(
         if me.id in circle:
             part = part_of(held, row.name)
             text = _of_numbers(me, part, row) if shape is None else _of_arrays(me, part, shape, circle)
+            if row.type == COLUMN:
+                text = _of_texts(me, part, row) or text
             if text:
                 said[row.name] = f"{place}: {text}" if place else text
     for each in me.allgather_objects(said, in_group=over is not None, over=over):
@@ -101,6 +104,21 @@ def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
     mine = attempt(numbers_in, container) or {}
     own, others = me.allgather_objects(mine, over=[first, other])
     why = attempt(numbers_apart, own, others, f"worker {first}'s")
+    return f"{ranges((other,))} {why}" if why else ""
+
+
+def _of_texts(me: Objects, column: Any, row: CheckRow) -> str:
+    """As `_of_numbers`, for columns that no array describes, of texts or with missing values."""
+    first, other = row.first_pair
+    if me.id not in (first, other):
+        return ""
+    pair = [first, other]
+    lacks = attempt(elements_compared, column) is None
+    if not any(me.allgather_objects(lacks, over=pair)):
+        return ""
+    mine = attempt(texts_in, column, MOST) or []
+    own, others = me.allgather_objects(mine, over=pair)
+    why = attempt(texts_apart, own, others, column.length, f"worker {first}'s")
     return f"{ranges((other,))} {why}" if why else ""
 
 

@@ -31,6 +31,7 @@ from disco_magic.session.apart import told_apart
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
 from disco_magic.session.known import Known
+from disco_magic.values.frames import COLUMN
 from disco_magic.values.gaps import gap, is_of
 from disco_magic.values.parts import as_listed, split
 
@@ -259,6 +260,8 @@ class Checks(Calls):
             if name in arrays:
                 parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
                 said = _gap(row.shape or (), parts, circle)
+                if row.type == COLUMN and not said:  # of texts, or with missing values: no array describes it
+                    said = self._why_apart(row)
             else:
                 said = self._why_apart(row) if row.shape is None else ""
             told[name] = f"{place}: {said}" if place and said else said

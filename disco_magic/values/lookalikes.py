@@ -18,7 +18,7 @@ from disco_magic.values.digests import digest_of
 from disco_magic.values.divergence import parts_of
 from disco_magic.values.elements import elements_of
 from disco_magic.values.fields import is_module, is_optimizer
-from disco_magic.values.fingerprint import PLAIN_IDS, fingerprint, number_text
+from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.frames import Column, is_frame, is_series
 from disco_magic.values.gaps import gap, most_of
 from disco_magic.values.inside import content_of
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from disco_magic.values.elements import Elements
 
 
-# At most so many numbers of one container are sent to another worker for comparison.
-_MOST: Final = 1 << 16
+# At most so many numbers or texts of one value are sent to another worker for comparison.
+MOST: Final = 1 << 16
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
@@ -108,17 +108,25 @@ def _of_columns(first: Column, other: Column, whose: str) -> tuple[str, str] | N
     if headers[0] != headers[1]:
         return "", _both(*headers, whose)
     most = most_of((first.length,))
-    facts, others = facts_of(first, most), facts_of(other, most)
-    if not facts or not others or fingerprint(facts) == fingerprint(others):
-        return None
-    texts, mates = texts_of(first, facts, most), texts_of(other, others, most)
-    apart = [place for place, text in enumerate(texts) if text != mates[place]]
-    if not apart:
-        return None
-    place, count, sampled = apart[0], len(apart), len(texts) < first.length
+    said = texts_apart(texts_in(first, most), texts_in(other, most), first.length, whose)
+    return ("", said) if said else None
+
+
+def texts_in(column: Column, most: int) -> list[str]:
+    """At most so many elements of a column, as text; none of one that holds objects."""
+    facts = facts_of(column, most)
+    return texts_of(column, facts, most) if facts else []
+
+
+def texts_apart(texts: list[str], mates: list[str], length: int, whose: str) -> str:
+    """Like `why_apart`, for what `texts_in` returned for two columns of that length."""
+    apart = [place for place, pair in enumerate(zip(texts, mates, strict=False)) if pair[0] != pair[1]]
+    if not apart or len(texts) != len(mates):
+        return ""
+    place, count, sampled = apart[0], len(apart), len(texts) < length
     of = f"{count:,} of {len(texts):,}{' sampled' * sampled} elements differ{'s' * (count == 1)} from {whose}"
     where = "" if sampled else f", {'the first ' * (count > 1)}at [{place}]"
-    return "", f"{of}{where}: {_of_texts(texts[place], mates[place], whose)}"
+    return f"{of}{where}: {_of_texts(texts[place], mates[place], whose)}"
 
 
 def _elements(value: Any) -> Elements | None:
@@ -166,7 +174,7 @@ def seen(text: str) -> str:
 def numbers_in(value: Any) -> dict[str, Any]:
     """Path -> number or text, for those in a container or an object; empty if it has over 65,536 items."""
     content = content_of(value)
-    if content is None or len(content.items) > _MOST:
+    if content is None or len(content.items) > MOST:
         return {}
     return {label: item for label, item in content.parts(plain=True) if tells_all(type(item))}
 

@@ -269,6 +269,24 @@ def test_messages_that_are_on_their_way_are_left_to_their_receivers(session):
     )
 
 
+def test_where_columns_of_texts_and_with_missing_values_differ_is_told(session):
+    pytest.importorskip("pandas")
+    s = session(3)
+    s.run(
+        "import pandas as pd\nmine = worker_id == 2\n"
+        "numbers = pd.array([1] * 5000, dtype='Int64')\n"
+        "df = pd.DataFrame({'t': [f'row {i}' for i in range(5000)], 'n': numbers})\n"
+        "if mine: df.loc[4321, 't'], df.loc[7, 'n'] = 'x', None"
+    )
+    texts = "[2] 1 of 5,000 elements differs from worker 0's, at [4321]: 'x', worker 0's is 'row 4321'"
+    numbers = "[2] 1 of 5,000 elements differs from worker 0's, at [7]: None, worker 0's is 1"
+    for told in (s.check("df"), report(s, "worker.check(df)")):
+        assert {row.name: row.gap for row in told if row.differs} == {"df['t']": texts, "df['n']": numbers}
+    s.run("long = pd.Series([str(i) for i in range(100_000)])\nif mine: long[0] = 'x'")
+    said = "[2] 1 of 50,000 sampled elements differs from worker 0's: 'x', worker 0's is '0'"
+    assert next(row.gap for row in report(s, "worker.check(long)") if row.differs) == said
+
+
 def test_of_many_values_the_first_few_say_how_far_they_are_apart(session):
     found = report(session(2), "x = {i: np.full(3, worker_id) for i in range(12)}; worker.check(x)")
     assert [bool(row.gap) for row in found.differing] == [True] * 8 + [False] * 4

@@ -42,6 +42,7 @@ _PROPERTIES: Final = (property, types.DynamicClassAttribute, enum.property)
 _MARKS: Final = tuple(type(getattr(dataclasses, name)) for name in ("MISSING", "_HAS_DEFAULT_FACTORY"))
 _OF_FIELDS: Final = ("name", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
 _UNSEEN: Final = ["unseen"]  # in place of what is not known
+_NAMED: Final = 6
 
 # Also functions of NumPy that are written in Python.
 _OF_NUMPY: Final = type(np.linalg.norm)
@@ -61,17 +62,28 @@ def is_definition(kind: type) -> bool:
 
 
 def fingerprint_of_definition(value: Any) -> tuple[bytes, str]:
-    """16 bytes that are equal for equal definitions, and what they say nothing about; b"" for other values.
+    """16 bytes that are equal for equal definitions, and what they leave out; b"" for other values.
 
     Those of libraries by their names. Functions of the user's by code, defaults and closure: b"" if not all
     of that is known. Their classes by methods, numbers, texts and arrays, containers of these, and members
-    of enumerations; what else they have as attributes is unseen. Annotations do not count.
+    of enumerations; what else they have as attributes is left out, and named. Annotations do not count.
     """
     try:
         facts = _facts(value, ())
     except _Unknown:
         return b"", ""
-    return fingerprint(facts), "attributes of a class" if _has_unseen(facts) else ""
+    return fingerprint(facts), _unseen_in(facts)
+
+
+def _unseen_in(facts: list[Any]) -> str:
+    """``its attributes lock and log cannot be compared``; "" if all can be."""
+    if not _has_unseen(facts):
+        return ""
+    if type(facts[0]) is not list:  # a function, or something else that has such a class
+        return "attributes of a class in it cannot be compared"
+    names = list(dict.fromkeys(str(member[1]) for member in facts if _has_unseen(member)))
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"its attribute{'s' * (len(names) > 1)} {', '.join(names[:_NAMED])}{more} cannot be compared"
 
 
 def _has_unseen(facts: list[Any]) -> bool:

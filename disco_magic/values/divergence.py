@@ -133,7 +133,7 @@ def look(
         return _look_at_scalar(value, own, values=values)
     definition, unseen = fingerprint_of_definition(value) if values and is_definition(kind) else (b"", "")
     if definition:
-        return Held(type_name(kind), text=what_it_is(value), digest=definition, unseen=unseen)
+        return Held(type_name(kind), text=what_it_is(value), digest=definition, opaque=unseen)
     if kind is ExtraState:
         return Held("state", opaque=_OWN_STATE if values else "", unseen="what a module's own code writes")
     content = (seen or Seen()).content(value)

@@ -145,10 +145,20 @@ def test_what_functions_take_along_is_not_said_to_be_equal_if_it_cannot_be_compa
     assert "cannot be compared: its default_factory=" in str(errors[0])
 
 
-def test_attributes_of_a_class_that_cannot_be_compared_are_said_to_be_unseen(session):
+def test_a_class_with_attributes_that_cannot_be_compared_is_treated_like_an_object_with_such(session):
     s = session(2)
-    s.run(f"{SETUP}\na = having(object(), worker_id)")
-    (row,) = s.check("a").rows
-    assert row.unseen == "a (attributes of a class)"
+    s.run(f"{SETUP}\na = having(object(), worker_id)\nclass b:\n    log, lock = object(), object()")
+    s.run("class c:\n    def f(self, x=b): return x")
+    for name, why in (
+        ("a", "its attribute"),
+        ("b", "its attributes lock, log cannot be compared"),
+        ("c", "its attribute f cannot be compared"),
+    ):
+        report = s.check(name)
+        assert (report.ok, bool(report), len(report.uncompared)) == (True, False, 1)
+        assert why in report[name].opaque
+        assert "equal" not in report.summary
+        (error, _) = failed(s, f"worker.check({name})").values()
+        assert f"check: {name} cannot be compared: {why}" in str(error)
     s.run("class a:\n    held = object()\n    width = worker_id")
     assert s.check("a")["a"].differs  # what is known of it counts

@@ -80,6 +80,11 @@ def find_beside(
     return None
 
 
+def is_asked_for(name: str) -> bool:
+    """Whether this thread is in a `find_beside` for that module."""
+    return any(each == name for _, each in getattr(_asking, "now", ()))
+
+
 class _Loader(Loader):
     """Executes the module with its own loader, which it puts back before it calls the function.
 

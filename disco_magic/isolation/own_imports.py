@@ -1,7 +1,7 @@
 """Changes to the import system for modules that workers import for themselves.
 
 See `own_modules`. While any worker has such modules, a finder precedes all others, and three functions of
-`importlib` and one of `inspect` are replaced.
+`importlib`, one of `inspect` and a method of Python's finders are replaced.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import inspect
 import sys
 from functools import update_wrapper
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import FileFinder, ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.module_classes import spec_of
 from disco_magic.callers.replaced import Replaced
-from disco_magic.isolation.imported import find_beside
+from disco_magic.isolation.imported import find_beside, is_asked_for
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.specs import is_loaded_once
 from disco_magic.isolation.standing_modules import (
@@ -109,17 +109,37 @@ def _getmodule(object: Any, _filename: str | None = None) -> types.ModuleType | 
     return module if mine is None or module is None else mine.modules.get(module.__name__, module)
 
 
+def _find_spec(
+    finder: FileFinder, fullname: str, target: types.ModuleType | None = None
+) -> ModuleSpec | None:
+    """Replacement of `FileFinder.find_spec`: what a scan of a package finds there is the worker's own, too.
+
+    Libraries that look for plugins in their own folders ask `pkgutil`'s finders, execute what these find, and
+    put it into `sys.modules`: all workers would have the module of the last one. Imports come to `_Finder`
+    first. What lies elsewhere, such as a configuration with that name, may be executed as often as asked.
+    """
+    spec: ModuleSpec | None = _FOUND.below(finder, fullname, target)
+    around = fullname.rpartition(".")[0]
+    mine = None if spec is None or not around or is_asked_for(fullname) else imports_of(fullname)
+    if spec is None or mine is None or around not in mine.modules or is_loaded_once(spec):
+        return spec
+    own = find_beside(_FINDER, fullname, getattr(mine.modules[around], "__path__", None))
+    return StandingSpec(spec) if own is not None and own.origin == spec.origin else spec
+
+
 for _ours, _first in (
     (_reload, importlib.reload),
     (_import_module, importlib.import_module),
     (_getmodule, inspect.getmodule),
+    (_find_spec, FileFinder.find_spec),
 ):
     update_wrapper(_ours, _first)
 _RELOAD: Final = Replaced(importlib, "reload", _reload)
 _IMPORT: Final = Replaced(importlib, "import_module", _import_module)
 _WAIT: Final = Replaced(importlib._bootstrap, "_lock_unlock_module", _lock_unlock_module)  # noqa: SLF001 - Python's
 _OF: Final = Replaced(inspect, "getmodule", _getmodule)
-_REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
+_FOUND: Final = Replaced(FileFinder, "find_spec", _find_spec)
+_REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF, _FOUND)
 
 
 _OF_PROGRAMS: Final = object()  # in `belongings` of workers whose programs are to have modules of their own

@@ -168,6 +168,61 @@ def test_a_package_that_looks_in_other_places_finds_what_is_there(folder, sessio
     assert wide.extra.x == 1
 
 
+SCANNED = {
+    "plugged/__init__.py": "found = {}\n",
+    "plugged/kinds/__init__.py": "",
+    "plugged/kinds/one.py": "from plugged import found\nname = 'one'\nfound[name] = found\n",
+}
+SCAN = """
+import importlib.util, pkgutil, sys, warnings
+import plugged.kinds as around
+def execute(name, spec):  # as Hydra does
+    if (made := sys.modules.get(name)) is None:
+        made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    sys.modules[name] = made
+    return made
+def load(name, spec):
+    return spec.loader.load_module(name)
+def scan():
+    for finder, name, _ in pkgutil.walk_packages(around.__path__, 'plugged.kinds.'):
+        return {}(name, finder.find_spec(name))
+warnings.simplefilter("ignore", DeprecationWarning)  # load_module
+made = scan()
+"""
+
+
+@pytest.mark.parametrize("way", ["execute", "load"])
+def test_plugins_that_a_package_finds_in_its_own_folder_are_each_workers_own(folder, session, way):
+    write(folder, SCANNED)
+    s = session(3, own_modules=["plugged"])
+    scan = SCAN.format(way)
+    s.run(scan, workers=[1])
+    s.run(f"{scan}\nimport plugged, plugged.kinds.one as one\nplugged.found['me'] = worker_id")
+    assert s.run("made.found['one']['me'], one.found['me'], made.name").values == [
+        (0, 0, "one"),
+        (1, 1, "one"),
+        (2, 2, "one"),
+    ]
+    s.run("plugged.found.clear()\nscan()")
+    assert s.run("list(one.found)").values == [["one"]] * 3, "it was not executed again"
+
+
+def test_files_that_are_no_part_of_a_package_are_executed_as_often_as_asked(folder, session):
+    write(folder, {**SCANNED, "plugged/kinds/other/one.py": "marks = []\n", "settings.py": "marks = []\n"})
+    s = session(2, own_modules=["plugged", "settings"])
+    s.run("import plugged.kinds, settings, importlib.util")
+    for name, file in (("settings", "settings.py"), ("plugged.kinds.one", "plugged/kinds/other/one.py")):
+        s.run(f"""
+def read():
+    spec = importlib.util.spec_from_file_location({name!r}, {str(folder / file)!r})
+    spec.loader.exec_module(made := importlib.util.module_from_spec(spec))
+    return made
+one, other = read(), read()
+""")
+        assert s.run("one.marks is other.marks, settings.marks is one.marks").values == [(False, False)] * 2
+
+
 def test_threads_that_import_what_needs_each_other_do_not_wait_for_ever(whole, folder):
     write(
         folder,

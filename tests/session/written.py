@@ -43,6 +43,6 @@ FILES = {
 def write(folder, files):
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
     importlib.invalidate_caches()

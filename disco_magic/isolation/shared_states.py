@@ -1,11 +1,13 @@
 """Warnings to workers that use libraries which keep a rank in global variables, shared by all workers.
 
 These libraries were made for processes: their variables hold the rank of the worker that came last, or of the
-first one, and the errors that follow do not mention it.
+first one, and the errors that follow do not mention it. The same holds for Hydra and its configuration.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
 import warnings
 from functools import wraps
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, put_back
+from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.errors import UsageMistake
 from disco_magic.isolation.standing_modules import imports_of
@@ -35,6 +38,36 @@ def fit_megatron(module: ModuleType) -> Callable[[], None]:
 def fit_lightning(module: ModuleType) -> Callable[[], None]:
     """Warn a worker that makes a Lightning ``Trainer``; `module` is the one that defines it."""
     return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
+
+
+def fit_hydra(module: ModuleType) -> Callable[[], None]:
+    """Warn a worker that makes a configuration; `module` is ``hydra.core.global_hydra``."""
+    return _telling(module, module.GlobalHydra, "initialize", "omegaconf", kept="a configuration")
+
+
+def fit_hydra_programs(module: ModuleType) -> Callable[[], None]:
+    """Let Hydra find configurations beside a worker's program; `module` is ``hydra._internal.utils``.
+
+    It looks beside the file of ``__main__``, in IPython's folder for cells, and in the package of any other
+    module.
+    """
+
+    @wraps(module.detect_calling_file_or_module_from_task_function)
+    def of_task(task: Any) -> Any:
+        inner = inspect.unwrap(task)
+        if inspect.isfunction(inner) and inner.__module__ == CELL_MODULE:
+            return inspect.getfile(inner), None
+        return first.below(task)
+
+    @wraps(module.detect_calling_file_or_module_from_stack_frame)
+    def of_frame(depth: int) -> Any:
+        file, name = second.below(depth + 1)  # one more: this one
+        if name is None and calling_worker() is not None and not os.path.exists(file):
+            file = os.path.join(os.getcwd(), "notebook.ipynb")  # as of a notebook's cell, for its folder
+        return file, name
+
+    first, second = Replaced(module, of_task.__name__, of_task), Replaced(module, of_frame.__name__, of_frame)
+    return replace_all([first, second])
 
 
 def fit_rpc(module: ModuleType) -> Callable[[], None]:
@@ -86,7 +119,9 @@ def fit_mpi(module: ModuleType) -> Callable[[], None]:
     return lambda: put_back(module, MpiOfWorkers)
 
 
-def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:
+def _telling(
+    module: ModuleType, owner: Any, function: str, *users: str, kept: str = "the rank"
+) -> Callable[[], None]:
     package = module.__name__.partition(".")[0]
     told: set[tuple[int, int]] = set()
 
@@ -99,7 +134,7 @@ def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Call
                 told.add(key)
                 names = [package, *(each for each in users if each in sys.modules)]
                 warnings.warn(
-                    f"{package} keeps the rank in global variables, which workers share: start the session "
+                    f"{package} keeps {kept} in global variables, which workers share: start the session "
                     f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
                     stacklevel=2,
                 )

@@ -7,12 +7,25 @@ import warnings
 
 import pytest
 
+from tests.session.written import FILES, write
+
 # As far as we know them: what is asked for first, under its name.
 SOURCES = {
     "accelerate": {
         "accelerate/__init__.py": "from accelerate.state import PartialState as Accelerator\n",
         "accelerate/state.py": "class PartialState:\n    state = {}\n    def __init__(self, rank):\n"
         "        self.__dict__ = self.state\n        self.__dict__.setdefault('rank', rank)\n",
+    },
+    "hydra": {
+        "hydra/__init__.py": "",
+        "hydra/core/__init__.py": "",
+        "hydra/core/global_hydra.py": "class GlobalHydra:\n    rank = None\n    def initialize(self, rank):\n"
+        "        GlobalHydra.rank = rank if GlobalHydra.rank is None else GlobalHydra.rank\n",
+        "hydra/_internal/utils.py": "def detect_calling_file_or_module_from_task_function(task):\n"
+        "    return (None, task.__module__)\n"
+        "import inspect\n"
+        "def detect_calling_file_or_module_from_stack_frame(depth):\n"
+        "    return inspect.stack()[depth].filename, None\n",
     },
     "lightning": {
         "lightning/pytorch/trainer/__init__.py": "",
@@ -28,12 +41,14 @@ SOURCES = {
 USES = {
     "accelerate": "from accelerate import Accelerator\n"
     "rank = [Accelerator(worker_id) for _ in range(2)][0].rank",
+    "hydra": "from hydra.core.global_hydra import GlobalHydra as G\nG().initialize(worker_id)\nrank = G.rank",
     "lightning": "from lightning.pytorch.trainer.trainer import Trainer\nrank = Trainer(worker_id).rank",
     "megatron": "from megatron.core import parallel_state as p\nbarrier()\n"
     "p.initialize_model_parallel(worker_id)\nbarrier()\nrank = p.rank",
 }
 MODULES = {
     "accelerate": "accelerate.state",
+    "hydra": "hydra.core.global_hydra",
     "lightning": "lightning.pytorch.trainer.trainer",
     "megatron": "megatron.core.parallel_state",
 }
@@ -81,6 +96,31 @@ def test_what_each_has_alone_finds_itself_in_the_import_system(session, package,
         file.write("import sys\nfound = vars(sys.modules[__name__]) is globals()\n")
     s = session(2, own_modules=[package])
     assert s.run(f"import {name}\n{name}.found").values == [True, True]
+
+
+HYDRA = """
+import functools, hydra._internal.utils as u, state
+ask = u.detect_calling_file_or_module_from_task_function
+@functools.wraps(state.start)
+def wrapped(): pass
+@functools.lru_cache
+def task(): pass
+def initialize(): return u.detect_calling_file_or_module_from_stack_frame(2)
+found = ask(task), ask(state.start), ask(wrapped), initialize()
+"""
+
+
+@pytest.mark.parametrize("package", ["hydra"], indirect=True)
+@pytest.mark.parametrize("own", [[], ["hydra"]])
+def test_hydra_takes_a_program_for_the_main_one(session, package, tmp_path, own):
+    (tmp_path / "train.py").write_text(HYDRA)
+    write(tmp_path, FILES)
+    s = session(2, own_modules=own)
+    s.run_file(str(tmp_path / "train.py"))
+    program, module = (str(tmp_path / "train.py"), None), (None, "state")
+    assert s.run("found").values == [(program, module, module, program)] * 2
+    s.run("import os\nos.chdir('/')\n" + HYDRA)
+    assert s.run("found[-1]").values == [("/notebook.ipynb", None)] * 2
 
 
 def test_neither_is_a_session_of_one_worker_nor_the_program(session, package):

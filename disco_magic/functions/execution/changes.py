@@ -36,6 +36,8 @@ from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
 from disco_magic.isolation.shared_states import (
     fit_accelerate,
+    fit_hydra,
+    fit_hydra_programs,
     fit_lightning,
     fit_megatron,
     fit_mpi,
@@ -82,6 +84,8 @@ CHANGES: Final = Libraries(
         "lightning.pytorch.trainer.trainer": fit_lightning,
         "pytorch_lightning.trainer.trainer": fit_lightning,
         "megatron.core.parallel_state": fit_megatron,
+        "hydra.core.global_hydra": fit_hydra,
+        "hydra._internal.utils": fit_hydra_programs,
         "mpi4py.MPI": fit_mpi,
         "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
@@ -120,7 +124,7 @@ CHANGES: Final = Libraries(
         "torch.utils.checkpoint": fit_early_stop,
         "torch._dynamo.convert_frame": each_of(fit_compile_lock, fit_limits),
     },
-    # Each worker has its own copy of these, but what they change is shared by all workers.
-    also_own=("accelerate.big_modeling", "transformers.modeling_utils"),
+    # Each worker may have its own copy of these. What the first and the last change is shared all the same.
+    also_own=("accelerate.big_modeling", "hydra._internal.utils", "transformers.modeling_utils"),
 )
 """`__main__`, imports, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""

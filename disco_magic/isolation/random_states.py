@@ -6,7 +6,7 @@ all workers drew from one state in turns, it would be unpredictable what each ge
 1. the functions of `random` and `numpy.random` that draw from the state, seed it, save it or restore it use
    the calling worker's; for all other callers they do what they did;
 2. code that holds NumPy's state object, as SciPy and scikit-learn do, finds the worker's state in it while
-   drawing;
+   drawing, and so does code that takes Python's, as NetworkX does;
 3. CuPy finds the state of a GPU among the worker's own: otherwise workers on one GPU would share it.
 
 A worker's states begin at random and end with it. They are shared with its threads. For PyTorch, see
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.callers.stand_ins import StandIn, standing
+from disco_magic.isolation.hidden_generator import HiddenGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -241,7 +242,8 @@ def fit_random(module: ModuleType) -> Callable[[], None]:
     everyones = module._inst  # noqa: SLF001 - its methods are the functions
     names = [name for name, each in vars(module).items() if getattr(each, "__self__", None) is everyones]
     ours = [standing(StateFunction, getattr(module, name), "random", name, _OF_PYTHON) for name in names]
-    return replace_all([Replaced(module, each.name, each) for each in ours])
+    hidden = Replaced(module, "_inst", HiddenGenerator(everyones, _OF_PYTHON))
+    return replace_all([hidden, *(Replaced(module, each.name, each) for each in ours)])
 
 
 def fit_numpy(module: Any) -> Callable[[], None]:

@@ -18,6 +18,7 @@ from tests.session.conftest import stopped
 
 SEEDED = {
     "random": ("random.seed({})", "random.random()"),
+    "Python's own": ("random.seed({})", "random._inst.gauss(0, 1)"),
     "NumPy": ("np.random.seed({})", "float(np.random.rand())"),
     "NumPy's own": ("np.random.seed({})", "float(np.random.mtrand._rand.normal())"),
 }
@@ -195,6 +196,21 @@ def test_functions_that_a_module_has_kept_are_those_of_later_sessions(s, session
         for seed, draw in (kept[:2], kept[2:]):
             started.call_packed(seed, 5)
             assert len(set(started.call_packed(draw).get_all())) == 1
+
+
+def test_python_s_own_generator_stays_one_for_who_takes_it(s):
+    """As NetworkX does: ``random._inst`` if there is no seed, and `isinstance` for any other generator."""
+    s.run("random.seed(5)\nrng = random._inst\nfirst = rng.getrandbits(64)\nrandom.seed(5)")
+    assert (
+        s.run("first == random.getrandbits(64), isinstance(rng, random.Random)").values == [(True, True)] * 4
+    )
+    s.run("import copy, pickle\nkept = [copy.deepcopy(rng), pickle.loads(pickle.dumps(rng))]")
+    s.run("drawn = [each.random() for each in (*kept, rng)]")
+    assert s.run("len(set(drawn))").values == [1] * 4
+    rng = random._inst
+    assert rng.getstate() == random.getstate(), "outside of workers it is the process's"
+    s.shutdown()
+    assert rng.getstate() == random._inst.getstate()
 
 
 @pytest.mark.parametrize("is_there_before", [True, False])

@@ -18,6 +18,8 @@ _LIKE: Final = 0.65
 _WORD: Final = re.compile(r"\w+")
 # Longer first lines are cut: errors of other workers repeat them.
 _LONGEST: Final = 2000
+# So many workers at equal distances are a range with a step: of few, the ids themselves are as short.
+_STEPS: Final = 5
 
 
 def words(error: BaseException) -> str:
@@ -115,13 +117,19 @@ def padded(workers: Sequence[int], among: int) -> str:
 
 
 def ranges(workers: Sequence[int]) -> str:
-    """Worker ids as ranges: ``[0-3]``, ``[0,2-4]``."""
+    """Worker ids as ranges: ``[0-3]``, ``[0,2-4]``; from five on with a step, too: ``[0-12:3]``."""
     ids = sorted(workers)
     parts: list[str] = []
     start = 0
-    for i in range(1, len(ids) + 1):
-        if i == len(ids) or ids[i] != ids[i - 1] + 1:
-            first, last = ids[start], ids[i - 1]
-            parts.append(str(first) if first == last else f"{first}-{last}")
-            start = i
+    while start < len(ids):
+        step = ids[start + 1] - ids[start] if start + 1 < len(ids) else 1
+        end = start
+        while end + 1 < len(ids) and ids[end + 1] - ids[end] == step:
+            end += 1
+        if step != 1 and end - start + 1 < _STEPS:
+            end = start
+        first, last = ids[start], ids[end]
+        parts.append(f"{first}-{last}" if last > first else str(first))
+        parts[-1] += f":{step}" if last > first and step != 1 else ""
+        start = end + 1
     return f"[{','.join(parts)}]"

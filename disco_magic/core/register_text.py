@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.device import span
 from disco_magic.core.markup import MARK
+from disco_magic.core.register_values import FEW_WORKERS, held, values_of
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.phrases import ranges, who_has
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.register_values import Held
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 NO_VALUE: Final = "no value"
@@ -97,7 +99,12 @@ def parts_caption(parts: RegisterParts) -> str:
 
 def totals(snapshot: SessionSnapshot) -> str:
     """How much memory the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
-    alike = who_has(enumerate(map(human_bytes, snapshot.nbytes)))
+    return each_total(snapshot.nbytes)
+
+
+def each_total(nbytes: Sequence[int]) -> str:
+    """`totals` of the bytes of each worker."""
+    alike = who_has(enumerate(map(human_bytes, nbytes)))
     return ", ".join(
         f"{ranges(workers)} {total}{' each' if len(workers) > 1 else ''}" for total, workers in alike.items()
     )
@@ -122,17 +129,23 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
 
 def _lines_apart(row: Row, width: int) -> list[str]:
     """A line per value; what differs but looks the same has lines of its own."""
-    marks = row.odd_if_differing()
-    if row.differs and not any(marks):  # all values differ from each other, as shards do
-        marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
-    said = who_has(
-        (worker, (MARK if odd else " ", line_of(info, absent(row, worker)), info and info.fingerprint))
-        for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True))
-    )
+    if len(row.cells) > FEW_WORKERS:
+        values = values_of(row)
+        lines = [(each.is_odd, each.workers, _said(row, each)) for each in values.shown]
+        lines += [(values.is_odd, values.rest, values.said)] if values.rest else []
+    else:
+        marks = row.odd_if_differing()
+        if row.differs and not any(marks):  # all values differ from each other, as shards do
+            marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
+        lines = [(each.is_odd, each.workers, _said(row, each)) for each in held(row, marks)]
     return [
-        f"{mark} {row.name if 0 in workers else '':<{width}}  {ranges(workers)} {text}"
-        for (mark, text, _), workers in said.items()
+        f"{MARK if odd else ' '} {row.name if not place else '':<{width}}  {ranges(workers)} {said}"
+        for place, (odd, workers, said) in enumerate(lines)
     ]
+
+
+def _said(row: Row, each: Held) -> str:
+    return line_of(together(row.of(each.workers)), absent(row, each.workers[0]))
 
 
 def is_unseen(row: Row) -> bool:

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"-?\d+")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
 
 
 def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None:
     """The workers that `text` names, ascending, each once; None if it names all of them.
 
     Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
-    (``0-2``), a Python slice (``1:3``, ``::2``: the end is excluded) or ``all``. Or all parts are coordinates
-    in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along dp and at 1 or 2 along tp.
+    (``0-2``, ``0-12:3`` with a step, as tables write them), a Python slice (``1:3``, ``::2``: the end is
+    excluded) or ``all``. Or all parts are coordinates in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along
+    dp and at 1 or 2 along tp.
 
     Args:
         text: what the user typed, or None.
@@ -99,7 +100,7 @@ def _part(part: str, text: str, num_workers: int) -> range:
     if _NUMBER.fullmatch(part):
         return _single(int(part), text, num_workers)
     if found := _RANGE.fullmatch(part):
-        return _inclusive(int(found[1]), int(found[2]), text, num_workers)
+        return _inclusive(int(found[1]), int(found[2]), int(found[3] or 1), text, num_workers)
     if found := _SLICE.fullmatch(part):
         return _sliced(found, text, num_workers)
     raise UsageMistake(
@@ -115,19 +116,21 @@ def _single(number: int, text: str, num_workers: int) -> range:
     return range(worker, worker + 1)
 
 
-def _inclusive(first: int, last: int, text: str, num_workers: int) -> range:
+def _inclusive(first: int, last: int, step: int, text: str, num_workers: int) -> range:
+    if step == 0:
+        raise _no_step(text)
     if last < first:
         raise UsageMistake(f"{first}-{last} in {text!r} runs backwards: write {last}-{first}")
     if last >= num_workers:
         raise _absent(last, text, num_workers)
-    return range(first, last + 1)
+    return range(first, last + 1, step)
 
 
 def _sliced(found: re.Match[str], text: str, num_workers: int) -> range:
     """A slice whose ends are checked, unlike Python's: ``2:9`` of 4 workers is a mistake, not ``2:4``."""
     start, stop, step = (int(value) if value else None for value in found.groups())
     if step == 0:
-        raise UsageMistake(f"a step of 0 in {text!r} names no workers: write 1 or more")
+        raise _no_step(text)
     if start is not None and not -num_workers <= start < num_workers:
         raise _absent(start, text, num_workers)
     if stop is not None and not -num_workers <= stop <= num_workers:
@@ -138,6 +141,10 @@ def _sliced(found: re.Match[str], text: str, num_workers: int) -> range:
             f"{text!r} names no worker of {_span(num_workers)}; the end of a slice is left out"
         )
     return workers
+
+
+def _no_step(text: str) -> UsageMistake:
+    return UsageMistake(f"a step of 0 in {text!r} names no workers: write 1 or more")
 
 
 def _absent(number: int, text: str, num_workers: int) -> UsageMistake:

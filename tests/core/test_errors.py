@@ -46,6 +46,9 @@ def failure(worker, error=None, text="Traceback ...\nValueError: boom\n"):
         ((0, 2, 3, 4), "[0,2-4]"),
         ([0, 2, 4], "[0,2,4]"),
         ([0, 1, 5, 6, 7, 9], "[0-1,5-7,9]"),
+        ([0, 2, 4, 6], "[0,2,4,6]"),
+        ([8, 0, 2, 4, 6], "[0-8:2]"),
+        ([0, 1, 4, 7, 10, 13, 14, 15], "[0-1,4,7,10,13-15]"),
     ],
 )
 def test_worker_ids_are_written_as_ranges(ids, text):

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.markup import MARK, TableLook, head_cells
+from disco_magic.core.register_values import columns_of
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
 from disco_magic.notebook.inspector.table import parts_html
@@ -122,7 +123,7 @@ def parts_of(session: Session, row: Row) -> RegisterParts | None:
 
 
 def _parts_table(session: Session, parts: RegisterParts) -> str:
-    return parts_html(parts, session.mesh.places() if session.mesh else ())
+    return parts_html(parts, columns_of(parts.num_workers), session.mesh.places() if session.mesh else ())
 
 
 def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:

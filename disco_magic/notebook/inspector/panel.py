@@ -20,7 +20,7 @@ from disco_magic.notebook.inspector.holders import holders
 from disco_magic.notebook.inspector.remark import Remark
 from disco_magic.notebook.inspector.table import DOT, status, table_html
 from disco_magic.notebook.inspector.toolbar import Toolbar
-from disco_magic.notebook.inspector.view import FEW_NBYTES, dtypes
+from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
@@ -201,7 +201,7 @@ class Inspector:
     def _draw(self, *, asked: bool) -> None:
         session, snapshot = self._front.sessions.find(), self.snapshot
         rows = self._shown()
-        self._toolbar.offer(dtypes(snapshot.rows), asking=session is not None)
+        self._toolbar.offer(snapshot, asking=session is not None)
         if session is None:
             self._head.value = f"<i>{_ended(snapshot)}</i>"
             self._doctor.value = ""
@@ -214,7 +214,7 @@ class Inspector:
             self._doctor.value = diagnosis_bundle(self._diagnosis)["text/html"] if self.is_busy else ""
         table = table_html(
             rows,
-            snapshot.num_workers,
+            self._toolbar.columns,
             snapshot.nbytes,
             selected=self._detail.name,
             pinned=frozenset(self._actions.pinned),

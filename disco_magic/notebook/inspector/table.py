@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
 from disco_magic.core.register_parts import MOST_PARTS
-from disco_magic.core.register_text import agreement, parts_caption
+from disco_magic.core.register_text import agreement, each_total, parts_caption
+from disco_magic.core.register_values import values_of
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.notebook.pictures.charts import spark
 from disco_magic.phrases import ranges
@@ -44,6 +45,7 @@ _STYLE: Final = table_style(
     "{} tr.sel>*{background:var(--jp-layout-color2,rgba(128,128,128,.2))}",
     "{} tr.sel>:first-child{box-shadow:inset 4px 0 var(--jp-brand-color1,#1976d2)}",
     "{} .o{outline:2px dashed var(--jp-warn-color0,#b35900);outline-offset:-3px}",
+    "{} div.o{outline-offset:-1px;width:fit-content;padding:0 3px;margin-left:-3px}",
     f"{{}} b{{{ink('#ff5050', 50)}}}",
     f"{LIGHT} {{}} b{{color:var(--jp-error-color0,#b71c1c)}}",
     "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
@@ -68,7 +70,7 @@ _SCROLL: Final = "max-height:460px;overflow:auto;width:0;min-width:100%"
 
 def table_html(
     rows: Sequence[Row],
-    num_workers: int,
+    columns: Sequence[int] | None,
     totals: Sequence[int],
     *,
     selected: str = "",
@@ -80,7 +82,7 @@ def table_html(
 
     Args:
         rows: the registers; beyond 300, the number of further ones is shown.
-        num_workers: number of columns with values.
+        columns: the workers that have a column each; None: one column, with a line per value.
         totals: bytes per worker, of all registers.
         selected: name of the selected register.
         pinned: names of the rows that stay on top.
@@ -90,6 +92,7 @@ def table_html(
     body = "".join(
         _row(
             row,
+            columns,
             is_selected=row.name == selected,
             is_pinned=row.name in pinned,
             held=(held or {}).get(row.name),
@@ -98,42 +101,51 @@ def table_html(
     )
     rest = len(rows) - MOST_ROWS
     if rest > 0:
-        body += _across(f"and {rest:,} more; search for a name", num_workers)
+        body += _across(f"and {rest:,} more; search for a name", columns)
     if not rows:
-        body = _across("no register to show", num_workers)
-    sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
-    foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot>'
-    return _framed("registers", _heads("register", num_workers, places), body, foot)
+        body = _across("no register to show", columns)
+    sums = [each_total(totals)] if columns is None else [human_bytes(totals[worker]) for worker in columns]
+    cells = "".join(f"<td>{total}</td>" for total in sums)
+    foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{cells}</tr></tfoot>'
+    return _framed("registers", _heads("register", columns, places), body, foot)
 
 
-def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
-    """The table of the parts of one register, at most 300; `places` as in `table_html`."""
-    count, name = parts.num_workers, parts.row.name
-    body = _row(parts.row) + "".join(
-        _row(row, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), count)
+def parts_html(parts: RegisterParts, columns: Sequence[int] | None, places: Sequence[str] = ()) -> str:
+    """The table of the parts of one register, at most 300; `columns` and `places` as in `table_html`."""
+    name = parts.row.name
+    body = _row(parts.row, columns) + "".join(
+        _row(row, columns, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), columns)
         for row in parts.shown
     )
     rest = len(parts.rows) - len(parts.shown)
     if rest:
-        body += _across(f"and {rest:,} more", count)
-    table = _framed(f"parts of {name}", _heads("part", count, places), body, "")
+        body += _across(f"and {rest:,} more", columns)
+    table = _framed(f"parts of {name}", _heads("part", columns, places), body, "")
     return f"<div>{escape(parts_caption(parts))}</div>{table}"
 
 
-def _heads(first: str, num_workers: int, places: Sequence[str]) -> str:
-    """The table's head; `first` is the title of the first column, `places` as in `table_html`."""
-    workers = [f"worker {worker}" for worker in range(num_workers)]
-    if places:
-        workers = [f"{who}<br><i>{escape(place)}</i>" for who, place in zip(workers, places, strict=True)]
-    return head_cells([first, "type", "bytes", *workers])
+def _heads(first: str, columns: Sequence[int] | None, places: Sequence[str]) -> str:
+    """The table's head; `first` is the title of the first column, the others as in `table_html`."""
+    heads = [f"worker {worker}" for worker in columns or ()]
+    if columns is None:
+        heads = ["workers and what they hold"]
+    elif places:
+        heads = [f"{who}<br><i>{escape(places[at])}</i>" for at, who in zip(columns, heads, strict=True)]
+    return head_cells([first, "type", "bytes", *heads])
 
 
-def _gap(text: str, num_workers: int) -> str:
-    return f'<tr><td colspan="3"></td><td colspan="{num_workers}">{escape(text)}</td></tr>' if text else ""
+def _gap(text: str, columns: Sequence[int] | None) -> str:
+    return (
+        f'<tr><td colspan="3"></td><td colspan="{_count(columns)}">{escape(text)}</td></tr>' if text else ""
+    )
 
 
-def _across(text: str, num_workers: int) -> str:
-    return f'<tr><th scope="row" colspan="{num_workers + 3}">{text}</th></tr>'
+def _across(text: str, columns: Sequence[int] | None) -> str:
+    return f'<tr><th scope="row" colspan="{_count(columns) + 3}">{text}</th></tr>'
+
+
+def _count(columns: Sequence[int] | None) -> int:
+    return 1 if columns is None else len(columns)
 
 
 def _framed(label: str, head: str, body: str, foot: str) -> str:
@@ -145,7 +157,13 @@ def _framed(label: str, head: str, body: str, foot: str) -> str:
 
 
 def _row(
-    row: Row, *, is_selected: bool = False, is_pinned: bool = False, held: str | None = None, shown: str = ""
+    row: Row,
+    columns: Sequence[int] | None,
+    *,
+    is_selected: bool = False,
+    is_pinned: bool = False,
+    held: str | None = None,
+    shown: str = "",
 ) -> str:
     """A row; `shown` is displayed instead of the name, which becomes a tooltip."""
     # Before the name, because the end of a long name is cut off.
@@ -160,7 +178,7 @@ def _row(
     sizes = [info.nbytes for info in row.present]
     return (
         f'{opening}<th scope="row">{name}</th><td>{escape(common) or "<i>differs</i>"}{_device(row)}</td>'
-        f"<td>{_bytes(sizes)}</td>{_cells(row, with_kind=not common)}</tr>"
+        f"<td>{_bytes(sizes)}</td>{_cells(row, columns, with_kind=not common)}</tr>"
     )
 
 
@@ -176,17 +194,33 @@ def _bytes(sizes: Sequence[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _cells(row: Row, *, with_kind: bool) -> str:
+def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:
     if about := agreement(row):
         cell = _cell(row.cells[0])
-        return f'<td colspan="{len(row.cells)}">{cell}{cell and DOT}<i>{about}</i></td>'
+        return f'<td colspan="{_count(columns)}">{cell}{cell and DOT}<i>{about}</i></td>'
+    if columns is None:
+        return f'<td colspan="1">{_by_value(row, with_kind=with_kind)}</td>'
     odd = row.odd_if_differing()
     cells = []
-    for info, strange in zip(row.cells, odd, strict=True):
+    for worker in columns:
+        info = row.cells[worker]
         first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""
-        opening, mark = ('<td class="o"', f"{MARK} ") if strange else ("<td", "")
+        opening, mark = ('<td class="o"', f"{MARK} ") if odd[worker] else ("<td", "")
         cells.append(f"{opening}{_tooltip(info, with_kind=with_kind)}>{mark}{first}{_cell(info)}</td>")
     return "".join(cells)
+
+
+def _by_value(row: Row, *, with_kind: bool) -> str:
+    """A line per value: ``[0-4,6-63] all 0``, ``≠ [5] all 1``."""
+    values, lines = values_of(row), []
+    for workers, info, odd in values.shown:
+        kind = f"{escape(info.kind)}{DOT}" if with_kind and info is not None else ""
+        said = f"<i>{ranges(workers)}</i> {kind}{_cell(info).replace('<br>', ' ')}"
+        lines.append(f'<div class="o">{MARK} {said}</div>' if odd else f"<div>{said}</div>")
+    if values.rest:
+        mark = f"{MARK} " if values.is_odd else ""
+        lines.append(f"<div>{mark}<i>{ranges(values.rest)} {values.said}</i></div>")
+    return "".join(lines)
 
 
 def _tooltip(info: RegisterInfo | None, *, with_kind: bool) -> str:

@@ -25,8 +25,10 @@ from disco_magic.core.register_text import (
     totals,
     where,
 )
+from disco_magic.core.register_values import columns_of, values_of
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,7 +84,7 @@ def _most(num_workers: int) -> int:
 def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
     """The MIME bundle of one register with its parts, which `Session.look_into` returns."""
     title, left = escape(parts_caption(parts)), left_out(parts, len(parts.shown))
-    foot = f'<tfoot><tr><td colspan="{1 + parts.num_workers}">{left}</td></tr></tfoot>' if left else ""
+    foot = f"<tfoot>{_across(left, parts.num_workers)}</tfoot>" if left else ""
     return {
         "text/plain": repr(parts),
         "text/html": _table_html(title, [parts.row, *parts.shown], foot, gaps=parts.gaps),
@@ -119,8 +121,10 @@ def _listed_html(
     left: str,
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    sums = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
-    rest = f'<tr><td colspan="{1 + snapshot.num_workers}">{left}</td></tr>' if left else ""
+    each = columns_of(snapshot.num_workers) is not None
+    totals_of = map(human_bytes, snapshot.nbytes) if each else [totals(snapshot)]
+    sums = "".join(f"<td>{total}</td>" for total in totals_of)
+    rest = _across(left, snapshot.num_workers) if left else ""
     foot = f'<tfoot>{rest}<tr><th scope="row">total</th>{sums}</tr></tfoot>'
     return _table_html(escape(title), rows, foot, snapshot.num_workers, held=held)
 
@@ -135,7 +139,9 @@ def _table_html(
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
-    heads = head_cells(["register", *(f"worker {worker}" for worker in range(count))])
+    columns = columns_of(count)
+    workers = ["workers and what they hold"] if columns is None else [f"worker {each}" for each in columns]
+    heads = head_cells(["register", *workers])
     body = "".join(
         _row_html(row, held.get(row.name, "")) + _gap_html(gaps.get(row.name, ""), count) for row in rows
     )
@@ -143,7 +149,12 @@ def _table_html(
 
 
 def _gap_html(gap: str, num_workers: int) -> str:
-    return f'<tr><td></td><td colspan="{num_workers}">{escape(gap)}</td></tr>' if gap else ""
+    count = len(columns_of(num_workers) or (0,))
+    return f'<tr><td></td><td colspan="{count}">{escape(gap)}</td></tr>' if gap else ""
+
+
+def _across(text: str, num_workers: int) -> str:
+    return f'<tr><td colspan="{1 + len(columns_of(num_workers) or (0,))}">{text}</td></tr>'
 
 
 def _row_html(row: Row, held: str) -> str:
@@ -153,12 +164,27 @@ def _row_html(row: Row, held: str) -> str:
         told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{about}</span>'])
         return f'<tr><th scope="row">{name}{keeper}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
+    if columns_of(len(row.cells)) is None:
+        return f'<tr><th scope="row">{name}{mark}{keeper}</th><td>{_by_value(row)}</td></tr>'
     odd = row.odd_if_differing()
     cells = "".join(
         _cell_html(info, absent(row, worker), odd=strange)
         for worker, (info, strange) in enumerate(zip(row.cells, odd, strict=True))
     )
     return f'<tr><th scope="row">{name}{mark}{keeper}</th>{cells}</tr>'
+
+
+def _by_value(row: Row) -> str:
+    """A line per value: ``[0-4,6-63] float64 3 · 24 B · min 0 mean 0 max 0``."""
+    values, lines = values_of(row), []
+    for each in values.shown:
+        said = " \u00b7 ".join(_parts(together(row.of(each.workers)), absent(row, each.workers[0])))
+        opening = f'<div class="odd"><span class="mark">{MARK}</span> ' if each.is_odd else "<div>"
+        lines.append(f"{opening}{ranges(each.workers)} {said}</div>")
+    if values.rest:
+        mark = f'<span class="mark">{MARK}</span> ' if values.is_odd else ""
+        lines.append(f'<div class="dim">{mark}{ranges(values.rest)} {values.said}</div>')
+    return "".join(lines)
 
 
 def _cell_html(info: RegisterInfo | None, missing: str, *, odd: bool) -> str:

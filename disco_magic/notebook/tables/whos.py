@@ -17,6 +17,7 @@ from disco_magic.core.markup import (
     row_head,
 )
 from disco_magic.core.register_text import caption, content, is_unseen, together
+from disco_magic.core.register_values import held
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.phrases import ranges
@@ -134,16 +135,11 @@ def _is_of(cell: RegisterInfo | None, types: Sequence[str]) -> bool:
 
 
 def _register(row: Row, workers: Sequence[int]) -> Register:
-    groups: dict[tuple[object, ...], list[tuple[int, RegisterInfo]]] = {}
-    for worker, cell in zip(workers, row.cells, strict=True):
-        if cell is not None:
-            where = (cell.device or "").partition(":")[0]
-            key = (cell.kind, where, cell.fingerprint or cell.text)
-            groups.setdefault(key, []).append((worker, cell))
-    holdings = []
-    for members in groups.values():
-        info = together(Row(row.name, tuple(cell for _, cell in members)))
-        holdings.append(Holding(tuple(worker for worker, _ in members), info or members[0][1]))
+    holdings = [
+        Holding(tuple(workers[place] for place in each.workers), together(row.of(each.workers)) or each.info)
+        for each in held(row, [False] * len(row.cells))
+        if each.info is not None
+    ]
     holders = tuple(worker for worker, cell in zip(workers, row.cells, strict=True) if cell is not None)
     return Register(row.name, holders, tuple(holdings), row.differs, len(workers) > 1 and is_unseen(row))
 

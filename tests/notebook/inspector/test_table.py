@@ -46,7 +46,7 @@ class Table(HTMLParser):
 
 
 def table(rows, workers=2, **options):
-    return Table(table_html(rows, workers, [0] * workers, **options))
+    return Table(table_html(rows, range(workers), [0] * workers, **options))
 
 
 def test_every_row_is_as_wide_as_the_head():
@@ -63,24 +63,24 @@ def test_every_row_is_as_wide_as_the_head():
 def test_a_text_of_one_worker_that_may_be_cut_is_a_tooltip_too():
     long = RegisterInfo("Generator", text="numpy.random._generator.Generator <&>", fingerprint=b"c")
     short = RegisterInfo("Generator", text="short", fingerprint=b"d")
-    html = table_html([Row("x", (long, short))], 2, [0, 0])
+    html = table_html([Row("x", (long, short))], range(2), [0, 0])
     assert html.count("<td title=") == 1
     assert ' title="numpy.random._generator.Generator &lt;&amp;&gt;">numpy' in html
 
 
 def test_a_tooltip_has_the_type_if_it_is_in_the_cell():
     long = RegisterInfo("a_type_with_a_long_name", text="1", fingerprint=b"c")
-    html = table_html([Row("x", (long, RegisterInfo("int", text="1")))], 2, [0, 0])
+    html = table_html([Row("x", (long, RegisterInfo("int", text="1")))], range(2), [0, 0])
     assert html.count(' title="a_type_with_a_long_name\n1"') == 1
 
 
 def test_a_mean_of_magnitudes_is_a_tooltip_too_because_it_is_too_long_beside_a_histogram():
     cells = array(dtype="complex128"), array(b"b", dtype="complex128")
-    assert table_html([Row("z", cells)], 2, [0, 0]).count(' title="|x| 0.125"') == 2
+    assert table_html([Row("z", cells)], range(2), [0, 0]).count(' title="|x| 0.125"') == 2
 
 
 def test_what_all_workers_have_does_not_widen_the_table_and_is_not_cut():
-    html = table_html([Row("x", (array(), array()))], 2, [0, 0])
+    html = table_html([Row("x", (array(), array()))], range(2), [0, 0])
     assert ".disco-inspector td[colspan]{max-width:0;" in html
     assert ".disco-inspector td[colspan],.disco-inspector td:has(b){white-space:normal}" in html
 
@@ -131,7 +131,7 @@ def test_nan_and_inf_are_counted():
 
 @pytest.mark.parametrize("what", ["b", ".mark"])
 def test_counts_of_nan_and_marks_are_readable_in_selected_rows_too(what):
-    html = table_html([Row("x", (array(nans=1), array(b"b")))], 2, [0, 0])
+    html = table_html([Row("x", (array(nans=1), array(b"b")))], range(2), [0, 0])
     style = re.search(rf"\.disco-inspector {re.escape(what)}{{[^}}]*color-mix\(in srgb,#(\w+) (\d+)%", html)
     colour, percent = tuple(bytes.fromhex(style[1])), int(style[2])
     for text, rows in (((31,) * 3, (255, 238)), ((225,) * 3, (33, 66))):
@@ -168,14 +168,16 @@ def test_who_keeps_a_register_stands_under_its_number():
 
 def test_the_selected_row_and_pinned_rows_are_marked():
     html = table_html(
-        [Row("x", (array(),)), Row("y", (array(),))], 1, [0], selected="x", pinned=frozenset("y")
+        [Row("x", (array(),)), Row("y", (array(),))], range(1), [0], selected="x", pinned=frozenset("y")
     )
     assert re.search(r'aria-current="true"><th scope="row"><code>x<', html)
     assert re.search(r'<span title="pinned">[^<]*</span> <code>y</code>', html)
 
 
 def test_names_and_values_are_escaped():
-    html = table_html([Row("<b>", (RegisterInfo("str", text="'<i>'"),) * 2)], 2, [0, 0], held={"<b>": "<u>"})
+    html = table_html(
+        [Row("<b>", (RegisterInfo("str", text="'<i>'"),) * 2)], range(2), [0, 0], held={"<b>": "<u>"}
+    )
     assert "&lt;b&gt;" in html
     assert "'<i>'" not in html
     assert "<u>" not in html
@@ -201,12 +203,12 @@ def test_two_hundred_registers_on_eight_workers_are_sent_in_less_than_two_hundre
         )
         for i in range(200)
     ]
-    assert len(table_html(rows, 8, [1 << 30] * 8).encode()) <= 200_000
+    assert len(table_html(rows, range(8), [1 << 30] * 8).encode()) <= 200_000
 
 
 def test_a_histogram_of_sixteen_bins_is_eight_blocks():
     counts = (0, 0, 1, 0) + (0,) * 10 + (700, 700)
-    html = table_html([Row("x", (array(histogram=counts),))], 1, [0])
+    html = table_html([Row("x", (array(histogram=counts),))], range(1), [0])
     assert "<td>\u2581\u2582\u2581\u2581\u2581\u2581\u2581\u2588 " in html
 
 

@@ -11,6 +11,8 @@ import threading
 from time import monotonic
 from typing import Final, Protocol
 
+from disco_magic.own_threads import start_thread
+
 PERIOD_S: Final = 1.0
 PAUSE_S: Final = 0.3
 """Shortest pause between refreshes, so that "Run all" of short cells does not draw twenty times a second."""
@@ -40,9 +42,6 @@ class Refreshed(Protocol):
     def cell_ended(self) -> None:
         """Called in the notebook's thread when a cell has ended, before the next one begins."""
 
-    def close(self) -> None:
-        """Close it for good."""
-
 
 class Refresher:
     """Refreshes the open inspectors; removing the last one ends the thread.
@@ -63,9 +62,9 @@ class Refresher:
         """Add `inspector` to those that are refreshed."""
         with self._changed:
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="disco-inspector", daemon=True)
-                thread.start()  # may fail: then nothing has changed
-                self._thread = thread
+                self._thread = start_thread(
+                    "disco-inspector", self._run
+                )  # may fail: then nothing has changed
             self._open.append(inspector)
             self._changed.notify_all()
 

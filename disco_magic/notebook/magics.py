@@ -46,7 +46,7 @@ class DiscoMagics(DiscoSettings):
         except HelpAskedFor as text:
             print(text)
         except (DiscoError, KeyboardInterrupt) as error:
-            raise self._presentable(error)  # noqa: B904 - the same exception
+            raise dress(self.shell, error)  # noqa: B904 - the same exception
         finally:
             self.last_failure.settle()
 
@@ -61,7 +61,7 @@ class DiscoMagics(DiscoSettings):
             print(text)
             return None
         except (DiscoError, KeyboardInterrupt) as error:
-            raise self._presentable(error)  # noqa: B904 - the same exception
+            raise dress(self.shell, error)  # noqa: B904 - the same exception
         finally:
             self.last_failure.settle()
 
@@ -74,9 +74,6 @@ class DiscoMagics(DiscoSettings):
         """Keep the failures on workers of the cell that has just ended, for ``%disco debug``."""
         self.last_failure.note_shown(self.front.sessions, self.shell)
         self.last_failure.settle()  # it may have ended their session
-
-    def _presentable(self, error: BaseException) -> BaseException:
-        return dress(self.shell, error)
 
     @no_var_expand
     @cell_magic

@@ -54,10 +54,12 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
     pushed = _pushed(front, options)
     session = front.session_there(None if options is None else options.session)
     if session is None:
-        found, kinds = _without_session(front, pushed, request), {}
+        found, kinds = _of_notebook(pushed, request, front.settings.expected), {}
     else:
+        from disco_magic.notebook.completing.marks import marks
+
         found = _of_workers(session, _order(options, session), pushed, request)
-        kinds = _marks(session, found, request)
+        kinds = marks(session, [each.text for each in found if _is_name(each, code)])
     kinds.update(dict.fromkeys(pushed, PUSHED))
     order: Any = completions_sorting_key  # IPython's
     for each in sorted(found, key=lambda offer: order(offer.text)):
@@ -118,10 +120,6 @@ def _of_workers(
     return list(found)
 
 
-def _without_session(front: Front, pushed: dict[str, Any], request: Request) -> list[Offer]:
-    return _of_notebook(pushed, request, front.settings.expected)
-
-
 def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> list[Offer]:
     """Offers from variables that the cell will get, and from the names that every worker has."""
     from disco_magic.notebook.completing.on_worker import offers
@@ -143,12 +141,6 @@ def behind(num_workers: int) -> dict[str, Any]:
     numbers = {"worker_id": 0, "num_workers": num_workers}
     known = {name: value for name, value in vars(builtins).items() if name not in _ENDS}
     return {**known, **verbs, **numbers, "np": np, "xp": np, "worker": WorkerContext}
-
-
-def _marks(session: Session, found: Sequence[Offer], request: Request) -> dict[str, str]:
-    from disco_magic.notebook.completing.marks import marks
-
-    return marks(session, [each.text for each in found if _is_name(each, request.text)])
 
 
 def _is_name(offer: Offer, code: str) -> bool:

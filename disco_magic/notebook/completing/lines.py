@@ -32,7 +32,10 @@ def make_matcher(front: Front) -> Callable[[Any], Any]:
         if found is None:
             return {"completions": [], "suppress": False}
         text = context.text_until_cursor[found.end() :]
-        typed = _typed_cell(front, text) if found[1] == "%%" else _typed_line(front, text)
+        of_cell = found[1] == "%%"
+        typed = (
+            _typed(_asked(front, text), cell_parser(), None, text) if of_cell else _typed_line(front, text)
+        )
         completions = [
             SimpleCompletion(text=name, type=kind)
             for name, kind in typed.fitting.items()
@@ -82,10 +85,6 @@ def _typed_line(front: Front, text: str) -> Typed:
     if command is None:
         return Typed("", {})
     return _typed(_asked(front, rest), command.parser, command.completes, rest)
-
-
-def _typed_cell(front: Front, text: str) -> Typed:
-    return _typed(_asked(front, text), cell_parser(), None, text)
 
 
 def _asked(front: Front, text: str) -> Asked:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from time import monotonic
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.own_threads import start_thread
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.inspector.panel import Inspector
 
 PERIOD_S: Final = 1.0
 PAUSE_S: Final = 0.3
@@ -25,40 +28,22 @@ _SHARE: Final = 20
 """Looks into a running cell take at most one of so many seconds: they share the GIL with the workers."""
 
 
-class Refreshed(Protocol):
-    """An object to refresh. Its methods do not raise: errors are shown in the inspector.
-
-    Attributes:
-        live: whether it is refreshed every second.
-        is_busy: whether workers were executing something when it was last refreshed.
-    """
-
-    live: bool
-    is_busy: bool
-
-    def refresh(self) -> None:
-        """Look at the session and show its state; called from the refresher's thread."""
-
-    def cell_ended(self) -> None:
-        """Called in the notebook's thread when a cell has ended, before the next one begins."""
-
-
 class Refresher:
     """Refreshes the open inspectors; removing the last one ends the thread.
 
     Callers may rely on this: no lock is held while an inspector draws; every method may be called from any
-    thread, `remove` also by an inspector that is being refreshed.
+    thread, `remove` also by an inspector that is being refreshed. Inspectors do not raise: they show errors.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._open: list[Refreshed] = []
+        self._open: list[Inspector] = []
         self._due = False
         self._in_cell = False
         self._next: float | None = None  # when to look into what runs; None: nothing does
         self._thread: threading.Thread | None = None
 
-    def add(self, inspector: Refreshed) -> None:
+    def add(self, inspector: Inspector) -> None:
         """Add `inspector` to those that are refreshed."""
         with self._changed:
             if self._thread is None:
@@ -68,14 +53,14 @@ class Refresher:
             self._open.append(inspector)
             self._changed.notify_all()
 
-    def remove(self, inspector: Refreshed) -> None:
+    def remove(self, inspector: Inspector) -> None:
         """Refresh `inspector` no longer; does nothing if it was not added."""
         with self._changed:
             if inspector in self._open:
                 self._open.remove(inspector)
             self._changed.notify_all()
 
-    def inspectors(self) -> list[Refreshed]:
+    def inspectors(self) -> list[Inspector]:
         """The open inspectors."""
         with self._changed:
             return list(self._open)

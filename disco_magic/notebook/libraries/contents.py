@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from disco_magic.locks import new_rlock
@@ -17,7 +17,9 @@ from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.arrange import display_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from disco_magic.notebook.output.sink import Sink
 
 SHOW_EVERY_S: Final = 0.1
 """How long output is collected: each update sends the whole state, and ZeroMQ drops messages when there are
@@ -34,13 +36,6 @@ _lock: Final = new_rlock()
 Output = dict[str, Any]
 
 
-class Writer(Protocol):
-    """A writer into a widget: a `Sink`."""
-
-    def shown(self, channels: Sequence[str], /) -> list[str]:
-        """Its unfinished lines; lines that have become whole are written now."""
-
-
 class Contents:
     """The outputs of one widget, and those that are still to be shown in it.
 
@@ -51,13 +46,13 @@ class Contents:
 
     Attributes:
         lock: an RLock, held around every call.
-        writers: writers whose blocks have not ended.
+        writers: sinks that write into it, whose blocks have not ended.
     """
 
     lock: Final = _lock
 
     def __init__(self, out: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self.writers: WeakKeyDictionary[Writer, None] = WeakKeyDictionary()
+        self.writers: WeakKeyDictionary[Sink, None] = WeakKeyDictionary()
         self._out = ref(out)
         self._clock = clock
         self._base: list[Output] = []  # the outputs in the widget

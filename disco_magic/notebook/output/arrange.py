@@ -29,6 +29,11 @@ class Item:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def is_text(self) -> bool:
+        """Whether it consists of lines, not of a display."""
+        return self.kind in ("stdout", "stderr")
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """Equal for output that reads the same; digits and addresses have to be equal too.
 
@@ -68,10 +73,8 @@ def by_type(kept: Kept) -> Shown:
 
 def by_order(kept: Kept) -> Shown:
     """Lines as in `by_type`, then all first displays, all second ones, ...: ``--group-outputs order``."""
-    lines = [shown for shown in by_type(kept) if shown[1].kind in ("stdout", "stderr")]
-    displays = (
-        [((worker,), i) for i in kept[worker] if i.kind in ("display", "picture")] for worker in sorted(kept)
-    )
+    lines = [shown for shown in by_type(kept) if shown[1].is_text]
+    displays = ([((worker,), i) for i in kept[worker] if not i.is_text] for worker in sorted(kept))
     rounds = zip_longest(*displays)
     return lines + [shown for turn in rounds for shown in turn if shown is not None]
 

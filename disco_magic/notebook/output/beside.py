@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.arrange import Item, append_lines
-from disco_magic.notebook.output.gallery import gallery, is_text
+from disco_magic.notebook.output.gallery import gallery
 from disco_magic.notebook.output.wall import INTERVAL_S, Wall, fits
 
 if TYPE_CHECKING:
@@ -157,10 +157,10 @@ class Beside:
 
     def _show_last(self, waiting: Kept) -> None:
         """Show the rest: lines as lines, a single figure as a plain display, several in one display."""
-        for worker in [worker for worker in sorted(waiting) if all(map(is_text, waiting[worker]))]:
+        for worker in [each for each in sorted(waiting) if all(item.is_text for item in waiting[each])]:
             for item in waiting.pop(worker):
                 self._page.write((worker,), item.kind, item.lines)
-        if any(is_text(item) for items in waiting.values() for item in items):
+        if any(item.is_text for items in waiting.values() for item in items):
             self._waiting = waiting
             self._hang_waiting()
             self._walls.clear()

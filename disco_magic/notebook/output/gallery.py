@@ -50,11 +50,6 @@ def is_held(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
     )
 
 
-def is_text(item: Item) -> bool:
-    """Whether the item consists of lines, not of a display."""
-    return item.kind in ("stdout", "stderr")
-
-
 def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, str]:
     """MIME bundle of several pictures, in the order of `shown`; `label` returns workers' names as HTML.
 
@@ -80,11 +75,11 @@ def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[
 
 
 def _plain(item: Item) -> list[str]:
-    return item.lines if is_text(item) else [str(item.data.get("text/plain", ""))]
+    return item.lines if item.is_text else [str(item.data.get("text/plain", ""))]
 
 
 def _html(item: Item) -> str:
-    if is_text(item):
+    if item.is_text:
         text = escape("\n".join(map(clean, item.lines)))
         return f'<div style="{_ERROR if item.kind == "stderr" else _TEXT}">{text}</div>'
     if "text/html" in item.data:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from disco_magic.notebook.output.arrange import append_lines
-from disco_magic.notebook.output.gallery import is_text, tiled
+from disco_magic.notebook.output.gallery import tiled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ class Wall:
 
 def fits(items: Sequence[Item]) -> bool:
     """Whether the output of one worker is within the limits."""
-    lines = [line for item in items if is_text(item) for line in item.lines]
+    lines = [line for item in items if item.is_text for line in item.lines]
     return len(lines) <= LINES and sum(map(len, lines)) <= LENGTH and _count(items) <= PICTURES
 
 
@@ -152,7 +152,7 @@ def _tiles(hung: Kept) -> list[Tile]:
 
 def _count(items: Sequence[Item]) -> int:
     """The number of pictures and tables."""
-    return sum(not is_text(item) for item in items)
+    return sum(not item.is_text for item in items)
 
 
 def _parts(items: Sequence[Item]) -> list[list[Item]]:
@@ -161,7 +161,7 @@ def _parts(items: Sequence[Item]) -> list[list[Item]]:
     before: list[Item] = []
     for item in items:
         before.append(item)
-        if not is_text(item):
+        if not item.is_text:
             parts.append(before)
             before = []
     if before and parts:

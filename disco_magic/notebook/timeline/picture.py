@@ -167,14 +167,12 @@ class _Scale(NamedTuple):
 
 
 def _axis(scale: _Scale, height: int) -> str:
-    marks = "".join(
-        f'<path d="M{scale.x(time):.1f} {_TOP - 4}V{height}"/>'
-        for time, _ in ticks(scale.start_s, scale.end_s, WIDTH // 110)
-    )
+    places = [(scale.x(time), text) for time, text in ticks(scale.start_s, scale.end_s, WIDTH // 110)]
+    marks = "".join(f'<path d="M{x:.1f} {_TOP - 4}V{height}"/>' for x, _ in places)
     texts = "".join(
-        f'<text x="{scale.x(time):.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text>'
-        for time, text in ticks(scale.start_s, scale.end_s, WIDTH // 110)
-        if scale.x(time) < WIDTH - 24
+        f'<text x="{x:.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text>'
+        for x, text in places
+        if x < WIDTH - 24
     )
     return (
         f'<g stroke="currentColor" stroke-opacity=".18">{marks}</g>'

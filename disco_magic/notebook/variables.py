@@ -53,7 +53,7 @@ def stored(
 
 
 def _stored_together(
-    session: Session, values: Mapping[str, Any], only: tuple[int, ...] | None
+    session: Session, values: Mapping[str, Any], workers: tuple[int, ...] | None
 ) -> Mapping[str, DRef]:
     """Registers for those of `values` that may share objects, if there are at least two of them.
 
@@ -63,7 +63,7 @@ def _stored_together(
     if len(linked) < _TWO:
         return {}
     try:
-        whole = session.store_copy(tuple(linked.values()), only)
+        whole = session.store_copy(tuple(linked.values()), workers)
     except UsageMistake:  # the caller copies one after the other, which finds out which it was
         return {}
     return {name: session.call_packed(_part, whole, place) for place, name in enumerate(linked)}
@@ -83,9 +83,9 @@ def _together(*values: Any) -> tuple[Any, ...]:
     return values
 
 
-def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
+def _stored(session: Session, value: Any, workers: tuple[int, ...] | None) -> DRef:
     if not isinstance(value, DRef) and not are_references(value):
-        return session.store_copy(value, only)
+        return session.store_copy(value, workers)
     reference = session.joined(value)
     session.own(reference)
     return reference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
@@ -22,7 +22,7 @@ from disco_magic.session.results import HasResult
 from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
     from disco_magic.errors import Failure
@@ -92,33 +92,33 @@ class CellHandle(HasResult, Offers):
                 None.
             SessionClosed: the cell was stopped because its session was shut down or restarted.
         """
-        page, mark = self._scope.page, self._begin_asking()
         try:
-            try:
-                with page.waited_for():
-                    result = self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
-            finally:
-                self._end_asking(mark)
+            with self._asking():
+                on_look = on_look or self._scope.page.look
+                result = self.pending.wait(timeout, on_look=on_look, stop=stop)
         except (DiscoError, KeyboardInterrupt) as error:
             shell, shown = self._shell, [self._told_apart(error)]
             # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
-            del self, page, on_look
+            del self, on_look
             raise dress(shell, shown.pop())  # noqa: B904 - the same exception, made presentable
         self._tell_caught(result)
         return result
 
-    def _begin_asking(self) -> object:
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """In the ``with`` block, wait for the cell: its outcome is not reported meanwhile."""
         self._waits.append(mark := object())
         with suppress(ValueError):
             self._waits.remove(None)
-        return mark
-
-    def _end_asking(self, mark: object) -> None:
-        # Not `done`: it may end just after its time was up, and then nobody has been told.
-        self._was_asked |= self.pending.outcome is not None
-        self._waits.remove(mark)
-        if not self._scope.page.running:  # its end was not reported because of this wait
-            self.report_soon()
+        try:
+            with self._scope.page.waited_for():
+                yield
+        finally:
+            # Not `done`: it may end just after its time was up, and then nobody has been told.
+            self._was_asked |= self.pending.outcome is not None
+            self._waits.remove(mark)
+            if not self._scope.page.running:  # its end was not reported because of this wait
+                self.report_soon()
 
     def _tell_caught(self, result: CellResult) -> None:
         """Report once that a collective failed and the cell went on, so that numbers may be wrong."""
@@ -142,13 +142,10 @@ class CellHandle(HasResult, Offers):
 
         from disco_magic.session.awaiting import awaited
 
-        page, task, mark = self._scope.page, asyncio.current_task(), self._begin_asking()
+        task = asyncio.current_task()
         try:
-            try:
-                with page.waited_for():
-                    return await awaited(self.pending, self.wait, page.look)
-            finally:
-                self._end_asking(mark)
+            with self._asking():
+                return await awaited(self.pending, self.wait, self._scope.page.look)
         except SyncTimeout as late:
             raise dress(self._shell, late) from None
         except KeyboardInterrupt as stopped:
@@ -159,7 +156,7 @@ class CellHandle(HasResult, Offers):
                 raise
             raise dress(self._shell, asyncio.CancelledError(str(stopped))) from None
         finally:
-            del self, page  # as in `wait`
+            del self  # as in `wait`
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, successfully or not."""

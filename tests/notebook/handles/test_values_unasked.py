@@ -180,11 +180,10 @@ def test_of_two_threads_that_would_report_it_one_does(four, monkeypatch):
 def test_a_wait_that_times_out_takes_nothing_from_one_that_goes_on(four):
     four.run(GATE)
     handle = four.run(WAITING)
-    mark = handle._begin_asking()
-    with pytest.raises(SyncTimeout):
-        handle.wait(0.01)
-    assert handle.asked
-    handle._end_asking(mark)
+    with handle._asking():
+        with pytest.raises(SyncTimeout):
+            handle.wait(0.01)
+        assert handle.asked
     assert not handle.asked
     four.ip.user_ns["builtins"].gate.set()
 

@@ -1,8 +1,8 @@
-"""Explains two mistakes that Python's messages do not: names that hide collectives, and results of the root.
+"""Explains mistakes that Python's messages do not: names that hide what cells are given, results of the root.
 
 ``reduce = []`` in a cell hides the collective from all later cells, which fail with "'list' object is not
 callable". ``gather(x).shape`` fails on all workers but the root, because it returns None there. Both are
-recognised by the expression that failed.
+recognised by the expression that failed. A cell that binds ``worker_id`` fails nowhere, and is told before.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Results, registers, statistics and findings as tables. Never talks to workers."""
+"""Results, registers, statistics and findings as tables. Waits for no worker longer than a moment."""

@@ -17,8 +17,6 @@ from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.arrange import display_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.notebook.output.sink import Sink
 
 SHOW_EVERY_S: Final = 0.1
@@ -51,10 +49,9 @@ class Contents:
 
     lock: Final = _lock
 
-    def __init__(self, out: Any, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, out: Any) -> None:
         self.writers: WeakKeyDictionary[Sink, None] = WeakKeyDictionary()
         self._out = ref(out)
-        self._clock = clock
         self._base: list[Output] = []  # the outputs in the widget
         self._given: object = None  # the tuple that we set; another one was set by others
         self._unfinished: list[Output] = []  # the unfinished lines in `_base`
@@ -121,7 +118,7 @@ class Contents:
         """Show the outputs soon."""
         if self._due is not None:
             return
-        wait_s = self._shown_s[-1] + self._pause_s - self._clock() if self._shown_s else 0
+        wait_s = self._shown_s[-1] + self._pause_s - time.monotonic() if self._shown_s else 0
         if wait_s <= 0:
             self.put()
             return
@@ -132,7 +129,7 @@ class Contents:
 
     def show_end(self) -> None:
         """Show the end of a block: at once, unless many blocks end in short succession."""
-        many = len(self._shown_s) == _AT_ONCE and self._clock() - self._shown_s[0] < 1
+        many = len(self._shown_s) == _AT_ONCE and time.monotonic() - self._shown_s[0] < 1
         if many:
             self.show()
         else:
@@ -150,7 +147,7 @@ class Contents:
         out = self._out()
         if out is None:
             return
-        began = self._clock()
+        began = time.monotonic()
         self._shown_s.append(began)  # first, because writers may write now, which should wait
         rows = [row for writer in list(self.writers) for row in writer.shown(_CHANNELS)]
         self._look()
@@ -162,7 +159,7 @@ class Contents:
         )
         out.outputs = (*self._base, *self._unfinished)
         self._given = out.outputs
-        self._pause_s = max(SHOW_EVERY_S, _SHARE * (self._clock() - began))
+        self._pause_s = max(SHOW_EVERY_S, _SHARE * (time.monotonic() - began))
 
     def _append(self, output: Output) -> None:
         if output["output_type"] != "stream":

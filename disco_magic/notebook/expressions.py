@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.callers.failed_expression import failed_at
 from disco_magic.callers.tracebacks import steps_of, traceback_of
+from disco_magic.notebook.shell import is_of_cell
 
 if TYPE_CHECKING:
     import types
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def failed_expression(shell: Shell, error: BaseException) -> FailedExpression | None:
     """The expression that raised `error`, if it is in a cell; else None."""
     *_, step = [None, *steps_of(traceback_of(error))]
-    if step is None or shell.compile.format_code_name(step.tb_frame.f_code.co_filename) is None:
+    if step is None or not is_of_cell(shell, step.tb_frame.f_code):
         return None
     return failed_at(step)
 

@@ -29,7 +29,7 @@ from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.macro import Macro
 
 from disco_magic.notebook.history import PlainHistory
-from disco_magic.notebook.shell import request_of
+from disco_magic.notebook.shell import is_of_cell, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,9 +181,8 @@ class PlainCells:
         """Whether code of a ``%%local`` cell executes this, as ``%time`` and the like do line by line."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
         while frame is not None:
-            name = frame.f_code.co_filename
-            if self._front.shell.compile.format_code_name(name) is not None:
-                return linecache.getline(name, 1).rstrip() == _KEPT_HERE
+            if is_of_cell(self._front.shell, frame.f_code):
+                return linecache.getline(frame.f_code.co_filename, 1).rstrip() == _KEPT_HERE
             frame = frame.f_back
         return False
 

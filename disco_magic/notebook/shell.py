@@ -1,8 +1,11 @@
-"""The type by which this package refers to IPython's shell."""
+"""The type by which this package refers to IPython's shell, and what it asks of one in many places."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 Shell = Any
 """An `IPython.core.interactiveshell.InteractiveShell`.
@@ -29,3 +32,8 @@ def is_watched(shell: Shell) -> bool:
     request = request_of(shell)
     can_be_asked = request.get("content", {}).get("allow_stdin", True)
     return bool(can_be_asked or request.get("metadata", {}).get("cellId"))
+
+
+def is_of_cell(shell: Shell, code: CodeType) -> bool:
+    """Whether `code` is of a cell: IPython has a name for its file, such as ``Cell In[7]``."""
+    return shell.compile.format_code_name(code.co_filename) is not None

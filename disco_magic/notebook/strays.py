@@ -13,6 +13,7 @@ from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.libraries import is_of_library
 from disco_magic.notebook.elsewhere import ELSEWHERE
+from disco_magic.notebook.shell import is_of_cell
 from disco_magic.phrases import near_misses, only, people
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def _advice_for_modules(shell: Shell, error: BaseException) -> str:
     frames = frames_of(traceback_of(error))
     if type(error) is not NameError or not frames:
         return ""
-    name, file = error.name, frames[-1].f_code.co_filename
-    if is_of_library(file) or shell.compile.format_code_name(file) is not None:
+    name, code = error.name, frames[-1].f_code
+    if is_of_library(code.co_filename) or is_of_cell(shell, code):
         return ""
     if name in VERBS and name != "reduce":  # a missing `reduce` is more likely that of functools
         way = f"disco_magic.worker().{name}(...)"
@@ -137,7 +138,7 @@ def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] 
     # A function's own variable exists, but has no value yet.
     if error.name in code.co_freevars or error.name in code.co_cellvars:
         return None
-    return None if shell.compile.format_code_name(code.co_filename) is None else (error.name, frames[-1])
+    return (error.name, frames[-1]) if is_of_cell(shell, code) else None
 
 
 def _holders(frame: types.FrameType, name: str) -> list[int]:

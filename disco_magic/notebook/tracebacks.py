@@ -14,6 +14,7 @@ from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
+from disco_magic.notebook.shell import is_of_cell
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.operands import operand_lines
 from disco_magic.phrases import class_name, ranges
@@ -195,7 +196,7 @@ def ended(shell: Shell, lines: list[str]) -> list[str]:
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:
     """The traceback of `error` from the first frame of a cell on, without the runtime's frames."""
     frames = list(steps_of(traceback_of(error)))
-    first = next((i for i, step in enumerate(frames) if _in_cell(shell, step)), 0)
+    first = next((i for i, step in enumerate(frames) if is_of_cell(shell, step.tb_frame.f_code)), 0)
     kept = [step for step in frames[first:] if not _is_ours(step.tb_frame)]
     result: types.TracebackType | None = None
     for step in reversed(kept):
@@ -209,7 +210,3 @@ def _is_ours(frame: types.FrameType) -> bool:
     return runtime_file(file) or (
         file == "<string>" and f"{frame.f_globals.get('__name__')}".startswith(_OURS)
     )
-
-
-def _in_cell(shell: Shell, step: types.TracebackType) -> bool:
-    return shell.compile.format_code_name(step.tb_frame.f_code.co_filename) is not None

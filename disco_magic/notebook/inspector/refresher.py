@@ -144,7 +144,7 @@ class Refresher:
         return due
 
 
-def _is_busy(inspector: Refreshed) -> bool:
+def _is_busy(inspector: Inspector) -> bool:
     """Refresh an inspector; whether it found workers that are executing something."""
     inspector.refresh()
     return inspector.is_busy

@@ -34,10 +34,9 @@ class _Bundle:
     def __init__(self, module: str, function: str) -> None:
         self._home = module, function
 
-    def __call__(self, value: object, **options: Any) -> dict[str, str]:
+    def __call__(self, value: object, **_: object) -> dict[str, str]:  # IPython says which forms it wants
         module, function = self._home
-        draw = getattr(import_module(f"disco_magic.notebook.{module}"), function)
-        drawn: dict[str, str] = draw(value, **options)
+        drawn: dict[str, str] = getattr(import_module(f"disco_magic.notebook.{module}"), function)(value)
         return drawn
 
 

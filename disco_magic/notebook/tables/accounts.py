@@ -26,7 +26,7 @@ _LOOK: Final = TableLook(
 )
 
 
-def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
+def stats_bundle(stats: SessionStats) -> dict[str, str]:
     """The MIME bundle of a session's statistics."""
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'

@@ -15,7 +15,7 @@ _COLUMNS: Final = ("register", "verdict", "workers", "value")
 _LOOK: Final = TableLook("disco-check")
 
 
-def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
+def report_bundle(report: CheckReport) -> dict[str, str]:
     """The MIME bundle of a report; differences are marked not only by colour."""
     body = "".join(map(_row_html, report.shown))
     html = _LOOK.html(escape(f"{report.title}: {report.summary}"), head_cells(_COLUMNS), body)

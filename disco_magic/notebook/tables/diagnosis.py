@@ -21,7 +21,7 @@ _LOOK: Final = TableLook(
 _NUMBER: Final = ' class="number"'
 
 
-def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
+def diagnosis_bundle(diagnosis: Diagnosis) -> dict[str, str]:
     """The MIME bundle of a diagnosis."""
     blocking = set(diagnosis.blocking())
     body = []

@@ -20,7 +20,7 @@ _LOOK: Final = TableLook(
 )
 
 
-def history_bundle(history: History, **_: object) -> dict[str, str]:
+def history_bundle(history: History) -> dict[str, str]:
     """The MIME bundle of a history."""
     heads = head_cells(HEADER) if history.entries else ""
     body = "".join(map(_row_html, history.entries))

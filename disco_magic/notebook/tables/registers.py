@@ -49,7 +49,7 @@ _LOOK: Final = TableLook(
 )
 
 
-def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
+def snapshot_bundle(snapshot: SessionSnapshot) -> dict[str, str]:
     """MIME bundle of the registers of a session, of so many that a notebook's file stays small."""
     return {
         "text/plain": snapshot_text(snapshot, _most(snapshot.num_workers)),
@@ -81,7 +81,7 @@ def _most(num_workers: int) -> int:
     return min(MOST_PARTS, max(_LEAST, _CELLS // max(1, num_workers)))
 
 
-def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
+def parts_bundle(parts: RegisterParts) -> dict[str, str]:
     """The MIME bundle of one register with its parts, which `Session.look_into` returns."""
     title, left = escape(parts_caption(parts)), left_out(parts, len(parts.shown))
     foot = f"<tfoot>{_across(left, parts.num_workers)}</tfoot>" if left else ""
@@ -91,12 +91,12 @@ def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
     }
 
 
-def row_bundle(row: Row, **_: object) -> dict[str, str]:
+def row_bundle(row: Row) -> dict[str, str]:
     """The MIME bundle of one register, which `DRef.info` returns."""
     return {"text/plain": repr(row), "text/html": _table_html("", [row], "")}
 
 
-def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
+def dref_bundle(dref: DRef) -> dict[str, str]:
     """The MIME bundle of a reference, with what is known of its register without asking a worker."""
     text = repr(dref)
     html = f"<code>{escape(text)}</code>"

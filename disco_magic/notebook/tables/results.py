@@ -36,7 +36,7 @@ def is_empty(result: CellResult) -> bool:
     return not any(_has_content(data) for _, data in _groups(result))
 
 
-def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
+def result_bundle(result: CellResult) -> dict[str, str]:
     """The MIME bundle of a result: always text, and HTML if any value has a richer form.
 
     Never talks to workers: values were rendered on them when the cell ended.

@@ -62,7 +62,7 @@ _PATTERNS: Final = {
 }
 
 
-def timeline_bundle(timeline: Timeline, **_: object) -> dict[str, str]:
+def timeline_bundle(timeline: Timeline) -> dict[str, str]:
     """The MIME bundle of a timeline."""
     return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
 

@@ -55,7 +55,7 @@ def write_back(notebook: Any, path: Path) -> None:
 
 
 def _lasts(output: Any) -> bool:
-    """Whether it is no widget, and not the place where the progress of a cell was shown."""
+    """Whether it is no widget, and not empty."""
     data = output.get("data")
     return data is None or (WIDGET not in data and any(data.values()))
 

@@ -109,21 +109,20 @@ class PlainCells:
         if _decided.get():
             return lines
         lines = self._expanded(lines)
-        if lines and _HELP_ASKED.match(lines[0]) and not "".join(lines[1:]).strip():
+        first, below = "".join(lines[:1]), "".join(lines[1:])
+        if _HELP_ASKED.match(first) and not below.strip():
             return [*lines, "#\n"]  # IPython refuses a cell magic without a cell
         top = _top.get()
         awaited = top is not None and top[0] and self._front.shell.autoawait
         if top is not None:
             top[0] = False  # a cell that a magic of this cell executes cannot be awaited
-        text = "".join(lines)
-        if lines and _LOCAL.fullmatch(lines[0].rstrip("\n")):
+        if _LOCAL.fullmatch(first.rstrip("\n")):
             # A comment keeps the line numbers; if another magic follows, our magic handles both.
-            below = "".join(lines[1:]).lstrip()
-            return lines if below.startswith("%%") else [f"{_KEPT_HERE}\n", *lines[1:]]
-        told = _OF_WORKERS.fullmatch(lines[0].rstrip()) if awaited and lines[1:] else None
+            return lines if below.lstrip().startswith("%%") else [f"{_KEPT_HERE}\n", *lines[1:]]
+        told = _OF_WORKERS.fullmatch(first.rstrip()) if awaited and below else None
         if told is not None:
-            head, line, body = [], told[1] or "", "".join(lines[1:])
-        elif self.runs_on_workers(text):
+            head, line, body = [], told[1] or "", below
+        elif self.runs_on_workers(first + below):
             # Blank lines instead of the magics keep the line numbers.
             head, line = _leading_magics(lines), None
             body = "\n" * len(head) + "".join(lines[len(head) :])

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.values.content import Content, attribute
-from disco_magic.values.kinds import home_of, is_the_users, module_of, name_of
+from disco_magic.values.kinds import home_of, is_any_of, is_the_users, module_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def content_of_object(value: Any) -> Content | None:
         return _of_named_tuple(value)
     if is_module(kind) or is_optimizer(kind):
         return _of_module(value) if is_module(kind) else _of_optimizer(value)
-    return _of_dataclass(value) or (_of_fields(value) if _is_the_users(kind) else None)
+    return _of_dataclass(value) or (_of_fields(value) if _is_wholly_the_users(kind) else None)
 
 
 def _is_what_it_says(kind: type) -> bool:
@@ -128,15 +128,14 @@ def _of_dataclass(value: Any) -> Content | None:
     return Content(list(found.values()), list(found), attribute, None, in_order=False)
 
 
-def _is_the_users(kind: type) -> bool:
+def _is_wholly_the_users(kind: type) -> bool:
     """Whether a class and all its bases are the user's, so that its objects have plain attributes."""
-    bases = (base for base in _MRO.__get__(kind) if not any(base is plain for plain in _PLAIN_BASES))
-    return all(is_the_users(base) for base in bases)
+    return all(is_the_users(base) for base in classes_of(kind) if not is_any_of(base, _PLAIN_BASES))
 
 
 def _slots_of(kind: type) -> list[str]:
     """The names of all slots that classes written in Python have given to the objects of a class."""
-    owned = (_DICT.__get__(base) for base in _MRO.__get__(kind) if module_of(base) != "builtins")
+    owned = (_DICT.__get__(base) for base in classes_of(kind) if module_of(base) != "builtins")
     return [name for own in owned for name, each in own.items() if type(each) is types.MemberDescriptorType]
 
 
@@ -162,12 +161,12 @@ def _of_attributes(held: dict[str, Any]) -> Content | None:
 
 def is_module(kind: type) -> bool:
     """Whether a class is derived from ``torch.nn.Module``."""
-    return _is_derived_from(kind, "Module", _MODULES)
+    return _base(kind, "Module", _MODULES) is not None
 
 
 def is_optimizer(kind: type) -> bool:
     """Whether a class is derived from ``torch.optim.Optimizer``."""
-    return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
+    return _base(kind, "Optimizer", _OPTIMIZERS) is not None
 
 
 def module_in(module: Any, written: str) -> Any:
@@ -184,14 +183,10 @@ class ExtraState:
     """Represents what a module's own code writes to its ``state_dict()``; that code is not called."""
 
 
-def _base(kind: type) -> type:
-    """The base of a module's class that is PyTorch's own."""
-    bases: tuple[type, ...] = _MRO.__get__(kind)
-    return next((base for base in bases if (module_of(base), name_of(base)) == (_MODULES, "Module")), kind)
-
-
-def _is_derived_from(kind: type, name: str, module: str) -> bool:
-    return any(name_of(base) == name and module_of(base) == module for base in _MRO.__get__(kind))
+def _base(kind: type, name: str, module: str) -> type | None:
+    """The base of a class that has that name in that module; None: it is not derived from that one."""
+    found = (base for base in classes_of(kind) if name_of(base) == name and module_of(base) == module)
+    return next(found, None)
 
 
 def _of_optimizer(value: Any) -> Content | None:
@@ -238,9 +233,11 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
     for name, tensor in [*parameters.items(), *buffers.items()]:
         if tensor is not None and not (type(passing) is set and name in passing):
             found[f"{prefix}{name}"] = tensor
-    if _static(type(module), _EXTRA) is not _static(_base(type(module)), _EXTRA):
+    kind = type(module)
+    base = _base(kind, "Module", _MODULES) or kind
+    if _static(kind, _EXTRA) is not _static(base, _EXTRA):
         found[f"{prefix}_extra_state"] = ExtraState()
-    if _writes_its_own(type(module), own):
+    if _writes_its_own(kind, base, own):
         found[f"{prefix}state_dict()"] = ExtraState()
     inner = [(name, each) for name, each in modules.items() if each is not None]
     above = (*above, id(module))
@@ -249,9 +246,8 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
     )
 
 
-def _writes_its_own(kind: type, own: dict[str, Any]) -> bool:
+def _writes_its_own(kind: type, base: type, own: dict[str, Any]) -> bool:
     """Whether a module's own class, or a hook, writes its part of the ``state_dict()``."""
-    base = _base(kind)
     for name in _WRITERS:
         found = _static(kind, name)
         if name in own or (found is not _static(base, name) and _home(found) != _LAZY):
@@ -287,5 +283,5 @@ def _inherited(value: Any, name: str) -> Any:
 
 def _static(kind: type, name: str, default: Any = None) -> Any:
     """An attribute of a class, as it is in its dictionary or in those of its bases."""
-    dictionaries = map(_DICT.__get__, _MRO.__get__(kind))
+    dictionaries = map(_DICT.__get__, classes_of(kind))
     return next((own[name] for own in dictionaries if name in own), default)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.held import Found
 from disco_magic.core.registers import RegisterFile, inside, is_within, nearest, register_of
 from disco_magic.functions.marks import is_anonymous
-from disco_magic.values.divergence import PARTS_BY_VALUE, parts_of, survey
+from disco_magic.values.divergence import survey
+from disco_magic.values.inside import PARTS_BY_VALUE, parts_of
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import parts_at, split
 

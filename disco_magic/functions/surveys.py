@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.held import Found
-    from disco_magic.values.divergence import Array
+    from disco_magic.values.distances import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.core.held import Held
-from disco_magic.values.fingerprint import PLAIN_IDS, fingerprint, number_text
+from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.kinds import home_of
 
 if TYPE_CHECKING:
@@ -49,16 +48,6 @@ class Content:
             for place, item in zip(self.places, self.items, strict=True):
                 if is_plain(type(item)) is plain:
                     yield self.written(place), item
-
-
-class Above(NamedTuple):
-    """Stands in for a part that contains itself, because a cycle would have no end."""
-
-    path: str
-
-    def held(self) -> Held:
-        """Return what it is compared by: the path that it refers to."""
-        return Held("itself", text=self.path, digest=fingerprint(self.path))
 
 
 def kinds_of(items: Iterable[Any]) -> list[type]:

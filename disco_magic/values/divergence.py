@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import replace
-from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
 from disco_magic.values.columns import facts_of_labels
-from disco_magic.values.content import Above, is_plain, kinds_of, tells_all
+from disco_magic.values.content import is_plain, kinds_of, tells_all
 from disco_magic.values.definitions import fingerprint_of_definition, is_definition
 from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.digests import digest_of
@@ -30,7 +29,16 @@ from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import is_table
 from disco_magic.values.held_elements import OF_OBJECTS, is_of_objects, look_at_elements
-from disco_magic.values.inside import Seen, constant_text, is_atom
+from disco_magic.values.inside import (
+    DEPTH,
+    PARTS,
+    PARTS_BY_VALUE,
+    Above,
+    Seen,
+    constant_text,
+    is_atom,
+    walk,
+)
 from disco_magic.values.kinds import (
     is_of_framework,
     is_split_tensor,
@@ -50,16 +58,8 @@ from disco_magic.values.tensors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from disco_magic.values.content import Content
 
-Array = np.ndarray[Any, Any]
-
-_DEPTH: Final = 8
-PARTS: Final = 1000
-"""How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
-PARTS_BY_VALUE: Final = 10_000
 _CPU: Final = Device("cpu")
 _OWN_STATE: Final = "the module's own code writes it, and is not called; compare what that returns"
 # Keys of one such type have an order that is the same on all workers.
@@ -79,42 +79,20 @@ def survey(
     most = PARTS_BY_VALUE if values else PARTS
     seen = Seen()
     known: dict[tuple[int, bool], Held] = {}  # by identity: `seen` keeps the parts alive
-    for path, part, depth in _walk(name, value, seen, most):
+    for path, part, depth in walk(name, value, seen, most):
         if type(part) is Above:  # nothing keeps it alive: another object may get its identity next
-            parts.append((path, part.held()))
+            parts.append((path, Held("itself", text=part.path, digest=fingerprint(part.path))))
             continue
-        key = id(part), depth == _DEPTH
+        key = id(part), depth == DEPTH
         if key not in known:
             by_value = values or (replicas and is_split_tensor(type(part)) and has_replicas(part))
-            known[key] = look(part, values=by_value, deepest=depth == _DEPTH, own=own, seen=seen)
+            known[key] = look(part, values=by_value, deepest=depth == DEPTH, own=own, seen=seen)
         parts.append((path, known[key]))
     if len(parts) > 1 + most:
         opaque = f"it has more than {most:,} parts" if values else ""
         unseen = f"parts after the first {most:,}"
         parts[0] = (name, replace(parts[0][1], opaque=opaque, unseen=unseen, cut=True))
     return tuple(parts)
-
-
-def parts_of(name: str, value: Any, most: int = PARTS) -> Iterator[tuple[str, Any]]:
-    """Yield what `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``."""
-    return ((path, part) for path, part, _ in _walk(name, value, Seen(), most))
-
-
-def _walk(name: str, value: Any, seen: Seen, most: int) -> Iterator[tuple[str, Any, int]]:
-    return islice(_descend(name, value, {}, seen), 2 + most)
-
-
-def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:
-    """Yield path, value and depth, first of `value`; `above`: id -> path of all that it is in."""
-    yield path, value, len(above)
-    content = seen.content(value) if len(above) < _DEPTH and seen.has_parts(value) else None
-    if content is not None:
-        inside = {**above, id(value): path}
-        for label, item in content.parts(plain=False):
-            if id(item) in inside:
-                yield f"{path}{label}", Above(inside[id(item)]), _DEPTH
-            else:
-                yield from _descend(f"{path}{label}", item, inside, seen)
 
 
 def look(
@@ -188,7 +166,7 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
     if not all_plain and content.places is None:
         unseen = f"objects in a {type_name(type(value))}"
     elif not all_plain and deepest:
-        unseen = f"parts in more than {_DEPTH} containers"
+        unseen = f"parts in more than {DEPTH} containers"
     kind, digest, why, setting = type(value), b"", "", ""
     if values:
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
@@ -251,7 +229,7 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
 
 def _why_opaque(content: Content, *, all_plain: bool, deepest: bool) -> str:
     if deepest and not all_plain:
-        return f"it is nested in more than {_DEPTH} containers"
+        return f"it is nested in more than {DEPTH} containers"
     has_records = any(issubclass(kind, np.void) for kind in kinds_of(content.items))
     return OF_OBJECTS if has_records and any(map(is_of_objects, content.items)) else ""
 

@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.registers import RegisterFile
-from disco_magic.values.divergence import PARTS_BY_VALUE, parts_of
 from disco_magic.values.fields import is_module
-from disco_magic.values.inside import content_of
+from disco_magic.values.inside import PARTS_BY_VALUE, content_of, parts_of
 from disco_magic.values.spans import ground_of
 
 if TYPE_CHECKING:

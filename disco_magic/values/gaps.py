@@ -20,7 +20,7 @@ from disco_magic.values.tensors import local_part
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.values.divergence import Array
+    from disco_magic.values.distances import Array
 
 MOST: Final = 1 << 22
 """Arrays of up to so many elements, a tenth of a second's work, are compared whole; larger ones in part."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from enum import Enum
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, number_text
 from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
 from disco_magic.values.kinds import home_of, is_of_framework, name_of, qualname_of
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEPTH: Final = 8
+"""Containers in so many others are not looked into."""
+PARTS: Final = 1000
+"""How many parts of a value are looked at; and if they are compared by value, which takes longer:"""
+PARTS_BY_VALUE: Final = 10_000
 _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
 _LISTS: Final = frozenset(map(id, (list, tuple, deque)))
@@ -98,6 +107,38 @@ class Seen:
             content = self.content(value)
             self._plain[key] = content is None or content.is_plain
         return not self._plain[key]
+
+
+class Above(NamedTuple):
+    """Stands in for a part that contains itself, because a cycle would have no end: the path of the whole."""
+
+    path: str
+
+
+def parts_of(name: str, value: Any, most: int = PARTS) -> Iterator[tuple[str, Any]]:
+    """Yield ``("w", w)``, then what is in it, at any depth, ``("w['a']", w["a"])``, without numbers and text.
+
+    Of containers in more than 8 others the parts are left out, and so are parts after the first `most`.
+    """
+    return ((path, part) for path, part, _ in walk(name, value, Seen(), most))
+
+
+def walk(name: str, value: Any, seen: Seen, most: int) -> Iterator[tuple[str, Any, int]]:
+    """As `parts_of`, with the number of containers around each; one more than `most`, if there are more."""
+    return islice(_descend(name, value, {}, seen), 2 + most)
+
+
+def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:
+    """Yield path, value and depth, first of `value`; `above`: id -> path of all that it is in."""
+    yield path, value, len(above)
+    content = seen.content(value) if len(above) < DEPTH and seen.has_parts(value) else None
+    if content is not None:
+        inside = {**above, id(value): path}
+        for label, item in content.parts(plain=False):
+            if id(item) in inside:
+                yield f"{path}{label}", Above(inside[id(item)]), DEPTH
+            else:
+                yield from _descend(f"{path}{label}", item, inside, seen)
 
 
 def content_of(value: Any) -> Content | None:

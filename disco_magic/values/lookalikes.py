@@ -15,13 +15,12 @@ from disco_magic.values.columns import alone, facts_of, texts_of
 from disco_magic.values.content import kinds_of, tells_all
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
-from disco_magic.values.divergence import parts_of
 from disco_magic.values.elements import elements_of
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.frames import Column, is_frame, is_series
 from disco_magic.values.gaps import gap, most_of
-from disco_magic.values.inside import content_of
+from disco_magic.values.inside import content_of, parts_of
 from disco_magic.values.kinds import module_of, type_name
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import numpy as np
 
 from disco_magic.core.registers import register_of
 from disco_magic.values.describe import describe, describe_all
-from disco_magic.values.divergence import parts_of
 from disco_magic.values.fields import is_module, module_in
 from disco_magic.values.frames import Column
-from disco_magic.values.inside import content_of
+from disco_magic.values.inside import content_of, parts_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor
 from disco_magic.values.members import NOTHING
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from disco_magic.values.describe import describe
-from disco_magic.values.divergence import parts_of, survey
-from disco_magic.values.inside import content_of
+from disco_magic.values.divergence import survey
+from disco_magic.values.inside import content_of, parts_of
 from disco_magic.values.lookalikes import is_data
 from disco_magic.values.parts import part_at
 

@@ -8,7 +8,7 @@ import pytest
 from disco_magic.core.snapshot import Row
 from disco_magic.values import table_blocks
 from disco_magic.values.describe import describe
-from disco_magic.values.divergence import parts_of
+from disco_magic.values.inside import parts_of
 from disco_magic.values.parts import arrays_in
 from disco_magic.values.peek import (
     NoPicture,

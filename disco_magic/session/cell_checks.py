@@ -11,7 +11,6 @@ from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, is_told
 from disco_magic.functions.surveys import Survey
 from disco_magic.session.checking import all_names
-from disco_magic.session.known import Known
 from disco_magic.session.recording import timeline_of
 
 if TYPE_CHECKING:
@@ -65,10 +64,9 @@ def check_cell(
         return [name for name in all_names(found) if name in bound or name in marked]
 
     report = checks.compared(label, Survey(None, values), workers, select, circles=None, timeout=timeout)
-    known = _known(checks)
-    report = replace(report, rows=known.told(label, report.rows, bound))
+    report = replace(report, rows=checks.known.told(label, report.rows, bound))
     if not report.ok:
-        known.note(seq, report.sentence)
+        checks.known.note(seq, report.sentence)
     return report
 
 
@@ -98,7 +96,7 @@ def check_lines(session: Session, seq: int, label: str) -> str:
         return f"{plural(lines.compared, 'collective')} met at the same lines{left}{beside}"
     met = f"{len(lines.apart):,} of {plural(lines.compared, 'collective')}"
     sentence = f"calls from different lines met in {met}{left}"
-    _known(session).note(seq, sentence)
+    session.known.note(seq, sentence)
     more = len(lines.apart) - _MOST
     raise Divergence(
         "\n".join(
@@ -112,16 +110,3 @@ def check_lines(session: Session, seq: int, label: str) -> str:
             ]
         )
     )
-
-
-def diverged(checks: Checks) -> Mapping[int, str]:
-    """The numbers of cells after which registers differed, with what did, in a sentence."""
-    return _known(checks).diverged
-
-
-def _known(checks: Checks) -> Known:
-    life, known = checks.known
-    if life is not checks.life:
-        known = Known()
-        checks.known = checks.life, known
-    return known

@@ -30,7 +30,6 @@ from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
-from disco_magic.session.known import Known
 from disco_magic.values.frames import COLUMN
 from disco_magic.values.gaps import gap, is_of
 from disco_magic.values.parts import as_listed, split
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from disco_magic.core.circles import Workers
     from disco_magic.core.held import Found
     from disco_magic.core.topology import Axes
-    from disco_magic.session.arguments import Life, Limit
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
@@ -52,9 +51,6 @@ _EXACT = Tolerance()
 
 class Checks(Calls):
     """The `check()` mixin of `Session`."""
-
-    known: tuple[Life | None, Known] = None, Known()
-    """What checks after cells have found, and in which life; see `cell_checks`."""
 
     def check(
         self,

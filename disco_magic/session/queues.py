@@ -25,6 +25,7 @@ from disco_magic.core.messages import Kill
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.session.arguments import Arguments
+from disco_magic.session.known import Known
 from disco_magic.session.pump import Pump
 from disco_magic.session.refusing_lock import RefusingLock
 
@@ -90,6 +91,7 @@ class Queues(Arguments):
         self.orphan: Callable[[Unheard], None] = self._orphans.put
         self.unheard: dict[int, Unheard] = {}  # by sequence number
         self.unraised: dict[int, ref[PendingCell]] = {}  # by sequence number; dropped with the handle
+        self.known = Known()  # what checks after cells have found
         self._channels = launcher.start(self._pump.deliver)
         self._launcher = launcher  # not before it has all workers: other threads look at them meanwhile
         self._sends = tuple(channel.send for channel in self._channels)

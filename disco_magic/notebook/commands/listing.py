@@ -68,7 +68,6 @@ def _listing(front: Front, options: Namespace) -> Listing:
 
 def _log(front: Front, options: Namespace) -> None:
     from disco_magic.core.history import history_of
-    from disco_magic.session.cell_checks import diverged
 
     session = front.sessions.require()
     if options.all and options.last is not None:
@@ -80,7 +79,7 @@ def _log(front: Front, options: Namespace) -> None:
         timeline if workers is None else timeline.of(workers),
         last,
         _queued(front, session, workers or range(session.num_workers)),
-        diverged(session),
+        session.known.diverged,
     )
     display(history)  # type: ignore[no-untyped-call]
 

@@ -10,7 +10,7 @@ from disco_magic.functions.stepping import done
 from disco_magic.session.halfway import halfway
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.sigint import interrupt
-from disco_magic.session.stop_words import Stopped, between_steps, given_up, told
+from disco_magic.session.stop_words import between_steps, given_up, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,10 +56,8 @@ class SentCell(NamedTuple):
 class Stop:
     """The state of a stop. Several threads may stop a cell, and each adds what it knows.
 
-    Args:
-        cell: the cell.
-
     Attributes:
+        cell: the cell.
         why: makes the error from this and the answers, if the cell is to be stopped; see `error`.
         was_cancelled: whether its handle was cancelled.
         last_step: the step after which its workers were asked to end.
@@ -73,7 +71,7 @@ class Stop:
     """
 
     def __init__(self, cell: SentCell) -> None:
-        self._cell = cell
+        self.cell = cell
         # A plain function, not a bound method, which would be a reference cycle.
         self.why: Callable[[Stop, Expectation | None], BaseException] | None = None
         self.was_cancelled = False
@@ -92,15 +90,15 @@ class Stop:
 
     def between_steps(self, ended: Expectation | None) -> KeyboardInterrupt:
         """The error of a cell that ended between two steps, or by itself before the next one."""
-        stopped, cell = self._stopped(ended), self._cell
-        if ended is not None and not stopped.failures:
+        failures, cell = _failures(ended), self.cell
+        if ended is not None and not failures:
             return self.as_it_ended()
-        return interrupt(between_steps(stopped, done(cell.session.id, cell.workers, cell.seq)))
+        return interrupt(between_steps(cell, failures, done(cell.session.id, cell.workers, cell.seq)))
 
     def interrupted(self, ended: Expectation | None) -> KeyboardInterrupt:
         """The error of a cell that Ctrl-C has stopped, or was meant to stop."""
         by_itself = ended is not None and not self.has_begun
-        if by_itself and not self._stopped(ended).failures:  # nor by what stopped others
+        if by_itself and not _failures(ended):  # nor by what stopped others
             return self.as_it_ended()
         return interrupt(self.sentence(ended))
 
@@ -113,52 +111,43 @@ class Stop:
         """
         if self.struck:
             return self.interrupted(ended)
-        label, too_late, meanwhile = self._cell.label, self._cell.session.too_late, sentence(failed)
+        label, too_late, meanwhile = self.cell.label, self.cell.session.too_late, sentence(failed)
         if not ended:
             late = f"{label} took longer than {limit} and does not end"
             return tell(too_late(late, further=meanwhile), failed)
-        stopped = self._stopped(ended)
-        if stopped.was_withdrawn:
+        if self.was_withdrawn:
             late = f"{label} did not begin within {limit} and was withdrawn"
         else:
             late = f"{label} took longer than {limit} and was stopped"
-        return tell(too_late(late, then, "\n".join(filter(None, (meanwhile, given_up(stopped))))), failed)
+        return tell(too_late(late, then, "\n".join(filter(None, (meanwhile, given_up(self))))), failed)
 
     def as_it_ended(self) -> KeyboardInterrupt:
         """The error of a SIGINT that came when there was nothing left to stop."""
-        return interrupt(f"{self._cell.label} was interrupted as it ended")
+        return interrupt(f"{self.cell.label} was interrupted as it ended")
 
     def sentence(self, ended: Expectation | None) -> str:
         """The whole message."""
         if not ended:
-            return f"{self._cell.label} was stopped and does not end; {self._cell.session.doctor()}"
-        stopped = self._stopped(ended)
-        return told(stopped, "" if stopped.was_withdrawn else self._halfway())
+            return f"{self.cell.label} was stopped and does not end; {self.cell.session.doctor()}"
+        return told(self, _failures(ended), "" if self.was_withdrawn else self._halfway())
 
     @property
     def was_withdrawn(self) -> bool:
         """Whether it was stopped before any worker had begun it."""
-        return self._stopped(None).was_withdrawn
+        return self.unbegun.issuperset(self.cell.workers)
 
     def _halfway(self) -> str:
         """A sentence about models that the cell has left in the middle of a step; or ""."""
-        if self._cell.is_outlived:
+        if self.cell.is_outlived:
             return ""
         with suppress(SessionClosed):  # it may be by now
-            said = halfway(self._cell.session, self._cell.seq)
+            said = halfway(self.cell.session, self.cell.seq)
             return said and f"{said}. `for batch in worker.steps(batches):` is stopped between two steps"
         return ""
 
-    def _stopped(self, ended: Expectation | None) -> Stopped:
-        replies = {} if ended is None else ended.replies
-        failures = (cast("CellDone", reply).failure for reply in replies.values())
-        return Stopped(
-            self._cell.label,
-            self._cell.workers,
-            [each for each in failures if each is not None],
-            frozenset(self.unbegun),
-            frozenset(self.replaced),
-            self.before or [],
-            self.spared,
-            self.then,
-        )
+
+def _failures(ended: Expectation | None) -> list[Failure]:
+    """What failed in the cell, on the workers that have ended it."""
+    replies = {} if ended is None else ended.replies
+    failures = (cast("CellDone", reply).failure for reply in replies.values())
+    return [each for each in failures if each is not None]

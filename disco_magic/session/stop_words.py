@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from disco_magic.core.words import plural, until_the_end
 from disco_magic.phrases import people, people_who, ranges, who_has
@@ -11,77 +11,57 @@ from disco_magic.session.halfway import half_imported, older, refused
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from disco_magic.core.doctor import Diagnosis
     from disco_magic.errors import Failure
+    from disco_magic.session.stop import SentCell, Stop
 
 
-class Stopped(NamedTuple):
-    """What is known about the stop of a cell when the message is made.
+def told(stop: Stop, failures: Sequence[Failure], halfway: str) -> str:
+    """The message about a cell that has ended.
 
-    Attributes:
-        label: the cell's label.
-        workers: ids of the workers that it was sent to.
-        failures: its failures, on the workers that have ended it.
-        unbegun: workers that had not begun it when it was withdrawn.
-        replaced: workers whose threads did not end and were given up.
-        before: earlier commands that Ctrl-C stopped too.
-        spared: earlier cells that go on.
-        then: where all workers were when Ctrl-C was pressed; None if it was not.
+    Args:
+        stop: how it was stopped.
+        failures: its own.
+        halfway: a sentence about unfinished models, or "".
     """
-
-    label: str
-    workers: tuple[int, ...]
-    failures: Sequence[Failure]
-    unbegun: frozenset[int]
-    replaced: frozenset[int]
-    before: Sequence[str]
-    spared: Sequence[str]
-    then: Diagnosis | None
-
-    @property
-    def was_withdrawn(self) -> bool:
-        """Whether it was stopped before any worker had begun it."""
-        return self.unbegun.issuperset(self.workers)
-
-
-def told(stop: Stopped, halfway: str) -> str:
-    """The message about a cell that has ended; `halfway`: a sentence about unfinished models, or ""."""
     where = f"Where they were: {stop.then}" if stop.then is not None else ""
-    left = refused(stop.failures), older(stop.failures), half_imported(stop.failures), halfway
-    return ". ".join(filter(None, (_who(stop), _what_was_before(stop), given_up(stop), *left, where)))
+    left = refused(failures), older(failures), half_imported(failures), halfway
+    return ". ".join(
+        filter(None, (_who(stop, failures), _what_was_before(stop), given_up(stop), *left, where))
+    )
 
 
-def between_steps(stop: Stopped, done: Mapping[int, int]) -> str:
+def between_steps(cell: SentCell, failures: Sequence[Failure], done: Mapping[int, int]) -> str:
     """The message about a cell that was asked to end after a step; `done`: steps of each worker."""
     steps = who_has((each, plural(count, "step")) for each, count in done.items())
     told = [f"{people_who(workers, 'has', 'have')} done {count}" for count, workers in steps.items()]
-    each = " each" if len(told) == 1 < len(stop.workers) else ""
-    stopped = f"{stop.label} was stopped between two steps: {', '.join(told)}{each}"
-    return ". ".join(filter(None, (stopped, older(stop.failures))))
+    each = " each" if len(told) == 1 < len(cell.workers) else ""
+    stopped = f"{cell.label} was stopped between two steps: {', '.join(told)}{each}"
+    return ". ".join(filter(None, (stopped, older(failures))))
 
 
-def _who(stop: Stopped) -> str:
+def _who(stop: Stop, failures: Sequence[Failure]) -> str:
     """On which workers it was stopped, and which had not begun it or had done it."""
+    label, workers = stop.cell.label, stop.cell.workers
     if stop.was_withdrawn:
-        return f"{stop.label} was stopped before any worker had begun it"
+        return f"{label} was stopped before any worker had begun it"
     if not stop.unbegun:
-        who = f"{stop.label} was stopped on workers {ranges(stop.workers)}"
-        return f"{who}; registers may differ between them"
-    failed = {each.worker for each in stop.failures}
+        return f"{label} was stopped on workers {ranges(workers)}; registers may differ between them"
+    failed = {each.worker for each in failures}
     groups = {
         "stopped on": sorted(failed - stop.unbegun),
         "left out on": sorted(stop.unbegun),
-        "done on": sorted(set(stop.workers) - failed - stop.unbegun),
+        "done on": sorted(set(workers) - failed - stop.unbegun),
     }
     said = [f"{what} {people(who)}" for what, who in groups.items() if who]
-    return f"{stop.label} was {', '.join(said)}; registers may differ between them"
+    return f"{label} was {', '.join(said)}; registers may differ between them"
 
 
-def _what_was_before(stop: Stopped) -> str:
+def _what_was_before(stop: Stop) -> str:
     """A sentence about commands that were sent before it; or ""."""
+    stopped = stop.before or []
     if not stop.spared:
-        return f"So was what had been sent before it: {', '.join(stop.before)}" if stop.before else ""
-    before = list(dict.fromkeys([*stop.before, *stop.spared]))
+        return f"So was what had been sent before it: {', '.join(stopped)}" if stopped else ""
+    before = list(dict.fromkeys([*stopped, *stop.spared]))
     if before != stop.spared:
         stops = "session.interrupt() stops all that was sent"
     else:
@@ -89,7 +69,7 @@ def _what_was_before(stop: Stopped) -> str:
     return f"{', '.join(before)} {'goes' if len(before) == 1 else 'go'} on - {stops}"
 
 
-def given_up(stop: Stopped) -> str:
+def given_up(stop: Stop) -> str:
     """A sentence about threads that did not end; or ""."""
     if not stop.replaced:
         return ""

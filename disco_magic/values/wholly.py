@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import NoPicture
 from disco_magic.values.describe import describe
 from disco_magic.values.digests import digest_of
-from disco_magic.values.elements import CHUNK, Walk, elements_of
+from disco_magic.values.elements import CHUNK, chunks_of, elements_of
 from disco_magic.values.frames import is_series
 from disco_magic.values.totals import statistics_of
 
@@ -44,20 +43,15 @@ def describe_wholly(value: Any, progress: Progress | None = None) -> RegisterInf
             maximum=found.maximum,
             nans=found.nans,
             infs=found.infs,
-            fingerprint=_digest(value) + _of_labels(value, info),
+            fingerprint=_digest(value) + (info.fingerprint if is_series(type(value)) else b""),  # its labels
             sampled=False,
         )
     return info
 
 
-def _of_labels(value: Any, info: RegisterInfo) -> bytes:
-    """What is known of a Series besides its elements."""
-    return info.fingerprint if is_series(type(value)) else b""
-
-
 def _digest(value: Any) -> bytes:
     """Equal for equal bits of arrays of one shape and dtype."""
     elements, made = elements_of(value), hashlib.blake2b(digest_size=16)
-    for index in Walk(math.prod(elements.shape), CHUNK, None).parts(elements.shape):
+    for index in chunks_of(elements.shape, CHUNK):
         made.update(digest_of(elements[index]))
     return made.digest()

@@ -73,7 +73,7 @@ def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array
 
     Empty on all if a member has none, or if their sizes differ.
     """
-    return next(iter(gathered_in_blocks(me, elements, circle, 0)), [])
+    return next(gathered_in_blocks(me, elements, circle, 0), [])
 
 
 def gathered_in_blocks(

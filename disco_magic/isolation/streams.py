@@ -243,12 +243,8 @@ def _put() -> None:
 
 def _stand_in(base: Any, channel: str) -> WorkerStream:
     """Return the stand-in that was over `base` before, or a new one."""
-    for each in list(_stand_ins):
-        if each.is_over(base, channel):
-            found = each
-            break
-    else:
-        found = WorkerStream(base, channel)
+    before = [each for each in list(_stand_ins) if each.is_over(base, channel)]
+    found = before[0] if before else WorkerStream(base, channel)
     with suppress(ValueError):
         _stand_ins.remove(found)
     _stand_ins.append(found)  # as the most recently used one

@@ -96,19 +96,6 @@ def see_alike(tensors: Sequence[Any]) -> None:
         )
 
 
-def see_equal(gives: int, takes: int, what: str) -> None:
-    """Check that a worker takes as much of `what` from itself as it gives itself.
-
-    Raises:
-        UsageMistake: it does not.
-    """
-    if gives != takes:
-        raise UsageMistake(
-            f"of what a worker gives itself there are {gives} {what}, and {takes} in what is to take them - "
-            "lengths have to fit rank by rank"
-        )
-
-
 def shares_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int) -> tuple[int, ...]:
     """How many elements of a tensor, the ``input`` or ``output``, go to each member or come from it.
 

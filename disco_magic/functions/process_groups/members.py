@@ -10,7 +10,6 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
     root_of,
     see_can_be_averaged,
-    see_equal,
     see_one_each,
 )
 from disco_magic.functions.process_groups.messages import Messages
@@ -113,7 +112,12 @@ class Members(Messages):
             UsageMistake: it does not; no other member was involved.
         """
         see_one_each(verb, "output", parts, len(self._members))
-        see_equal(given.numel(), parts[self.rank()].numel(), "elements")
+        gives, takes = given.numel(), parts[self.rank()].numel()
+        if gives != takes:
+            raise UsageMistake(
+                f"of what a worker gives itself there are {gives} elements, and {takes} in what is to take"
+                " them - lengths have to fit rank by rank"
+            )
 
     def _root(self, *opts: Any, **named: Any) -> int:
         """The rank of the root, or the source, from what PyTorch passes.

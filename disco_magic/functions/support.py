@@ -133,11 +133,11 @@ def support() -> Support:
 # --- the parts -------------------------------------------------------------------------------------
 
 
-def _package(name: str, purpose: str, extra: str | None = None) -> Part:
+def _package(name: str, purpose: str, extra: str) -> Part:
     """A part that is one package, of the same name for pip and for Python."""
     there = has_package(name)
     version = version_of(name) if there else None
-    return Part(name, there, version, purpose, extra, _pip(extra) if extra else f"pip install {name}")
+    return Part(name, there, version, purpose, extra, _pip(extra))
 
 
 def _pip(extra: str) -> str:

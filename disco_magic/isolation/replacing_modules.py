@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from disco_magic.callers.replaced import Replaced, replace_all
@@ -58,20 +58,10 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         if name not in sys.modules:
             present = vars(module)["_gcd_import"](name)
         if present is not shell and present is not None:
-            vars(shell).setdefault(_ASKED, _Answers(name))
+            vars(shell).setdefault(_ASKED, lambda attribute: getattr(sys.modules[name], attribute))
 
     read_import_path()  # imports a module, through `sysconfig`: that must not happen inside of `note`
     making = Replaced(module, "module_from_spec", module_from_spec)
     executing = Replaced(module, "_exec", execute)  # used by `importlib.reload`
     waiting = Replaced(module, "_lock_unlock_module", wait)
     return replace_all([making, executing, waiting])
-
-
-class _Answers:
-    """`__getattr__` of a shell: looks attributes up in the module that took its place."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, attribute: str) -> Any:
-        return getattr(sys.modules[self._name], attribute)

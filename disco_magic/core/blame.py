@@ -51,31 +51,38 @@ def _is_astray(failure: Failure) -> bool:
     return is_by(failure, PlaneMismatch) and bool(error.astray == failure.worker)
 
 
-def most_telling(failures: Sequence[Failure]) -> Failure:
-    """Return the one of several workers' failures that a person wants to look at first.
+def most_telling(failures: Sequence[Failure], blocking: Iterable[int] = ()) -> Failure:
+    """Return the one of several workers' failures, `in_order`, that a person wants to look at first.
 
-    If all were interrupted, prefer a worker that was not in a collective: those, and a worker whose wait
-    ended before its own interrupt, were waiting for it. If calls do not fit, prefer workers that called from
-    another line than most, or, at one line, the one that made another call. Otherwise return the first.
+    If all were interrupted, prefer a worker of `blocking`, for which others waited; then one that was not in
+    a collective: those, and a worker whose wait ended before its own interrupt, were waiting for it.
+    Otherwise return the first, which the headline of the error names.
     """
     first = failures[0]
-    if is_consequence(first):
-        struck = (each for each in failures if is_by(each, WorkerInterrupt))
-        return next(
-            (each for each in struck if interrupted_at(each.exception) is not Interrupted.IN_COLLECTIVE),
-            first,
-        )
-    if not is_by(first, PlaneMismatch):
+    if not is_consequence(first):
         return first
+    struck = {each.worker: each for each in failures if is_by(each, WorkerInterrupt)}
+    outside = (
+        worker
+        for worker, each in struck.items()
+        if interrupted_at(each.exception) is not Interrupted.IN_COLLECTIVE
+    )
+    return next((struck[worker] for worker in [*blocking, *outside] if worker in struck), first)
+
+
+def _apart(failures: Sequence[Failure]) -> Failure | None:
+    """Of calls that do not fit, that of a worker that called from another line than most.
+
+    None if there is no such worker, or if one has made another call than most: that tells more.
+    """
+    if not all(is_by(each, PlaneMismatch) for each in failures) or any(map(_is_astray, failures)):
+        return None
     places: dict[str, list[Failure]] = {}
     for each in failures:
         lines = (line for line in each.traceback_text.splitlines() if line.startswith("  File "))
         places.setdefault("\n".join(lines), []).append(each)
     few, *others = sorted(places.values(), key=len)
-    if others and len(few) < len(others[0]):
-        return few[0]
-    worker = first.exception.astray if isinstance(first.exception, PlaneMismatch) else None
-    return next((each for each in failures if each.worker == worker), first)
+    return few[0] if others and len(few) < len(others[0]) else None
 
 
 def kind_of(failure: Failure) -> tuple[str, str]:
@@ -145,9 +152,18 @@ def _before(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def in_order(failures: Iterable[Failure]) -> list[Failure]:
-    """Sort failures: origins before what follows from them, see `standing`; those alike as `rank` says."""
+    """Sort failures: origins before what follows from them, see `standing`; those alike as `rank` says.
+
+    Of calls that do not fit together, and none of which stands out, one from another line than most is first.
+    """
     ordered = sorted(failures, key=standing)
-    return sorted(ordered, key=partial(rank, ordered[0])) if ordered else []
+    if not ordered:
+        return []
+    place = partial(rank, ordered[0])
+    ordered.sort(key=place)
+    alike = [each for each in ordered if place(each)[:-1] == place(ordered[0])[:-1]]
+    apart = _apart(alike)
+    return ordered if apart is None else [apart, *(each for each in ordered if each is not apart)]
 
 
 def origin_first(failures: Mapping[int, Failure]) -> dict[int, Failure]:

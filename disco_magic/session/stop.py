@@ -100,7 +100,9 @@ class Stop:
         by_itself = ended is not None and not self.has_begun
         if by_itself and not _failures(ended):  # nor by what stopped others
             return self.as_it_ended()
-        return interrupt(self.sentence(ended))
+        error = interrupt(self.sentence(ended))
+        error.diagnosis = self.then  # type: ignore[attr-defined]  # as `SyncTimeout` has it
+        return error
 
     def late(
         self, ended: Expectation | None, limit: Limit, then: Diagnosis, failed: Sequence[Failure] = ()

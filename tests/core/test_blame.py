@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.blame import most_telling, origin_first, rank
+from disco_magic.core.blame import in_order, most_telling, origin_first, rank
 from disco_magic.core.unmet import Unmet
 from disco_magic.errors import Failure, Interrupted, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
@@ -32,7 +32,7 @@ IN_COLLECTIVE = WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
                 failed(0, ValueError("boom"), 4),
                 failed(1, ValueError("boom"), 4),
             ],
-            2,
+            0,
         ),
         (
             [
@@ -64,7 +64,7 @@ IN_COLLECTIVE = WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
         ([failed(n, PlaneMismatch("x"), 4) for n in range(4)], 0),
         ([failed(n, mismatch(3), 4) for n in range(4)], 3),
         ([failed(n, mismatch(7), 4) for n in range(4)], 0),
-        ([failed(n, mismatch(3), 5 if n == 2 else 4) for n in range(4)], 2),
+        ([failed(n, mismatch(3), 5 if n == 2 else 4) for n in range(4)], 3),
     ],
     ids=[
         "an error",
@@ -83,7 +83,14 @@ IN_COLLECTIVE = WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
     ],
 )
 def test_the_one_to_look_at_is_who_went_astray(failures, worker):
-    assert most_telling(failures).worker == worker
+    assert most_telling(in_order(failures)).worker == worker
+
+
+def test_of_a_stopped_cell_it_is_one_for_which_others_waited():
+    stopped = [failed(n, WorkerInterrupt("interrupted"), 2) for n in range(3)]
+    assert most_telling(stopped).worker == 0
+    assert most_telling(stopped, blocking=(7, 2, 1)).worker == 2
+    assert most_telling([failed(1, ValueError("x")), *stopped[::2]], blocking=(2,)).worker == 1
 
 
 def test_the_worker_whose_call_differs_from_that_of_most_comes_first():

@@ -88,9 +88,9 @@ def _parser() -> OptionParser:
         "-w",
         "--worker",
         metavar="WORKER",
-        help="the worker; without it the one where the failure began, from which others' may follow; of "
-        "calls that do not fit one at another line than most, or with another call, of an interrupt one for "
-        "which others waited",
+        help="the worker; without it the one that the error names first: where the failure began, from which "
+        "others' may follow; of calls that do not fit one with another call than most, or at another line; "
+        "of a stopped cell one for which others waited",
     )
     parser.add_argument(
         "-c",

@@ -46,6 +46,7 @@ class LastFailure:
     def __init__(self) -> None:
         self.failures: Mapping[int, Failure] = {}
         self._why_none = _NONE_YET
+        self._blocking: tuple[int, ...] = ()  # for which others waited when the cell was stopped
         self._session: weakref.ref[Session] | None = None
         self._life: object = None
 
@@ -58,8 +59,8 @@ class LastFailure:
         # Ask nothing of other classes: that could run the user's code.
         if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
             self._note(error, sessions)
-            first = next(iter(failures_of(error).values()), None)
-            if first is not None and (trace := user_frames(shell, first.exception)) is not None:
+            failed = failures_of(error)
+            if failed and (trace := user_frames(shell, self._telling(failed).exception)) is not None:
                 sys.last_traceback = error.__traceback__ = trace
 
     def note_unasked(self, errors: Iterable[object], sessions: SessionKeeper) -> None:
@@ -74,6 +75,8 @@ class LastFailure:
     def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
         failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
+        diagnosis = getattr(error, "diagnosis", None)
+        self._blocking = () if diagnosis is None else diagnosis.blocking()
         if failures:
             session = _session_of(failures) or sessions.find()
             self.failures = failures
@@ -119,21 +122,24 @@ class LastFailure:
             raise UsageMistake(self._why_none)
 
     def on(self, worker: int | None) -> Failure:
-        """The failure on `worker`; None: the most informative one, see `most_telling`.
+        """The failure on `worker`; None: the one that the error names first, see `most_telling`.
 
         Raises:
             UsageMistake: this worker did not fail; the message says which did.
         """
         self.check()
-        from disco_magic.core.blame import most_telling  # not needed by %load_ext
-
-        found = most_telling(tuple(self.failures.values())) if worker is None else self.failures.get(worker)
+        found = self._telling(self.failures) if worker is None else self.failures.get(worker)
         if found is None:
             raise UsageMistake(
                 f"{self.command} did not fail on worker {worker}, but on {people(tuple(self.failures))}; "
                 "name one of those with -w"
             )
         return found
+
+    def _telling(self, failures: Mapping[int, Failure]) -> Failure:
+        from disco_magic.core.blame import most_telling  # not needed by %load_ext
+
+        return most_telling(tuple(failures.values()), self._blocking)
 
 
 def _session_of(failures: Mapping[int, Failure]) -> Session | None:

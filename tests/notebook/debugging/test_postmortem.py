@@ -394,6 +394,31 @@ def test_it_lands_where_a_worker_is_that_others_waited_for_or_did_not_meet(fresh
     assert " on worker 2: " in text
 
 
+@pytest.mark.parametrize(
+    ("cell", "named"),
+    [
+        (
+            "%%disco\nx = np.ones(2 + (worker_id == 1))\nif worker_id == 3: allreduce(x)\nelse: allreduce(x)",
+            "failed on worker 1 (and 3 others)",
+        ),
+        (
+            "%%disco\nx = np.ones(2 + worker_id % 2)\nif worker_id == 1: allreduce(x)\nelse: allreduce(x)",
+            "failed on worker 1 (and 3 others)",
+        ),
+        (
+            "%%disco --timeout 2\nwhile worker_id < 2:\n    x = 1\nallreduce(1, over=[1, 2, 3])",
+            "worker 1 keeps workers [2-3] waiting",
+        ),
+    ],
+    ids=["another call", "another line", "another one that nobody waits for"],
+)
+def test_it_lands_on_the_worker_that_the_error_names(fresh, cell, named):
+    ran = fresh.run(cell)
+    assert named in "\n".join([ran.error["evalue"], *ran.lines])
+    text = look(fresh, "%disco debug", ["q"], "[1] ipdb> ")
+    assert " on worker 1: " in text
+
+
 def test_where_nobody_can_answer_it_is_said_how_to_look_all_the_same(fresh):
     fresh.run(FAILING)
     ran = fresh.finish(fresh.client.execute("%disco debug", allow_stdin=False))

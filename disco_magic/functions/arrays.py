@@ -105,7 +105,7 @@ def _changed(x: Any, array: NDArray[Any]) -> str:
     if array.dtype.kind in "US":
         return _changed_texts(x, array)
     if array.dtype.kind == "f" and _are_whole(x):
-        return "NumPy would round these integers to float64, because no type of integers holds all of them"
+        return "NumPy would round these integers to float64: it reads some as int64, others as uint64"
     return ""
 
 
@@ -125,6 +125,15 @@ def _are_whole(x: Any) -> bool:
     if not kinds <= _WHOLE | {list, tuple}:
         return False
     return set(kinds_of(np.asarray(x, object).ravel().tolist())) <= _WHOLE
+
+
+def beyond_64_bits(kind: str, x: Any) -> str:
+    """What to do with an integer, or a list of integers, of which NumPy makes objects; "" for all others."""
+    if type(x) is not int and not (type(x) in (list, tuple) and _are_whole(x)):
+        return ""
+    what = "the integer does not fit" if type(x) is int else "these integers do not all fit"
+    carrier = _CARRIERS.get(kind, "allgather_objects(x)")
+    return f"{what} into 64 bits - pass floats; or let {carrier} carry Python's own integers"
 
 
 def refuse_traced(kind: str, x: Any) -> None:

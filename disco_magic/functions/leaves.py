@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.arrays import read_array, read_early
+from disco_magic.functions.arrays import beyond_64_bits, read_array, read_early
 from disco_magic.functions.returned import as_array_of, library_of
 from disco_magic.phrases import class_name
 from disco_magic.values.spans import entangled, layout_of, span_of
@@ -122,7 +122,8 @@ class Leaf:
             if not where:
                 near = read_array(f"x{path}", near)
         if near.dtype.hasobject or near.dtype.kind in "SUT":
-            raise UsageMistake(f"x{path}: a {class_name(given)} is neither a number nor an array of numbers")
+            why = f"a {class_name(given)} is neither a number nor an array of numbers"
+            raise UsageMistake(f"x{path}: {beyond_64_bits('allreduce', given) or why}")
         target = out if out is None or type(out) is np.ndarray else read_out(f"out{path}", out, place)
         self.path, self.given, self.where = path, given, where
         self.out, self.target = out, target

@@ -179,6 +179,14 @@ def describe_array(array: NDArray[Any]) -> str:
     return f"{array.dtype} {array.shape}"
 
 
+def remedy_for_dtypes(calls: Iterable[Call]) -> str:
+    """What to do if the dtypes of these calls differ."""
+    kinds = {(call.array.dtype.name, call.scalar) for call in calls if call.array is not None}
+    if kinds == {("int64", True), ("uint64", True)}:
+        return "NumPy reads Python's integers from 2**63 on as uint64: pass np.uint64(x), or floats, on all"
+    return "make the dtypes equal"
+
+
 def grouped(calls: Iterable[Call]) -> dict[tuple[str, str], list[int]]:
     """(description, site) -> the workers that made this call there."""
     return who_has((call.worker, (call.describe(), str(call.site))) for call in calls)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.phrases import people
-from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, table
+from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, remedy_for_dtypes, table
 from disco_magic.planes.layout import arriving, giver, results, sample
 from disco_magic.planes.outs import check_out_fits
 
@@ -121,7 +121,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("root", _root, calls, "pass the same root everywhere"),
         ("op", _op, calls, "pass the same op everywhere"),
         ("device", _device, with_array, "move the array first, with xp.asarray(x) or x.get()"),
-        ("dtype", _dtype, with_array, "make the dtypes equal"),
+        ("dtype", _dtype, with_array, remedy_for_dtypes(with_array)),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
         ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),

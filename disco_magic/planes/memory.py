@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_array, new_copy
-from disco_magic.functions.arrays import advice, read_array
+from disco_magic.functions.arrays import advice, beyond_64_bits, read_array
 from disco_magic.planes.blocks import Mover
 from disco_magic.values.kinds import is_gpu_array
 
@@ -103,11 +103,9 @@ class HostMemory:
         array = x if type(x) is np.ndarray else read_array(kind, x)
         dtype = array.dtype
         if dtype.hasobject:
+            if too_large := beyond_64_bits(kind, x):
+                raise UsageMistake(f"{kind}: {too_large}")
             what = "None" if x is None else f"{type(x).__name__} of dtype {dtype}"
-            if type(x) is int:
-                raise UsageMistake(
-                    f"{kind}: the int does not fit into 64 bits - pass a smaller one or a float"
-                )
             raise UsageMistake(
                 f"{kind}: {what} has no numbers that a data plane could carry - {advice(kind, x)}"
             )

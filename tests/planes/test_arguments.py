@@ -47,7 +47,9 @@ def test_a_zero_dimensional_array_stays_one():
     [
         (None, "None has no numbers that a data plane could carry"),
         ([1, None], "list of dtype object has no numbers"),
-        (2**80, "the int does not fit into 64 bits"),
+        (2**80, r"the integer does not fit into 64 bits - pass floats; or let allgather_objects\(x\) carry"),
+        ([1, 2**64], "these integers do not all fit into 64 bits"),
+        ([[1], [-(2**63) - 1]], "these integers do not all fit into 64 bits"),
         ([1, "a", 2.5], "NumPy would make texts of the numbers in this list"),
         (["a", "b\0"], "NumPy would drop the zeros at the end of a text"),
         (b"ab\0", "NumPy would drop the zeros at the end of this text"),

@@ -267,7 +267,7 @@ def test_trees_that_differ_are_told_apart_before_anything_is_written(four, their
             r"x\['a'\]: masked arrays would lose their masks",
         ),
         ("allreduce_tree([1, {2}])", r"x\[1\]: a set is neither a number"),
-        ("allreduce_tree([1, 2**80])", r"x\[1\]: a int is neither a number"),
+        ("allreduce_tree([1, 2**80])", r"x\[1\]: the integer does not fit into 64 bits"),
         pytest.param(
             "allreduce_tree([np.array(['a'], np.dtypes.StringDType())])",
             r"x\[0\]: a ndarray is neither a number",

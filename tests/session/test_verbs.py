@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import UsageMistake, WorkerError
+from disco_magic.errors import CellError, UsageMistake, WorkerError
 
 groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (6, 2)])
 
@@ -319,3 +319,20 @@ def test_what_has_labels_is_refused_and_told_what_to_give(session, call, kind):
         s.run(call)
     assert s.run("allreduce(x.to_numpy()).sum()").values == [6.0] * 2
     assert s.run("[type(each).__name__ for each in allgather_objects(x)]").values == [[kind] * 2] * 2
+
+
+@pytest.mark.parametrize("x", [2**63 - 1, 2**63, 2**64 - 1, -(2**63), [2**63, 2**63 + 1]])
+def test_integers_of_python_are_carried_as_numpy_reads_them(session, x):
+    s = session(2)
+    expected = np.asarray(x)
+    for code, result in ((f"broadcast({x})", expected), (f"allreduce({x})", np.add(expected, expected))):
+        for got in s.run(code).values:
+            np.testing.assert_array_equal(got, result)
+            assert got.dtype == expected.dtype
+
+
+def test_integers_that_numpy_reads_as_other_dtypes_are_told_of(session):
+    with pytest.raises(CellError, match=r"from 2\*\*63 on as uint64: pass np.uint64\(x\), or floats, on all"):
+        session(2).run("allreduce(2**63 if worker_id else 1)")
+    with pytest.raises(CellError, match="make the dtypes equal"):
+        session(2).run("allreduce(np.full(2, 1, 'u8' if worker_id else 'i8'))")

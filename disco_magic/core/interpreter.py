@@ -27,6 +27,7 @@ from disco_magic.core.messages import (
     Fetch,
     Kill,
     LoadName,
+    NotBound,
     Reached,
     Run,
     Stop,
@@ -242,7 +243,10 @@ class Interpreter:
 
     def _store_name(self, command: StoreName) -> Step | None:
         if command.register not in self._values:
-            return self._inherit(command, command.register, None)
+            step, (events, origin) = self._inherit(command, command.register, None), self._inherited
+            if command.name not in self.registers.names:  # else it has what it had
+                self._inherited = (*events, NotBound(self.worker, command.seq, command.name)), origin
+            return step
         self._keep(self.registers.names, command.name)
         self.registers.names[command.name] = self._values[command.register]
         return None

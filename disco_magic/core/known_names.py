@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from disco_magic.core.messages import CellDone
+    from disco_magic.core.messages import CellDone, NotBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,9 @@ class KnownNames:
         self._outstanding = outstanding
         self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # as last seen, their union
         self._renamed: list[_Renamed] = []
+        # Worker -> name -> the last command that binds it there, since the last cell that has ended.
+        self._bound: dict[int, dict[str, int]] = {worker: {} for worker in self.by_worker}
+        self._last = -1  # of these commands
 
     def known(self) -> dict[str, None]:
         """Names that at least one worker has, in the order they were bound; not to be changed.
@@ -61,7 +64,17 @@ class KnownNames:
 
     def bind(self, seq: int, name: str, workers: Iterable[int]) -> None:
         """Record that the controller's command `seq` binds `name` on `workers`."""
-        self._rename(_Renamed(seq, name, frozenset(workers), bound=True))
+        change = _Renamed(seq, name, frozenset(workers), bound=True)
+        self._last = seq
+        for worker in change.workers:
+            self._bound[worker][name] = seq
+        self._rename(change)
+
+    def not_bound(self, event: NotBound) -> None:
+        """Take back that a command has bound a name on a worker, unless a later one does."""
+        worker, seq, name = event
+        if self._bound[worker].get(name) == seq:
+            self.by_worker[worker] = tuple(each for each in self.by_worker[worker] if each != name)
 
     def drop(self, seq: int, name: str, workers: Iterable[int]) -> None:
         """Record that the controller's command `seq` drops `name` on `workers`."""
@@ -74,6 +87,8 @@ class KnownNames:
             if change.seq > done.seq and done.worker in change.workers:
                 names = change.applied(names)
         self.by_worker[done.worker] = names
+        if self._last < done.seq:
+            self._bound[done.worker].clear()
 
     def settle(self) -> None:
         """Forget changes that all earlier cells know of; to be called as commands end."""

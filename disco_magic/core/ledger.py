@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.blame import in_order, is_consequence, kind_of, likeness_of
 from disco_magic.core.known_names import KnownNames
-from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
+from disco_magic.core.messages import Answer, CellDone, Failed, Lost, NotBound, Reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,11 +148,8 @@ class Ledger:
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; return the expectation it completed, if any."""
         if not isinstance(event, _PLAIN):
-            if isinstance(event, Lost):
-                self.lost = self.lost or event
-                return None
-            if isinstance(event, Failed):
-                self._keep(event)
+            if not isinstance(event, CellDone):
+                self._note(event)
                 return None
             self.names.cell_ended(event)
         worker, seq = event[:2]
@@ -174,6 +171,15 @@ class Ledger:
         self._has_come_to(event)
         self.names.settle()
         return expectation
+
+    def _note(self, event: Failed | NotBound | Lost) -> None:
+        """Take an event that is no reply."""
+        if isinstance(event, Failed):
+            self._keep(event)
+        elif isinstance(event, NotBound):
+            self.names.not_bound(event)
+        else:
+            self.lost = self.lost or event
 
     def failed_in(self, seq: int) -> list[Failure]:
         """What has failed so far in command `seq`, which is waited for; safe from any thread."""

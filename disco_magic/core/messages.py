@@ -160,6 +160,14 @@ class Failed(NamedTuple):
     failure: Failure
 
 
+class NotBound(NamedTuple):
+    """The worker has no register of the name that a `StoreName` was to bind: the value has failed there."""
+
+    worker: int
+    seq: int
+    name: str
+
+
 class Reached(NamedTuple):
     """The worker has executed everything up to and including `seq`."""
 
@@ -202,4 +210,4 @@ class Lost(NamedTuple):
     reason: str
 
 
-Event = Failed | Reached | Answer | CellDone | Lost
+Event = Failed | NotBound | Reached | Answer | CellDone | Lost

@@ -121,13 +121,22 @@ def test_storing_a_name_binds_the_registers_value(bench):
 
 def test_storing_a_poisoned_register_under_a_name_binds_nothing(bench):
     origin = bench.fail(Call(1, 5, add, ())).failure
-    assert bench.drive(StoreName(2, "y", 5)) == []
+    (event,) = bench.drive(StoreName(2, "y", 5))
+    assert event[1:] == (2, "y")  # a `NotBound`: the controller took it for bound
     assert "y" not in bench.registers.names
     assert bench.inherited == [origin]
 
 
+def test_storing_a_poisoned_register_under_a_name_that_has_a_value_keeps_that(bench):
+    bench.registers.set(6, "six")
+    bench.drive(StoreName(1, "y", 6))
+    bench.fail(Call(2, 5, add, ()))
+    assert bench.drive(StoreName(3, "y", 5)) == []
+    assert bench.registers.names["y"] == "six"
+
+
 def test_storing_an_undefined_register_under_a_name_is_reported(bench):
-    (event,) = bench.drive(StoreName(2, "y", 5))
+    event, _ = bench.drive(StoreName(2, "y", 5))
     assert event.failure.command == "bind register 'y'"
 
 

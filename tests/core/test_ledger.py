@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.core.ledger import OTHERS, Ledger, is_consequence
-from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
+from disco_magic.core.messages import Answer, CellDone, Failed, Lost, NotBound, Reached
 from disco_magic.errors import Failure, Interrupted, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
 
@@ -299,6 +299,26 @@ def test_a_name_the_controller_binds_is_known_at_once_and_once():
     ledger.names.bind(1, "x", (0, 1))
     ledger.names.bind(2, "x", (0,))
     assert ledger.names.by_worker == {0: ("x",), 1: ("x",)}
+
+
+def test_a_name_that_a_worker_could_not_bind_is_not_known_there():
+    ledger = Ledger(2)
+    ledger.names.bind(1, "x", (0, 1))
+    ledger.feed(NotBound(1, 1, "x"))
+    assert ledger.names.by_worker == {0: ("x",), 1: ()}
+
+
+def test_a_name_that_is_bound_again_meanwhile_stays_known():
+    ledger = Ledger(2)
+    ledger.names.bind(1, "x", (0, 1))
+    ledger.names.bind(2, "x", (1,))
+    for worker in (0, 1):
+        ledger.feed(NotBound(worker, 1, "x"))
+    assert ledger.names.by_worker == {0: (), 1: ("x",)}
+    ledger.expect(3, (0, 1))
+    ledger.feed(CellDone(0, 3, 0.1, ("x",)))
+    assert not ledger.names._bound[0]  # a worker answers in order: nothing earlier can come
+    assert ledger.names._bound[1]
 
 
 def test_a_name_the_controller_drops_is_unknown_at_once_on_those_workers():

@@ -243,8 +243,14 @@ def test_naming_a_poisoned_register_leaves_the_name_unbound_there(session):
     s["x"] = s.call_packed(int, "no number")
     with pytest.raises(WorkerError, match="invalid literal"):
         s.sync_all()
+    assert "x" not in s
     with pytest.raises(disco.errors.CellError, match="'x' is not defined"):
         s.run("x")
+    s.put("x", 1)
+    s["x"] = s.call_packed(int, "no number")
+    with pytest.raises(WorkerError, match="invalid literal"):
+        s.sync_all()
+    assert s["x"].get(0) == 1  # as before
 
 
 def test_a_closed_session_has_no_names_to_ask_for(session):

@@ -52,6 +52,7 @@ class ControllerReference:
         self.orphans = []
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
+        self._bindings = {}  # (worker, name) -> the last command that binds it there
         self._changes = []  # ((seq, name, bound), workers)
         self._excused = set()  # (worker, seq) of cells whose answer is known before it comes
         self._cells = {}  # (seq, worker) of cells that have not been heard of
@@ -104,6 +105,10 @@ class ControllerReference:
             if (worker, seq) in self._excused:
                 self._excused.discard((worker, seq))
                 return
+        if kind == "NotBound":
+            if self._bindings[worker, *names] == seq:  # no later command binds it there
+                self.names[worker] = _renamed(self.names[worker], (seq, *names, False))
+            return
         awaited = None if kind == "Failed" else self.awaited.get(seq)
         if awaited is None:
             self._keep(worker, kind, failure, cause)
@@ -169,6 +174,8 @@ class ControllerReference:
         self._changes.append((change, workers or self.everybody))
         for worker in workers or self.everybody:
             self.names[worker] = _renamed(self.names[worker], change)
+            if bound:
+                self._bindings[worker, name] = seq
 
     def _hear_names(self, worker, seq, names):
         """A cell's own names, and what was sent after it."""

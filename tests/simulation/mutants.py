@@ -88,6 +88,22 @@ class ForgetsRenaming(Ledger):
         self.names = _ForgetfulNames(num_workers, lambda: [*self._expected, *self._forgotten])
 
 
+class TakesAllForBound(Ledger):
+    """Does not hear that a worker has nothing to bind to a name."""
+
+    def feed(self, event):
+        return None if type(event).__name__ == "NotBound" else super().feed(event)
+
+
+class ForgetsBinding(Ledger):
+    """Takes a name away that a later command has bound."""
+
+    def feed(self, event):
+        if type(event).__name__ == "NotBound":
+            self.names._bound[event.worker][event.name] = event.seq
+        return super().feed(event)
+
+
 class HearsTwice(Ledger):
     """Takes what a worker says late of a cell that it was excused from."""
 

@@ -22,6 +22,8 @@ MISTAKES = [
     ("ledger", mutants.RaisesInOrderOfArrival, "a wait raises|failures"),
     ("ledger", mutants.RaisesTwice, "failures|a wait raises"),
     ("ledger", mutants.ForgetsRenaming, "names"),
+    ("ledger", mutants.TakesAllForBound, "names"),
+    ("ledger", mutants.ForgetsBinding, "names"),
     ("ledger", mutants.HearsTwice, "failures"),
     ("ledger", mutants.ForgetsLoss, "loss"),
     ("interpreter", mutants.ReplacesOrigin, "poisons|says"),

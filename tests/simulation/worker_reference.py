@@ -95,7 +95,6 @@ class WorkerReference:
         self.order = None
         self.claimed = self.marked = self.resolved = self.lost = self.inherited = False
         self.last = 0
-        self.unbound = set()  # names the controller believes to be bound, whose binding was skipped
 
     def take(self, seq):
         """The next order."""
@@ -157,15 +156,14 @@ class WorkerReference:
     def _bind(self, order):
         if order.register in self.values:
             self.names[order.name] = self.values[order.register]
-            self.unbound.discard(order.name)
         else:
             self._inherit(order, order.register, None)
-            self.unbound.add(order.name)
+            if order.name not in self.names:
+                self.say("NotBound", order, names=(order.name,))
         return False
 
     def _unbind(self, order):
         self.names.pop(order.name, None)
-        self.unbound.discard(order.name)
         return False
 
     def _cell(self, order):
@@ -227,7 +225,6 @@ class WorkerReference:
     def _expected_of_cell(self, text, value):
         if text.binds is not None:
             self.names[text.binds] = value
-            self.unbound.discard(text.binds)
         if text.drops is not None:
             self.names.pop(text.drops, None)
         if text.fails:
@@ -249,7 +246,6 @@ class WorkerReference:
             if key is None:
                 self._set(order.dest, value)
             self.say("CellDone", order, failure=key, names=tuple(self.names))
-            self.unbound.clear()
         elif key is None:
             self._set(order.dest, value)
         else:
@@ -310,5 +306,5 @@ def facts_of(event):
     """A real event as `WorkerReference.said` has it."""
     failure = getattr(event, "failure", None)
     value = getattr(event, "value", None)
-    names = getattr(event, "names", ())
+    names = (event.name,) if hasattr(event, "name") else getattr(event, "names", ())
     return (type(event).__name__, event.seq, value, failure and key_of(failure), names)

@@ -228,8 +228,7 @@ class World(Working, Waiting):
             require(not crew.stream and crew.order is None, f"worker {crew.worker} has not done", crew.stream)
             known, real = set(life.book.names[crew.worker]), set(crew.names)
             if life.launcher.steppers[crew.worker].phase is not OVER:
-                fits = real <= known <= real | crew.unbound
-                require(fits, f"names of {crew.worker} (known, real)", known, real)
+                require(known == real, f"names of {crew.worker} (known, real)", known, real)
         if life.book.lost is None:
             require(not life.book.awaited, "expectations are left", life.book.awaited)
             left = [wait.order for wait in life.waits if wait.inbox.empty()]

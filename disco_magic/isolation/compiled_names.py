@@ -1,0 +1,72 @@
+"""Names that code of cells finds without import, ``np`` and ``worker_id``, for what Numba compiles of it.
+
+They are in the `__builtins__` of a worker's namespace. Numba looks in the module `builtins` instead, and says
+"NameError: name 'np' is not defined" of a cell in which `np` works.
+"""
+
+from __future__ import annotations
+
+import builtins
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_NOTHING: Final = object()
+
+
+def fit_numba(module: ModuleType) -> Callable[[], None]:
+    """Let Numba find them, as constants like globals; `module` is ``numba.core.interpreter``."""
+
+    @wraps(module.Interpreter.get_global_value)
+    def get_global_value(self: Any, name: str) -> Any:
+        value = replaced.below(self, name)
+        given = _given(self.func_id, name) if value is module.ir.UNDEFINED else _NOTHING
+        return value if given is _NOTHING else given
+
+    replaced = Replaced(module.Interpreter, get_global_value.__name__, get_global_value)
+    return replace_all([replaced])
+
+
+def fit_numba_types(module: ModuleType) -> Callable[[], None]:
+    """Refuse to compile those that are functions; `module` is ``numba.core.typeinfer``."""
+
+    @wraps(module.TypeInferer.typeof_global)
+    def typeof_global(self: Any, inst: Any, target: Any, gvar: Any) -> Any:
+        try:
+            return replaced.below(self, inst, target, gvar)
+        except module.TypingError:
+            if _given(self.func_id, gvar.name) is _NOTHING:
+                raise
+        raise UsageMistake(
+            f"Numba cannot compile {gvar.name} - call it outside of the compiled function or in its `objmode`"
+        )
+
+    replaced = Replaced(module.TypeInferer, typeof_global.__name__, typeof_global)
+    return replace_all([replaced])
+
+
+def fit_numba_objects(module: ModuleType) -> Callable[[], None]:
+    """Let code in ``objmode``, which is not compiled, find them; `module` is ``numba.core.pylowering``."""
+
+    @wraps(module.PyLower.lower_global)
+    def lower_global(self: Any, name: str, value: Any) -> Any:
+        is_given = _given(self.func_ir.func_id, name) is not _NOTHING
+        return self.get_builtin_obj(name) if is_given else replaced.below(self, name, value)
+
+    replaced = Replaced(module.PyLower, lower_global.__name__, lower_global)
+    return replace_all([replaced])
+
+
+def _given(identity: Any, name: str) -> Any:
+    """What a function finds by that name though it is neither a global variable nor Python's."""
+    names = identity.func.__globals__
+    behind = names.get("__builtins__")
+    if not isinstance(behind, dict) or name in names or hasattr(builtins, name):
+        return _NOTHING
+    return behind.get(name, _NOTHING)

@@ -1,0 +1,103 @@
+"""What Numba compiles of cells finds the names that cells find without import."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from disco_magic.errors import CellError
+from tests.session.written import write
+
+# As far as we know it: one place looks names up, one gives them types, one looks them up at run time.
+SOURCES = {
+    "numba/__init__.py": """
+        from types import SimpleNamespace
+        from numba.core import interpreter, pylowering, typeinfer
+        def compile(function, name):
+            named = SimpleNamespace(func=function)
+            read, types, lower = interpreter.Interpreter(), typeinfer.TypeInferer(), pylowering.PyLower()
+            read.func_id = types.func_id = named
+            lower.func_ir = SimpleNamespace(func_id=named)
+            value = read.get_global_value(name)
+            types.typeof_global(None, None, SimpleNamespace(name=name, value=value))
+            return value
+        def look_up(function, name):
+            lower = pylowering.PyLower()
+            lower.func_ir = SimpleNamespace(func_id=SimpleNamespace(func=function))
+            return lower.lower_global(name, None)
+    """,
+    "numba/core/__init__.py": "",
+    "numba/core/ir.py": "UNDEFINED = object()\n",
+    "numba/core/interpreter.py": """
+        import builtins
+        from numba.core import ir
+        class Interpreter:
+            def get_global_value(self, name):
+                names = self.func_id.func.__globals__
+                return names[name] if name in names else getattr(builtins, name, ir.UNDEFINED)
+    """,
+    "numba/core/typeinfer.py": """
+        from numba.core import ir
+        class TypingError(Exception): pass
+        class TypeInferer:
+            def typeof_global(self, inst, target, gvar):
+                if callable(gvar.value) or gvar.value is ir.UNDEFINED:
+                    raise TypingError(f"untyped {gvar.name}")
+    """,
+    "numba/core/pylowering.py": """
+        class PyLower:
+            def lower_global(self, name, value): return "global " + name
+            def get_builtin_obj(self, name): return "given " + name
+    """,
+}
+CELL = """
+import numba
+def f(): pass
+mine = 7
+def ask(name):
+    try: return numba.compile(f, name)
+    except Exception as error: return f"{type(error).__name__}: {error}"
+"""
+
+
+@pytest.fixture
+def s(folder, session, monkeypatch):
+    for name in [each for each in sys.modules if each.partition(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    write(folder, SOURCES)
+    started = session(2)
+    started.run(CELL)
+    yield started
+    for name in [each for each in sys.modules if each.partition(".")[0] == "numba"]:
+        del sys.modules[name]
+
+
+def test_names_that_cells_find_without_import_are_constants(s):
+    assert s.run("[ask(name) for name in ('worker_id', 'num_workers', 'mine')]").values == [
+        [0, 2, 7],
+        [1, 2, 7],
+    ]
+    assert s.run("ask('np') is np").values == [True, True]
+    s.run("worker_id = 'hidden'")
+    assert s.run("ask('worker_id')").values == ["hidden"] * 2
+
+
+def test_a_collective_is_refused_and_what_else_fails_is_numbas_error(s):
+    [said, _] = s.run("ask('allreduce')").values
+    assert said.startswith("UsageMistake: Numba cannot compile allreduce - call it outside of")
+    expected = ["TypingError: untyped open", "TypingError: untyped nothing", "TypingError: untyped f"]
+    assert s.run("[ask(name) for name in ('open', 'nothing', 'f')]").values == [expected] * 2
+
+
+def test_code_that_is_not_compiled_finds_them_at_run_time(s):
+    names = "'allreduce', 'np', 'len', 'nothing', 'mine'"
+    expected = ["given allreduce", "given np", "global len", "global nothing", "global mine"]
+    assert s.run(f"[numba.look_up(f, name) for name in ({names})]").values == [expected] * 2
+
+
+def test_other_code_finds_what_it_did(s):
+    s.run("import types\ndef g(): pass\ng = types.FunctionType(g.__code__, {'x': 1})")
+    with pytest.raises(CellError, match="untyped np"):
+        s.run("numba.compile(g, 'np')")
+    assert s.run("numba.compile(g, 'x'), numba.look_up(g, 'np')").values == [(1, "global np")] * 2

@@ -10,6 +10,7 @@ import inspect
 import os
 import sys
 import warnings
+from collections import defaultdict
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,11 @@ def fit_megatron(module: ModuleType) -> Callable[[], None]:
 def fit_lightning(module: ModuleType) -> Callable[[], None]:
     """Warn a worker that makes a Lightning ``Trainer``; `module` is the one that defines it."""
     return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
+
+
+def fit_wandb(module: ModuleType) -> Callable[[], None]:
+    """Warn workers that each begin a run, of which ``wandb.log`` knows the last; `module` is ``wandb``."""
+    return _telling(module, module, "init", kept="the run", silent=1)
 
 
 def fit_hydra(module: ModuleType) -> Callable[[], None]:
@@ -120,17 +126,22 @@ def fit_mpi(module: ModuleType) -> Callable[[], None]:
 
 
 def _telling(
-    module: ModuleType, owner: Any, function: str, *users: str, kept: str = "the rank"
+    module: ModuleType, owner: Any, function: str, *users: str, kept: str = "the rank", silent: int = 0
 ) -> Callable[[], None]:
+    """Warn workers of a session that call a function, after the first `silent` of them."""
     package = module.__name__.partition(".")[0]
     told: set[tuple[int, int]] = set()
+    using: defaultdict[int, set[int]] = defaultdict(set)
 
     @wraps(getattr(owner, function))
     def instead(*args: Any, **options: Any) -> Any:
         me = calling_worker()
         if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
             key = me.session_id, me.id
-            if key not in told:  # such objects are made again and again
+            using[me.session_id].add(me.id)
+            if (
+                key not in told and len(using[me.session_id]) > silent
+            ):  # such objects are made again and again
                 told.add(key)
                 names = [package, *(each for each in users if each in sys.modules)]
                 warnings.warn(

@@ -32,6 +32,7 @@ SOURCES = {
         "lightning/pytorch/trainer/trainer.py": "class Trainer:\n    def __init__(self, rank):\n"
         "        global current\n        self.rank = current = globals().get('current', rank)\n",
     },
+    "wandb": {"wandb.py": "def init(rank):\n    global run\n    run = rank\n"},
     "megatron": {
         "megatron/core/__init__.py": "",
         "megatron/core/parallel_state.py": "def initialize_model_parallel(size):\n"
@@ -43,6 +44,7 @@ USES = {
     "rank = [Accelerator(worker_id) for _ in range(2)][0].rank",
     "hydra": "from hydra.core.global_hydra import GlobalHydra as G\nG().initialize(worker_id)\nrank = G.rank",
     "lightning": "from lightning.pytorch.trainer.trainer import Trainer\nrank = Trainer(worker_id).rank",
+    "wandb": "import wandb\nwandb.init(worker_id)\nbarrier()\nwandb.init(wandb.run)\nrank = wandb.run",
     "megatron": "from megatron.core import parallel_state as p\nbarrier()\n"
     "p.initialize_model_parallel(worker_id)\nbarrier()\nrank = p.rank",
 }
@@ -51,6 +53,7 @@ MODULES = {
     "hydra": "hydra.core.global_hydra",
     "lightning": "lightning.pytorch.trainer.trainer",
     "megatron": "megatron.core.parallel_state",
+    "wandb": "wandb",
 }
 
 
@@ -75,6 +78,14 @@ def test_who_shares_it_is_told_once_how_to_have_it_alone(session, package):
         s.run(USES[package])
     assert len(told) == 2
     assert len(set(s.run("rank").values)) == 1
+
+
+@pytest.mark.parametrize("package", ["wandb"], indirect=True)
+def test_a_worker_that_logs_alone_as_programs_do_is_told_nothing(session, package):
+    s = session(3)
+    s.run("import wandb\nfor _ in range(2 * (worker_id == 1)): wandb.init(worker_id)")
+    with pytest.warns(UserWarning, match="wandb keeps the run in global variables"):
+        s.run("if worker_id == 2: wandb.init(worker_id)")
 
 
 def test_what_has_asked_it_is_named_too(session, package, monkeypatch):

@@ -43,6 +43,7 @@ from disco_magic.isolation.shared_states import (
     fit_megatron,
     fit_mpi,
     fit_rpc,
+    fit_wandb,
 )
 from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
@@ -91,6 +92,7 @@ CHANGES: Final = Libraries(
         "hydra.core.global_hydra": fit_hydra,
         "hydra._internal.utils": fit_hydra_programs,
         "mpi4py.MPI": fit_mpi,
+        "wandb": fit_wandb,
         "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"

@@ -18,7 +18,7 @@ from disco_magic.notebook.inspector.faces import (
     values,
 )
 from disco_magic.notebook.inspector.longlook import LongLook
-from disco_magic.notebook.inspector.pieces import PartPicker
+from disco_magic.notebook.inspector.pieces import PartPicker, RegisterPicker
 from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
@@ -38,7 +38,6 @@ AT_ONCE: Final = 16 << 20
 """Up to so many bytes per worker, all elements are read at once, in about 40 ms; else in a thread."""
 
 _ALL: Final = -1
-_NO_REGISTER: Final = ("choose a register", "")
 _SCALES: Final = {"automatic": None, "min to max": False, "symmetric around 0": True}
 
 
@@ -91,10 +90,11 @@ class Detail:
         self._changes = Changes(changed)
         self._watch = watch
         self._workers = 0
-        self._drawn = self._next = ""
+        self._drawn = ""
         self.row: Row | None = None
         self._given = False  # whether the workers to compare were given with the register
-        self.register = dropdown("Look at", [_NO_REGISTER], "22em")
+        self._chosen = RegisterPicker(self._changes)
+        self.register = self._chosen.list
         self.part = PartPicker(self._changes)
         self.face = widgets.ToggleButtons(
             options=list(FACES),
@@ -125,8 +125,7 @@ class Detail:
             "measure": self._measure,
             "slice": self._slices.box,
         }
-        self.register.observe(self._forget_next, "value")
-        for control in (self.register, self.face, *self._controls.values()):
+        for control in (self.face, *self._controls.values()):
             if control not in (self._exact, self._slices.box):
                 control.observe(self._changes, "value")
         lists = [control for name, control in self._controls.items() if name != "slice"]
@@ -150,22 +149,9 @@ class Detail:
         return self.register.value or ""
 
     def offer(self, rows: Sequence[Row], num_workers: int) -> None:
-        """Offer these registers and workers.
-
-        A selected register that is gone is selected again when there is one of that name, as in the next
-        session, unless the user has selected another one meanwhile.
-        """
-        names = [_NO_REGISTER, *named([row.name for row in rows])]
+        """Offer these registers and workers."""
+        self._chosen.offer([row.name for row in rows])
         with self._changes.of_ours():
-            if tuple(names) != tuple(self.register.options):
-                there = {row.name for row in rows}
-                chosen = next((name for name in (self._next, self.name) if name in there), "")
-                if not chosen:
-                    self._next = self._next or self.name
-                elif chosen == self._next:
-                    self._next = ""
-                self.register.options = names
-                self.register.value = chosen
             if num_workers not in (0, self._workers):
                 self._workers = num_workers
                 each = worker_options(num_workers)
@@ -177,26 +163,20 @@ class Detail:
 
     def follow(self, name: str) -> None:
         """Select `name` as soon as there is such a register: the selected one is being renamed."""
-        self._next = name
+        self._chosen.follow(name)
 
     def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
         """Select `name`, an offered register or a part of one, and a face; see `Inspector.look_at`."""
         register, written = split(name)
         self.part.follow(written)
-        self._next = ""
+        self._chosen.choose(register)
         with self._changes.of_ours():
-            offered = {value for _, value in self.register.options}
-            self.register.value = register if register in offered else ""  # it may have been dropped since
             self.face.value = next(name for name, each in FACES.items() if each.option == face)
             self._given = bool(workers)
             if workers:
                 self._worker.value = self._one.value = workers[0]
                 self._other.value = workers[-1]
         self._changes()
-
-    def _forget_next(self, _: object) -> None:
-        if not self._changes.are_ours:
-            self._next = ""
 
     @property
     def drawn(self) -> str:

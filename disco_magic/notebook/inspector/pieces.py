@@ -1,18 +1,71 @@
-"""The list of arrays in the selected register, such as the weights of a model."""
+"""The list of registers, and that of arrays in the selected one, such as the weights of a model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UnknownName
-from disco_magic.notebook.inspector.controls import Changes, dropdown
+from disco_magic.notebook.inspector.controls import Changes, dropdown, named
 from disco_magic.values.parts import arrays_in, together
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.core.snapshot import Row
     from disco_magic.session.session import Session
 
+_NO_REGISTER: Final = ("choose a register", "")
 _WHOLE: Final = ("all of it", "")
+
+
+class RegisterPicker:
+    """A list of registers, of which one can be selected.
+
+    Args:
+        changes: tells the user's changes from our own.
+
+    Attributes:
+        list: the control; its value is the selected name, "" if none is.
+    """
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._next = ""
+        self.list = dropdown("Look at", [_NO_REGISTER], "22em")
+        self.list.observe(self._forget, "value")
+        self.list.observe(changes, "value")
+
+    def follow(self, name: str) -> None:
+        """Select `name` as soon as it is offered."""
+        self._next = name
+
+    def choose(self, name: str) -> None:
+        """Select `name`; none, if it is not offered: it may have been dropped since."""
+        self._next = ""
+        with self._changes.of_ours():
+            self.list.value = name if name in {value for _, value in self.list.options} else ""
+
+    def offer(self, names: Sequence[str]) -> None:
+        """Offer these registers.
+
+        A selected one that is gone is selected again when there is one of that name, as in the next session,
+        unless the user has selected another one meanwhile.
+        """
+        options = [_NO_REGISTER, *named(names)]
+        if tuple(options) == tuple(self.list.options):
+            return
+        chosen = next((name for name in (self._next, self.list.value) if name in names), "")
+        if not chosen:
+            self._next = self._next or self.list.value or ""
+        elif chosen == self._next:
+            self._next = ""
+        with self._changes.of_ours():
+            self.list.options = options
+            self.list.value = chosen
+
+    def _forget(self, _: object) -> None:
+        if not self._changes.are_ours:
+            self._next = ""
 
 
 class PartPicker:

@@ -24,7 +24,7 @@ def looked_at(plane, answers):
             return ""
         return answer
 
-    plane.observe(lambda _: "away", held_up)
+    plane.observe(lambda _: "away", held_up, lambda *_: "")
 
     def waits():
         lock = vars(_bootstrap)["_ModuleLock"]("of_a_test")

@@ -219,7 +219,8 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit, "the cell")  # waits here, where the stop button still ends the wait
     # Made last, because only `cell` closes it.
-    scope = NotebookScope(front.shell, running, mode, show, session.num_workers)
+    among, waited = session.num_workers, not options.nowait
+    scope = NotebookScope(front.shell, running, mode, show, among, waited=waited)
     return _Sending(front, options, cell, session, workers, limit, scope)
 
 

@@ -179,8 +179,7 @@ class CellHandle(HasResult, Offers):
     def show(self) -> None:
         """Print the output so far in the current cell, worker by worker, equal text once.
 
-        Tools that execute notebooks (nbclient, nbconvert, papermill) drop output that comes after the end of
-        its cell: ``handle.wait()`` and ``handle.show()`` in a later cell keep it. Text only, no displays.
+        Text only, no displays.
         """
         outlet = Outlet(sys.stdout, self.pending.session.num_workers)
         for text, workers in who_has(self.stdout.items()).items():

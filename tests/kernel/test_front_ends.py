@@ -98,6 +98,18 @@ def test_the_terminal_tells_of_cells_that_the_end_of_the_notebook_has_cut_off(ca
     assert "[0-3] are executing Cell In[2]" in said
 
 
+def test_an_executed_notebook_has_what_cells_print_that_were_not_waited_for(call, tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("nbclient")
+    late = "%%disco --nowait\nimport threading\nthreading.Event().wait(0.3)\nprint('late', worker_id)"
+    cells = [nbformat.v4.new_code_cell(source) for source in (late, "%disco sync")]
+    metadata = {"kernelspec": {"name": "disco", "display_name": "disco", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path / "late.ipynb")
+    call("jupyter", "execute", "--inplace", "late.ipynb")
+    [first, _] = outputs("late.ipynb")
+    assert "[0] late 0\n[1] late 1\n[2] late 2\n[3] late 3" in first
+
+
 def test_jupyter_run_executes_a_file_on_all_workers(call, tmp_path):
     (tmp_path / "asked.py").write_text("print('worker', worker_id)\nallreduce(1)\n")
     out = call("jupyter", "run", "--kernel=disco", "asked.py")

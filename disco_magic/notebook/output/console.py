@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from disco_magic.isolation.imported import Libraries
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.libraries.warned import Filters
+    from disco_magic.notebook.output.page import Page
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell
 
@@ -46,6 +47,7 @@ class Console:
         self._shell = shell
         self._open: list[NotebookScope] = []
         self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
+        self._collected: list[Page] = []  # for tools, which end the kernel soon
         self._publishers: list[WorkerPublisher] = []
         self._formatting: Replaced | None = None
         self._filters: Filters | None = None
@@ -57,6 +59,8 @@ class Console:
         saved = self._save()
         try:
             self._open.append(scope)
+            if scope.page.afterwards is not None:
+                self._collected.append(scope.page)
             self._prepare_libraries()
             self._install()
             yield
@@ -93,6 +97,8 @@ class Console:
             self._install()
         else:
             self._remove()
+        for page in self._collected:
+            page.bring_up_to_date()
 
     def close(self) -> None:
         """Restore everything now, even if a cell's outcome can no longer be reported."""
@@ -100,8 +106,8 @@ class Console:
             for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
                 handle.report()
         finally:
-            self._open.clear()
-            self._ended.clear()
+            for kept in (self._open, self._ended, self._collected):
+                kept.clear()
             self._remove()
             if self._filters is not None:
                 self._filters.restore()

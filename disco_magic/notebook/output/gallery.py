@@ -61,12 +61,12 @@ def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, st
 def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[str, str]:
     """Like `gallery`, with pictures, tables and lines below each other in each of `tiles`."""
     html = [
-        f'<div><div style="{LINE_FONT}">{label(workers)}</div>{"".join(map(_html, items))}</div>'
+        f'<div><div style="{LINE_FONT}">{label(workers)}</div>{"".join(map(html_of, items))}</div>'
         for workers, items in tiles
     ]
     column = min(_COLUMN_PX, max(_width(item) for _, items in tiles for item in items))
     lines = [
-        f"{ranges(workers)} {line}" for workers, items in tiles for item in items for line in _plain(item)
+        f"{ranges(workers)} {line}" for workers, items in tiles for item in items for line in plain_of(item)
     ]
     return {
         "text/plain": "\n".join(lines),
@@ -74,11 +74,13 @@ def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[
     }
 
 
-def _plain(item: Item) -> list[str]:
+def plain_of(item: Item) -> list[str]:
+    """The item as lines of text."""
     return item.lines if item.is_text else [str(item.data.get("text/plain", ""))]
 
 
-def _html(item: Item) -> str:
+def html_of(item: Item) -> str:
+    """The item as HTML."""
     if item.is_text:
         text = escape("\n".join(map(clean, item.lines)))
         return f'<div style="{_ERROR if item.kind == "stderr" else _TEXT}">{text}</div>'

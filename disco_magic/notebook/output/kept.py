@@ -15,6 +15,7 @@ from disco_magic.notebook.output.page import Page
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from disco_magic.notebook.output.afterwards import Afterwards
     from disco_magic.notebook.output.arrange import Kept, Shown
 
 
@@ -37,8 +38,9 @@ class KeptPage(Page):
         publisher: Any = None,
         *,
         among: int = 1,
+        afterwards: Afterwards | None = None,
     ) -> None:
-        super().__init__(workers, shown, publisher, arrange=arrange, among=among)
+        super().__init__(workers, shown, publisher, arrange=arrange, among=among, afterwards=afterwards)
         self._arrange = arrange
         self.area = None  # nothing is shown before the end
         self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}

@@ -25,10 +25,12 @@ from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.screens import screen_for
 from disco_magic.notebook.output.wall import INTERVAL_S
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from disco_magic.notebook.output.afterwards import Afterwards
     from disco_magic.notebook.output.arrange import Kept, Shown
     from disco_magic.notebook.output.livearea import Row
     from disco_magic.notebook.output.sink import Sink
@@ -43,6 +45,7 @@ class Page:
         publisher: the shell's display publisher, for figures and the live area of a notebook.
         arrange: orders the workers' figures, which are shown side by side.
         among: number of workers of the session; their prefixes are equally wide.
+        afterwards: collects the output for `bring_up_to_date`; None: it is shown at once.
 
     Attributes:
         area: the live area; None if the place cannot change, or no worker is shown.
@@ -60,11 +63,14 @@ class Page:
         arrange: Callable[[Kept], Shown] = by_order,
         *,
         among: int = 1,
+        afterwards: Afterwards | None = None,
     ) -> None:
         self.lock = new_rlock()
+        self.afterwards = afterwards
         self._shown = frozenset(shown)
         self._clock = clock
-        self._outlets = {"stdout": Outlet(sys.stdout, among), "stderr": Outlet(sys.stderr, among)}
+        streams = {"stdout": sys.stdout, "stderr": sys.stderr} if afterwards is None else afterwards.streams
+        self._outlets = {channel: Outlet(stream, among) for channel, stream in streams.items()}
         self._workers = frozenset(workers)
         self._running = set(workers)
         self._publisher = publisher
@@ -77,7 +83,7 @@ class Page:
 
     def _area(self, publisher: Any, clock: Callable[[], float]) -> LiveArea | None:
         out = self._outlets["stdout"]
-        screen = screen_for(out, publisher) if self._shown else None
+        screen = screen_for(out, publisher) if self._shown and self.afterwards is None else None
         if screen is None:
             return None
         alike = [name for name, each in self._outlets.items() if each.notebook or each.terminal]
@@ -224,11 +230,17 @@ class Page:
     ) -> None:
         stdout = self._outlets["stdout"]
         self._outlets["stderr"].flush()  # first, because nothing may come between the label and the display
-        if not (labelled or kwargs.get("update")):
-            stdout.write(stdout.prefix(workers).rstrip() + "\n")
-        stdout.flush()
+        label = "" if labelled or kwargs.get("update") else stdout.prefix(workers).rstrip()
         marked = {**(kwargs.get("metadata") or {}), "disco": {"workers": list(workers)}}
-        publish(data, **{**kwargs, "metadata": marked})
+        kwargs = {**kwargs, "metadata": marked}
+        if self.afterwards is not None:
+            stdout.flush()
+            self.afterwards.display(label, data, kwargs)
+            return
+        if label:
+            stdout.write(f"{label}\n")
+        stdout.flush()
+        publish(data, **kwargs)
 
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
         """Keep figures of one worker; they are shown beside those of the others at the end."""
@@ -241,7 +253,9 @@ class Page:
         If only this worker is shown, the cell's whole output is cleared; otherwise its figures, and what it
         has written since its first call. Nothing is cleared where output cannot change.
         """
-        if self._shown == {worker}:
+        if self.afterwards is not None and worker in self._shown:
+            self.afterwards.clear(None if self._shown == {worker} else worker, wait=wait)
+        elif self._shown == {worker}:
             for outlet in self._outlets.values():
                 outlet.flush()  # what was written before is to be cleared, too
             clear(wait=wait)
@@ -268,6 +282,14 @@ class Page:
         """Add lines of the controller about `workers` to the cell's stderr."""
         with self.lock:
             self._context.run(self._outlets["stderr"].lines, workers, lines)
+
+    def bring_up_to_date(self) -> None:
+        """At the end of a cell of the notebook, show what was collected since."""
+        if self.afterwards is not None:
+            with self.lock:
+                running = tuple(sorted(self._running))
+                note = f"still running on {people(running)}; %disco sync in a later cell waits for it"
+                self.afterwards.bring_up_to_date(note if running else "")
 
     def close(self) -> None:
         """End the page, even if not every worker has called `finish`."""

@@ -11,6 +11,7 @@ from disco_magic.isolation.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
+from disco_magic.notebook.output.afterwards import Afterwards
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
 from disco_magic.notebook.output.gallery import HELD, sized
 from disco_magic.notebook.output.kept import KeptPage
@@ -18,6 +19,7 @@ from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.screens import SPARE
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
+from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import padded
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class NotebookScope:
         mode: one of `option_types.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
         show: display filter; None shows all of `workers`.
         among: number of workers of the session.
+        waited: whether the notebook's cell ends after this one.
 
     Attributes:
         handle: the handle of the cell, from sending until `close`.
@@ -53,12 +56,15 @@ class NotebookScope:
         mode: str = "live",
         show: Iterable[int] | None = None,
         among: int = 1,
+        *,
+        waited: bool = True,
     ) -> None:
         self._shell = shell
         self._formatter = shell.display_formatter
         self.workers = tuple(workers)
         self.show = shown_workers(mode, self.workers, show)
-        self.page = self._page(mode, among)
+        collects = not waited and hasattr(shell.display_pub, "set_parent") and not is_watched(shell)
+        self.page = self._page(mode, among, Afterwards(shell.display_pub.publish) if collects else None)
         self.handle: CellHandle | None = None
         margin = len(padded((0,), among)) + 1 + SPARE
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
@@ -66,12 +72,13 @@ class NotebookScope:
         self._contexts: dict[int, weakref.ref[Context]] = {}
         self._ghosts: list[weakref.ref[Context]] = []
 
-    def _page(self, mode: str, among: int) -> Page:
+    def _page(self, mode: str, among: int, afterwards: Afterwards | None) -> Page:
         publisher = self._shell.display_pub
         shown = () if mode == "none" else self.workers if self.show is None else self.show
         if mode in ARRANGEMENTS:
-            return KeptPage(self.workers, shown, ARRANGEMENTS[mode], publisher, among=among)
-        return Page(self.workers, shown, publisher, among=among)
+            arrange = ARRANGEMENTS[mode]
+            return KeptPage(self.workers, shown, arrange, publisher, among=among, afterwards=afterwards)
+        return Page(self.workers, shown, publisher, among=among, afterwards=afterwards)
 
     def running(self) -> bool:
         """Whether any worker has not ended the cell; a worker that skips it never begins it.

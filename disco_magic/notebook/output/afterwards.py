@@ -1,0 +1,133 @@
+"""Output of a cell that goes on after its end, where a tool executes the notebook.
+
+nbclient, and so nbconvert, papermill and ``jupyter execute``, takes from the kernel only what belongs to the
+cell that is being executed, and drops the rest. But any cell may update a display, which changes where it
+stands. So what a ``--nowait`` cell prints and shows is collected in one display of its own, and the end of
+each later cell brings that up to date.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from disco_magic.functions.execution.transcript import LIMIT
+from disco_magic.notebook.output.arrange import Item, append_lines, display_id
+from disco_magic.notebook.output.gallery import html_of, plain_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Afterwards:
+    """The display of one cell. All methods need the lock of the cell's page.
+
+    Args:
+        publish: `publish` of the notebook's display publisher.
+
+    Attributes:
+        streams: channel -> a stream whose lines are shown in the display.
+    """
+
+    def __init__(self, publish: Callable[..., Any]) -> None:
+        self.streams = {channel: _Stream(self, channel) for channel in ("stdout", "stderr")}
+        self._publish = publish
+        self._display_id = uuid4().hex
+        self._items: list[Item] = []
+        self._size = self._left_out = 0
+        self._outdated: set[int | None] = set()  # whose output is replaced by the next; None: everybody's
+        self._elsewhere: dict[object, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._changed = True
+        self._note: str | None = None  # the one that is shown; None: nothing is shown yet
+
+    def write(self, channel: str, text: str) -> None:
+        """Add whole lines."""
+        self._replace(None)
+        lines = text.removesuffix("\n").split("\n")
+        if self._size > LIMIT:
+            self._left_out += len(lines)
+            return
+        self._size += len(text)
+        append_lines(self._items, channel, lines)
+
+    def display(self, label: str, data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
+        """Add a display below its label, or update one; those of other cells are updated with this one."""
+        said = display_id(kwargs)
+        if kwargs.get("update"):
+            mine = [item for item in self._items if not item.is_text and display_id(item.kwargs) == said]
+            for item in mine:
+                item.data = dict(data)
+            if not mine:
+                self._elsewhere[said] = data, kwargs
+            self._changed = True
+            return
+        for worker in (None, *_workers(kwargs)):
+            self._replace(worker)
+        self._items.append(Item("display", [label] if label else [], data=dict(data), kwargs=dict(kwargs)))
+
+    def clear(self, worker: int | None, *, wait: bool) -> None:
+        """Remove the displays of a worker, or everything; with `wait`, when the next output comes."""
+        self._outdated.add(worker)
+        if not wait:
+            self._replace(worker)
+
+    def bring_up_to_date(self, note: str) -> None:
+        """Show what has come since, and `note` below it; called in the notebook's thread during a cell."""
+        elsewhere, self._elsewhere = self._elsewhere, {}
+        for data, kwargs in elsewhere.values():
+            self._publish(data, **kwargs)
+        if self._changed or note != self._note:
+            update, self._note, self._changed = self._note is not None, note, False
+            shown, transient = self._data(note), {"display_id": self._display_id}
+            self._publish(shown, metadata={}, transient=transient, update=update)
+
+    def _replace(self, worker: int | None) -> None:
+        self._changed = True
+        if worker not in self._outdated:
+            return
+        self._outdated.discard(worker)
+        if worker is None:
+            self._items.clear()
+            self._size = self._left_out = 0
+        else:
+            self._items = [item for item in self._items if _workers(item.kwargs) != [worker]]
+
+    def _data(self, note: str) -> dict[str, str]:
+        items = list(self._items)
+        if self._left_out:
+            items.append(Item("stdout", [f"... {self._left_out:,} more lines left out ..."]))
+        items += [Item("stdout", [note])] if note else []
+        texts = [(item.lines if item.is_text else [*item.lines, *plain_of(item)]) for item in items]
+        data = {"text/plain": "\n".join(line for lines in texts for line in lines)}
+        if any(item.kind == "stderr" or item.data.keys() - {"text/plain"} for item in items):
+            data["text/html"] = "".join(map(_html, items))
+        return data  # without HTML, front ends show it like printed lines, in colours
+
+
+def _workers(kwargs: Mapping[str, Any]) -> list[int]:
+    """The workers whose display it is, as `Page` has noted."""
+    return list((kwargs.get("metadata") or {}).get("disco", {}).get("workers", ()))
+
+
+def _html(item: Item) -> str:
+    label = html_of(Item("stdout", item.lines)) if item.lines and not item.is_text else ""
+    return label + html_of(item)
+
+
+class _Stream:
+    """Takes the lines of one channel."""
+
+    def __init__(self, place: Afterwards, channel: str) -> None:
+        self._place = place
+        self._channel = channel
+
+    def write(self, text: str) -> int:
+        """Take whole lines."""
+        self._place.write(self._channel, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: the end of the next cell shows it."""
+
+    def set_parent(self, _: object) -> None:
+        """Do nothing. That there is such a method says that this is a notebook's stream."""

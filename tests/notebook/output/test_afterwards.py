@@ -1,0 +1,143 @@
+"""Output of cells that are not waited for, where a tool executes the notebook: it is in one display."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.notebook.output import afterwards as module
+from disco_magic.notebook.output.afterwards import Afterwards
+
+GATE = "import builtins, threading\nbuiltins.gate, builtins.there = threading.Event(), threading.Event()"
+LATE = "%%disco --nowait -w 1 -o h\nimport builtins, sys\nbuiltins.gate.wait(20)\n"
+
+
+class Display:
+    """What an executed notebook has of it."""
+
+    def __init__(self):
+        self.data, self.others = {}, {}
+        self._id = None
+
+    def publish(self, data, *, transient, update=False, **_):
+        name = transient["display_id"]
+        if self._id is None:
+            assert not update
+            self._id = name
+        (self.data if name == self._id else self.others.setdefault(name, {})).update(data)
+        assert update or not self.others
+
+
+@pytest.fixture
+def display():
+    return Display()
+
+
+@pytest.fixture
+def place(display):
+    made = Afterwards(display.publish)
+    made.bring_up_to_date("")
+    return made
+
+
+def of_worker(worker, **options):
+    return {"metadata": {"disco": {"workers": [worker]}}, **options}
+
+
+def named(name, *, update=False):
+    return of_worker(0, transient={"display_id": name}, update=update)
+
+
+def test_lines_are_text_as_printed_ones_are(place, display):
+    place.write("stdout", "[0] one\n[1] two\n")
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0] one\n[1] two"}
+
+
+def test_what_is_more_than_lines_is_html_in_its_order_with_labels(place, display):
+    place.write("stdout", "[0] <first>\n")
+    place.display("[0]", {"text/plain": "T", "text/html": "<b>table</b>"}, of_worker(0))
+    place.write("stderr", "[0] last\n")
+    place.bring_up_to_date("")
+    assert display.data["text/plain"] == "[0] <first>\n[0]\nT\n[0] last"
+    html = display.data["text/html"]
+    places = [html.index(text) for text in ("[0] &lt;first&gt;", "[0]</div>", "<b>table</b>", "[0] last")]
+    assert places == sorted(places)
+    assert "error-background" in html
+
+
+def test_a_display_is_updated_where_it_is_and_one_of_another_cell_there(place, display):
+    place.display("", {"text/plain": "1 %"}, named("mine"))
+    place.write("stdout", "below\n")
+    place.display("", {"text/plain": "2 %"}, named("mine", update=True))
+    place.display("", {"text/plain": "elsewhere"}, named("other", update=True))
+    assert display.others == {}
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "2 %\nbelow"}
+    assert display.others == {"other": {"text/plain": "elsewhere"}}
+
+
+def test_what_a_worker_has_cleared_is_replaced_by_its_next_display(place, display):
+    for step in range(3):
+        for worker in (0, 1):
+            place.display(f"[{worker}]", {"text/plain": f"plot {step}"}, of_worker(worker))
+            place.clear(worker, wait=True)
+    place.clear(1, wait=False)
+    place.write("stdout", "[1] end\n")
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0]\nplot 2\n[1] end"}
+
+
+def test_where_one_worker_is_shown_all_is_cleared(place, display):
+    place.write("stdout", "[0] 1\n")
+    place.clear(None, wait=True)
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0] 1"}
+    place.write("stdout", "[0] 2\n")
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0] 2"}
+
+
+def test_so_many_lines_are_kept_and_it_says_how_many_not(place, display, monkeypatch):
+    monkeypatch.setattr(module, "LIMIT", 10)
+    for number in range(6):
+        place.write("stdout", f"[0] {number}\n")
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0] 0\n[0] 1\n... 4 more lines left out ..."}
+
+
+def test_it_is_sent_only_when_it_has_changed(place, display):
+    place.write("stdout", "[0] 1\n")
+    for note in ("goes on", "goes on", ""):
+        place.bring_up_to_date(note)
+        assert display.data == {"text/plain": "\n".join(filter(None, ["[0] 1", note]))}
+    display.data.clear()
+    place.bring_up_to_date("")
+    assert display.data == {}
+
+
+def executed(kernel, code):
+    """Run a cell as nbclient does, which can answer no question."""
+    return kernel.finish(kernel.client.execute(code, allow_stdin=False))
+
+
+def test_a_later_cell_updates_the_display_of_the_cell_that_was_not_waited_for(fresh):
+    fresh.ok(GATE)
+    first = executed(fresh, f"{LATE}print('late')\nprint('odd', file=sys.stderr)\nbuiltins.there.set()\n5")
+    [place] = first.displays
+    assert place["data"] == {
+        "text/plain": "still running on worker 1; %disco sync in a later cell waits for it"
+    }
+    assert first.lines == []
+    second = executed(fresh, "builtins.gate.set()\nbuiltins.there.wait(20)\nh.wait()")
+    assert second.value == "[1] 5"
+    updates = [each["content"] for each in second.messages if each["msg_type"] == "update_display_data"]
+    assert updates[-1]["transient"] == place["transient"]
+    assert updates[-1]["data"]["text/plain"] == "[1] late\n[1] odd"
+    assert [each["msg_type"] for each in second.late] == []
+
+
+def test_a_front_end_with_a_person_before_it_gets_the_lines_themselves(fresh):
+    fresh.ok(GATE)
+    assert fresh.ok(f"{LATE}print('late')\nbuiltins.there.set()").displays == []
+    ran = fresh.ok("builtins.gate.set()\nbuiltins.there.wait(20)\nvalue = h.wait()")
+    assert "update_display_data" not in [each["msg_type"] for each in ran.messages]

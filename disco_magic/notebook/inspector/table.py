@@ -256,8 +256,6 @@ def _cell(info: RegisterInfo | None) -> str:
 
 def _bad(info: RegisterInfo) -> str:
     """The number of NaN and infinite elements, approximate if sampled; as text."""
-    if not info.nans and not info.infs:
-        return ""
     about = "\u2248" if info.sampled else ""
     said = [f"{about}{count:,} {what}" for count, what in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
     return f" <b>{', '.join(said)}</b>" if said else ""

@@ -174,8 +174,9 @@ def inspected() -> Iterator[Any]:
     with ThreadedSession(SNAPSHOT_WORKERS) as here:
         fill(here)
         shell = SimpleNamespace(user_ns={}, execution_count=1)
-        front: Any = SimpleNamespace(shell=shell, sessions=SimpleNamespace(find=lambda: here))
-        panel = Inspector(front, Refresher())
+        sessions = SimpleNamespace(find=lambda: here)
+        front: Any = SimpleNamespace(shell=shell, sessions=sessions, refresher=Refresher())
+        panel = Inspector(front)
         try:
             yield panel
         finally:

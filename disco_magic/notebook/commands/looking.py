@@ -57,7 +57,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
         session.look_at(options.name)  # raises if there is no such register, and names similar ones
     from disco_magic.notebook.inspector.panel import Inspector
 
-    inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
+    inspector = front.views.open(front.shell, lambda: Inspector(front))
     inspector.look_at(options.name, options.face, workers or ())
     inspector.set_live(options.live)
     return inspector

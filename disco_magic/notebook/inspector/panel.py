@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.actions import Act
-    from disco_magic.notebook.inspector.refresher import Refresher
     from disco_magic.session.session import Session
 
 FEW: Final = 400
@@ -53,8 +52,8 @@ class Inspector:
     """A table of registers that stays up to date, and a closer look at one of them.
 
     Args:
-        front: the notebook's side; the inspector shows whatever session is the current one.
-        refresher: keeps it up to date until `close`.
+        front: the notebook's side, whose refresher keeps the inspector up to date until `close`; it shows
+            whatever session is the current one.
 
     Attributes:
         widget: the outermost widget.
@@ -67,9 +66,9 @@ class Inspector:
     Cost of a refresh: 15 us per register and worker, and 6 to 20 ns per element that is read (see `BUDGET`).
     """
 
-    def __init__(self, front: Front, refresher: Refresher) -> None:
+    def __init__(self, front: Front) -> None:
         self._front = front
-        self._refresher = refresher
+        self._refresher = front.refresher
         self._lock = new_rlock()
         self._closed = False
         self._remark = Remark(front)
@@ -96,7 +95,7 @@ class Inspector:
         self.widget.add_class(PANEL).add_class("disco-inspector-panel")
         answer_while_busy(everything_in(self.widget))
         self.refresh()
-        refresher.add(self)
+        self._refresher.add(self)
 
     def refresh(self) -> None:
         """Look at the session and show its current state."""

@@ -85,8 +85,8 @@ def session(front):
 
 
 @pytest.fixture
-def refresher():
-    made = Refresher()
+def refresher(front):
+    made = front.refresher = Refresher()
     yield made
     for inspector in made.inspectors():
         inspector.close()
@@ -96,4 +96,4 @@ def refresher():
 @pytest.fixture
 def inspector(front, session, refresher):
     session.run("x = np.arange(12.0).reshape(3, 4) + worker_id; same = np.ones(5); n = 7")
-    return Inspector(front, refresher)
+    return Inspector(front)

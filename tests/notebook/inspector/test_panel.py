@@ -110,7 +110,7 @@ def test_references_that_are_none_wherever_they_are_anything_are_left_out(inspec
 
 def test_without_a_session_it_says_how_to_start_one_and_follows_the_first(front, session, refresher):
     front.sessions.session = None
-    inspector = Inspector(front, refresher)
+    inspector = Inspector(front)
     assert "no session is running; %disco start makes one" in inspector._head.value
     assert table(inspector) == detail(inspector) == ""
     front.sessions.session = session
@@ -262,7 +262,7 @@ def test_live_is_asked_for_by_its_switch(inspector):
 
 def test_a_closed_inspector_leaves_no_widget_and_no_thread(front, session, refresher):
     before = set(_instances)
-    inspector = Inspector(front, refresher)
+    inspector = Inspector(front)
     assert set(_instances) != before
     inspector.close()
     inspector.close()
@@ -275,7 +275,7 @@ def test_a_closed_inspector_leaves_no_widget_and_no_thread(front, session, refre
 
 def test_a_closed_inspector_goes_while_another_one_is_open(inspector, front, session, refresher):
     drawn = threading.Event()
-    gone = Inspector(front, refresher)
+    gone = Inspector(front)
     gone._table.observe(lambda change: drawn.set() if "later" in change["new"] else None, "value")
     session.run("later = 1")
     refresher.cell_ended()
@@ -288,7 +288,7 @@ def test_a_closed_inspector_goes_while_another_one_is_open(inspector, front, ses
 
 
 def test_two_inspectors_look_at_different_things(inspector, front, refresher):
-    other = Inspector(front, refresher)
+    other = Inspector(front)
     look_at(inspector, "x")
     look_at(other, "same", "heatmap")
     inspector._toolbar._search.value = "x"
@@ -344,7 +344,7 @@ def test_it_is_small_enough_to_be_sent_every_second(front, session, refresher):
     session.run(
         "for i in range(200): globals()[f'layer{i}'] = np.random.default_rng(worker_id).normal(size=(64, 64))"
     )
-    inspector = Inspector(front, refresher)
+    inspector = Inspector(front)
     assert len(inspector._table.value.encode()) < 100_000
 
 
@@ -366,7 +366,7 @@ def test_in_a_mesh_the_columns_say_where_a_worker_is(front, refresher):
         session.run(
             "w = worker.replicated(np.full(3, worker.coordinates['tp']), over='dp')\nw[0] += worker_id == 3"
         )
-        shown = Inspector(front, refresher)._table.value
+        shown = Inspector(front)._table.value
         assert "worker 2<br><i>dp=1 tp=0</i>" in shown
         assert [cell.startswith('class="o"') for cell in re.findall(r"<td ?([^>]*)>", shown)[2:6]] == [
             False,
@@ -384,7 +384,7 @@ def test_in_a_mesh_whose_replicas_have_all_drifted_two_replicas_are_compared(fro
             "w += worker_id > 1"
         )
         front.sessions.session = session
-        inspector = Inspector(front, refresher)
+        inspector = Inspector(front)
         look_at(inspector, "w", face)
         assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 0)
         until(lambda: "<img" in inspector._detail.html, inspector)

@@ -95,12 +95,12 @@ def test_a_transposed_shard_is_found_by_looking(open_notebook: Callable[..., Any
     lab.picture(pictures / "difference.png")
 
 
-@pytest.mark.parametrize("width", [870, 900])
+@pytest.mark.parametrize(("width", "more"), [(870, ""), (1150, "\nactivations_of_the_last_layer = 1")])
 def test_the_table_of_four_workers_fits_into_a_narrow_window(
-    open_notebook: Callable[..., Any], page: Page, pictures: Path, width: int
+    open_notebook: Callable[..., Any], page: Page, pictures: Path, width: int, more: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    lab = open_notebook(f"narrow_{width}.ipynb", [START, WIDE, OPEN])
+    lab = open_notebook(f"narrow_{width}.ipynb", [START, WIDE + more, OPEN])
     for cell in range(3):
         lab.run(cell)
     inspector = Inspector(lab, 2)

@@ -60,7 +60,7 @@ _STYLE: Final = table_style(
     # Where four workers have less room than that, texts take more lines: in a table that is scrolled sideways
     # one would not see how the last worker differs.
     ".disco-scroll{container-type:inline-size}",
-    "@container (max-width:950px){{} td{white-space:normal;padding:2px 5px}}",
+    "@container (max-width:1100px){{} td{white-space:normal;padding:2px 5px}}",
 )
 # Longer texts may be cut, and are also tooltips.
 _FITS: Final = 20

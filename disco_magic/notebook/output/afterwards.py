@@ -8,12 +8,16 @@ each later cell brings that up to date.
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from disco_magic.core.markup import LINE_INDENT
 from disco_magic.functions.execution.transcript import LIMIT
 from disco_magic.notebook.output.arrange import Item, append_lines, display_id
-from disco_magic.notebook.output.gallery import html_of, plain_of
+from disco_magic.notebook.output.gallery import ERROR, TEXT, html_of, plain_of
+from disco_magic.notebook.output.outlet import split_prefix
+from disco_magic.notebook.output.screens import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -110,8 +114,11 @@ def _workers(kwargs: Mapping[str, Any]) -> list[int]:
 
 
 def _html(item: Item) -> str:
-    label = html_of(Item("stdout", item.lines)) if item.lines and not item.is_text else ""
-    return label + html_of(item)
+    lines = ""
+    if item.lines:
+        text = "\n".join(prefix + escape(clean(rest)) for prefix, rest in map(split_prefix, item.lines))
+        lines = f'<div style="{ERROR if item.kind == "stderr" else TEXT};{LINE_INDENT}">{text}</div>'
+    return lines if item.is_text else lines + html_of(item)
 
 
 class _Stream:

@@ -26,8 +26,10 @@ _GRID: Final = f"display:grid;gap:6px 16px;grid-template-columns:{_COLUMNS};{LIN
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
 HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
 """The MIME types in which values of several workers can be shown together."""
-_TEXT: Final = f"{LINE_FONT};white-space:pre-wrap;overflow-wrap:anywhere"
-_ERROR: Final = f"{_TEXT};background:var(--jp-rendermime-error-background,#fdd)"
+TEXT: Final = f"{LINE_FONT};white-space:pre-wrap;overflow-wrap:anywhere"
+"""CSS of lines."""
+ERROR: Final = f"{TEXT};background:var(--jp-rendermime-error-background,#fdd)"
+"""CSS of lines of stderr."""
 # Comments are matched to skip them; quoted text may contain the end of the tag.
 _SVG: Final = re.compile(rb"""<!--.*?-->|<svg(?=[\s/>])(?:[^>"']|"[^"]*"|'[^']*')*""", re.DOTALL)
 _NAMESPACE: Final = re.compile(rb"""(?<![\w:.-])xmlns\s*=""")
@@ -83,7 +85,7 @@ def html_of(item: Item) -> str:
     """The item as HTML."""
     if item.is_text:
         text = escape("\n".join(map(clean, item.lines)))
-        return f'<div style="{_ERROR if item.kind == "stderr" else _TEXT}">{text}</div>'
+        return f'<div style="{ERROR if item.kind == "stderr" else TEXT}">{text}</div>'
     if "text/html" in item.data:
         return f"<div>{item.data['text/html']}</div>"
     return _image(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,7 @@ have less, down to 1.9 for yellow on white, and each terminal has its own.
 _HTML_COLOURS: Final = {30: "#008787", 130: "#af5f00", 164: "#d700d7", 64: "#5f8700", 63: "#5f5fff"}
 # With this much of these, and the rest of the text's colour, the contrast is at least 4.5.
 _PERCENT: Final = 80
+_PREFIX: Final = re.compile(r"\x1b\[38;5;(\d+)m(\[[\d,-]+\])\x1b\[0m")
 _RECORDER: Final = "InteractiveShell._tee.<locals>.write"
 
 
@@ -45,6 +47,15 @@ def collected(outlets: Iterable[Outlet]) -> Iterator[None]:
     finally:
         for outlet in all_of_them:
             outlet.end_collecting()
+
+
+def split_prefix(line: str) -> tuple[str, str]:
+    """The prefix of a line as HTML in its colour, if it has one, and the rest."""
+    found = _PREFIX.match(line)
+    if found is None:
+        return "", line
+    colour = ink(_HTML_COLOURS[int(found[1])], _PERCENT)
+    return f'<span style="{colour}">{found[2]}</span>', line[found.end() :]
 
 
 class Outlet:

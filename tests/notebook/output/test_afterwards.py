@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from disco_magic.notebook.output import afterwards as module
@@ -63,6 +65,13 @@ def test_what_is_more_than_lines_is_html_in_its_order_with_labels(place, display
     places = [html.index(text) for text in ("[0] &lt;first&gt;", "[0]</div>", "<b>table</b>", "[0] last")]
     assert places == sorted(places)
     assert "error-background" in html
+
+
+def test_the_numbers_of_workers_have_their_colours_in_html_too(place, display):
+    place.write("stderr", "\x1b[38;5;164m[2]\x1b[0m a \x1b[31mred\x1b[0m <word>\n[2-3] plain\n")
+    place.bring_up_to_date("")
+    html = display.data["text/html"]
+    assert re.search(r'<span style="[^"]*#d700d7[^"]*">\[2]</span> a red &lt;word&gt;\n\[2-3] plain', html)
 
 
 def test_a_display_is_updated_where_it_is_and_one_of_another_cell_there(place, display):

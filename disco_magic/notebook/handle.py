@@ -13,7 +13,7 @@ from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerErr
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.outlet import Outlet
-from disco_magic.notebook.tables.results import is_empty, result_bundle, show_only
+from disco_magic.notebook.tables.results import shown_bundle
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.offers import Offers
@@ -54,7 +54,8 @@ class CellHandle(HasResult, Offers):
     """
 
     _not_offered = frozenset(
-        {"asked", "failures_unasked", "finished", "is_told", "pending", "report", "report_soon", "sent_s"}
+        {"asked", "failures_unasked", "finished", "is_told", "offer_value", "pending", "report"}
+        | {"report_soon", "sent_s"}
     )
 
     def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope, *, asked: bool) -> None:
@@ -259,9 +260,14 @@ class CellHandle(HasResult, Offers):
 
     def _show(self, result: CellResult) -> None:
         self._tell_caught(result)
-        show_only(result, self._scope.show)
-        if not is_empty(result):
-            self._scope.page.publish(result.workers, result_bundle(result), {}, labelled=True)
+        if bundle := shown_bundle(result, self._scope.show):
+            self._scope.page.publish(result.workers, bundle, {}, labelled=True)
+
+    def offer_value(self) -> None:
+        """Where the output is collected, add the value until somebody asks for it: no time may be left."""
+        place = self._scope.page.afterwards
+        if place is not None and not self.is_told and self.done() and self.error is None:
+            place.value = shown_bundle(cast("CellResult", self.pending.outcome), self._scope.show)
 
     def __repr__(self) -> str:
         return f"<{standing_of(self).sentence}>"

@@ -31,10 +31,12 @@ class Afterwards:
 
     Attributes:
         streams: channel -> a stream whose lines are shown in the display.
+        value: MIME bundle that the next `bring_up_to_date` shows below the rest, and the one after removes.
     """
 
     def __init__(self, publish: Callable[..., Any]) -> None:
         self.streams = {channel: _Stream(self, channel) for channel in ("stdout", "stderr")}
+        self.value: Mapping[str, Any] = {}
         self._publish = publish
         self._display_id = uuid4().hex
         self._items: list[Item] = []
@@ -42,7 +44,7 @@ class Afterwards:
         self._outdated: set[int | None] = set()  # whose output is replaced by the next; None: everybody's
         self._elsewhere: dict[object, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._changed = True
-        self._note: str | None = None  # the one that is shown; None: nothing is shown yet
+        self._below: tuple[str, Mapping[str, Any]] | None = None  # what is shown there; None: nothing is yet
 
     def write(self, channel: str, text: str) -> None:
         """Add whole lines."""
@@ -80,9 +82,10 @@ class Afterwards:
         elsewhere, self._elsewhere = self._elsewhere, {}
         for data, kwargs in elsewhere.values():
             self._publish(data, **kwargs)
-        if self._changed or note != self._note:
-            update, self._note, self._changed = self._note is not None, note, False
-            shown, transient = self._data(note), {"display_id": self._display_id}
+        below, self.value = (note, self.value), {}
+        if self._changed or below != self._below:
+            update, self._below, self._changed = self._below is not None, below, False
+            shown, transient = self._data(*below), {"display_id": self._display_id}
             self._publish(shown, metadata={}, transient=transient, update=update)
 
     def _replace(self, worker: int | None) -> None:
@@ -94,13 +97,14 @@ class Afterwards:
             self._items.clear()
             self._size = self._left_out = 0
         else:
-            self._items = [item for item in self._items if _workers(item.kwargs) != [worker]]
+            self._items = [item for item in self._items if not _is_cleared_by(worker, item)]
 
-    def _data(self, note: str) -> dict[str, str]:
+    def _data(self, note: str, value: Mapping[str, Any]) -> dict[str, str]:
         items = list(self._items)
         if self._left_out:
             items.append(Item("stdout", [f"... {self._left_out:,} more lines left out ..."]))
         items += [Item("stdout", [note])] if note else []
+        items += [Item("display", data=dict(value))] if value else []
         texts = [(item.lines if item.is_text else [*item.lines, *plain_of(item)]) for item in items]
         data = {"text/plain": "\n".join(line for lines in texts for line in lines)}
         if any(item.kind == "stderr" or item.data.keys() - {"text/plain"} for item in items):
@@ -111,6 +115,11 @@ class Afterwards:
 def _workers(kwargs: Mapping[str, Any]) -> list[int]:
     """The workers whose display it is, as `Page` has noted."""
     return list((kwargs.get("metadata") or {}).get("disco", {}).get("workers", ()))
+
+
+def _is_cleared_by(worker: int, item: Item) -> bool:
+    """Whether ``clear_output`` of the worker removes it; displays that are updated in place stay."""
+    return _workers(item.kwargs) == [worker] and display_id(item.kwargs) is None
 
 
 def _html(item: Item) -> str:

@@ -97,6 +97,8 @@ class Console:
             self._install()
         else:
             self._remove()
+        for handle in self._ended:
+            handle.offer_value()
         for page in self._collected:
             page.bring_up_to_date()
 

@@ -36,6 +36,12 @@ def is_empty(result: CellResult) -> bool:
     return not any(_has_content(data) for _, data in _groups(result))
 
 
+def shown_bundle(result: CellResult, workers: tuple[int, ...] | None) -> dict[str, str]:
+    """The MIME bundle of a result that displays only these workers' values; empty if there is nothing."""
+    show_only(result, workers)
+    return {} if is_empty(result) else result_bundle(result)
+
+
 def result_bundle(result: CellResult) -> dict[str, str]:
     """The MIME bundle of a result: always text, and HTML if any value has a richer form.
 

@@ -10,6 +10,7 @@ from disco_magic.notebook.output import afterwards as module
 from disco_magic.notebook.output.afterwards import Afterwards
 
 GATE = "import builtins, threading\nbuiltins.gate, builtins.there = threading.Event(), threading.Event()"
+UPDATE = "update_display_data"
 LATE = "%%disco --nowait -w 1 -o h\nimport builtins, sys\nbuiltins.gate.wait(20)\n"
 
 
@@ -86,6 +87,7 @@ def test_a_display_is_updated_where_it_is_and_one_of_another_cell_there(place, d
 
 
 def test_what_a_worker_has_cleared_is_replaced_by_its_next_display(place, display):
+    place.display("", {"text/plain": "done: 5 %"}, named("bar"))
     for step in range(3):
         for worker in (0, 1):
             place.display(f"[{worker}]", {"text/plain": f"plot {step}"}, of_worker(worker))
@@ -93,7 +95,7 @@ def test_what_a_worker_has_cleared_is_replaced_by_its_next_display(place, displa
     place.clear(1, wait=False)
     place.write("stdout", "[1] end\n")
     place.bring_up_to_date("")
-    assert display.data == {"text/plain": "[0]\nplot 2\n[1] end"}
+    assert display.data == {"text/plain": "done: 5 %\n[0]\nplot 2\n[1] end"}
 
 
 def test_where_one_worker_is_shown_all_is_cleared(place, display):
@@ -138,15 +140,26 @@ def test_a_later_cell_updates_the_display_of_the_cell_that_was_not_waited_for(fr
     }
     assert first.lines == []
     second = executed(fresh, "builtins.gate.set()\nbuiltins.there.wait(20)\nh.wait()")
-    assert second.value == "[1] 5"
-    updates = [each["content"] for each in second.messages if each["msg_type"] == "update_display_data"]
+    assert second.value == "[1] 5"  # which has asked for it
+    updates = [each["content"] for each in second.messages if each["msg_type"] == UPDATE]
     assert updates[-1]["transient"] == place["transient"]
     assert updates[-1]["data"]["text/plain"] == "[1] late\n[1] odd"
     assert [each["msg_type"] for each in second.late] == []
+
+
+def test_a_value_that_nobody_has_asked_for_is_there_until_somebody_does(fresh):
+    fresh.ok(GATE)
+    executed(fresh, f"{LATE}print('mine')\n5")
+    texts = []
+    for cell in ("builtins.gate.set()\n%disco sync", "h.wait()"):
+        ran = executed(fresh, cell)
+        updates = [each["content"]["data"] for each in ran.messages if each["msg_type"] == UPDATE]
+        texts.append(updates[-1]["text/plain"])
+    assert texts == ["[1] mine\n[1] 5", "[1] mine"]
 
 
 def test_a_front_end_with_a_person_before_it_gets_the_lines_themselves(fresh):
     fresh.ok(GATE)
     assert fresh.ok(f"{LATE}print('late')\nbuiltins.there.set()").displays == []
     ran = fresh.ok("builtins.gate.set()\nbuiltins.there.wait(20)\nvalue = h.wait()")
-    assert "update_display_data" not in [each["msg_type"] for each in ran.messages]
+    assert UPDATE not in [each["msg_type"] for each in ran.messages]

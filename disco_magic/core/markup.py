@@ -41,7 +41,8 @@ def ink(colour: str, percent: int) -> str:
 LIGHT: Final = '[data-jp-theme-light="true"]'
 """What is inside of this is in a light theme of JupyterLab, where colours can be more vivid than `ink` is."""
 MARK_RULES: Final = (
-    f"{{}} .mark{{font-weight:bold;{ink('#ff8000', 50)}}}",
+    # Bootstrap, in the classic notebook and in many web pages, marks elements of this class by a background.
+    f"{{}} .mark{{font-weight:bold;background:none;padding:0;{ink('#ff8000', 50)}}}",
     f"{LIGHT} {{}} .mark{{color:#b34100}}",
 )
 """Rules for `MARK`; readable in a selected row, too, which is gray."""

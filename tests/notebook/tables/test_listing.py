@@ -8,6 +8,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.core.history import Entry, History
+from disco_magic.core.markup import table_style
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.errors import CellError, Divergence, UsageMistake
 from disco_magic.notebook.tables.history import history_bundle
@@ -178,6 +179,11 @@ def test_whos_in_a_notebook_is_a_table_with_a_name_over_its_rows():
     ]
     assert page.findall(".//tbody/tr/th")[2].get("rowspan") == "2"
     assert "".join(page.find(".//caption").itertext()).startswith("Disco session 3: 3 registers")
+
+
+def test_marks_have_no_background_on_pages_with_bootstrap_which_gives_them_one():
+    rule = next(line for line in table_style("listing").splitlines() if line.startswith(".listing .mark"))
+    assert "background:none;padding:0" in rule
 
 
 def test_an_empty_list_is_its_title():

@@ -8,9 +8,9 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.standing_modules import (
     IMPORTS,
-    Imports,
     Standing,
     imports_of,
     imports_of_process,
@@ -41,12 +41,12 @@ def homes_of(name: str, namespaces: Iterable[Mapping[str, Any]] | None) -> list[
         found = [
             _imported(each, name) if each is mine else each.modules.get(name)
             for each in imports
-            if isinstance(each, Imports)
+            if isinstance(each, Importer)
         ]
     return [vars(each) for each in found if isinstance(each, types.ModuleType)]
 
 
-def _imported(imports: Imports, name: str) -> types.ModuleType | None:
+def _imported(imports: Importer, name: str) -> types.ModuleType | None:
     try:
         return imports.load(name)
     except Exception:  # noqa: BLE001 - whatever its execution raises: the caller does without it

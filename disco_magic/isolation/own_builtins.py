@@ -29,7 +29,6 @@ from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.callers.per_worker import PerWorker
-from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
 
@@ -133,8 +132,7 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             types.ModuleType.__setattr__(self, name, value)
             _offer(name, before, value)
             for each in list(IMPORTS.values()):
-                if isinstance(each, Importer):
-                    each.offer({name: value})
+                each.offer({name: value})
 
     def __delattr__(self, name: str) -> None:
         me = calling_worker()
@@ -227,7 +225,7 @@ def _assign(worker: CallingWorker, name: str, value: Any) -> None:
             if name not in _OF_FRAMES:
                 vars(builtins)[name] = asking
         imports = IMPORTS.get(worker)
-        if isinstance(imports, Importer):
+        if imports is not None:
             imports.begin()  # the builtins of its own modules
         mine, behind = _OWN.of(worker), behind_of(worker)
         before = mine[name].before if name in mine else behind.get(name)

@@ -181,7 +181,7 @@ def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
     """Prepare a worker for a program; `behind` is its cells' `__builtins__`. The first time takes some ms."""
     is_first, mine = worker.belongings.pop(_OF_PROGRAMS, False), IMPORTS.get(worker)
     if is_first:
-        if not isinstance(mine, Importer):
+        if mine is None:
             mine = behind["__import__"] = begin(worker, ())
         with LOCK:
             # Not the imported ones: objects and classes that cells have belong to these.
@@ -190,14 +190,14 @@ def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
                 for name, module in sys.modules.copy().items()
                 if not is_standing(module)
             )
-    if isinstance(mine, Importer):
+    if mine is not None:
         mine.program_begins()
 
 
 def program_ends(worker: CallingWorker) -> None:
     """Note that the program of a worker has ended."""
     mine = IMPORTS.get(worker)
-    if isinstance(mine, Importer):
+    if mine is not None:
         mine.program_ends()
 
 
@@ -205,7 +205,7 @@ def end(worker: CallingWorker) -> None:
     """Forget the modules of a worker that has ended; after the last one, undo all changes."""
     with LOCK:
         mine = IMPORTS.pop(worker, None)
-        if isinstance(mine, Importer):
+        if mine is not None:
             mine.is_over = True
             if not IMPORTS:
                 sys.meta_path.remove(_FINDER)

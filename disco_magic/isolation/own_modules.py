@@ -35,7 +35,6 @@ from disco_magic.isolation.set_by_modules import kept
 from disco_magic.isolation.specs import is_loaded_once, is_of_user, present_spec
 from disco_magic.isolation.standing_modules import (
     LOCK,
-    Imports,
     is_executed_by_others,
     is_standing,
     stand,
@@ -57,7 +56,7 @@ _SHARED: Final = (
 )
 
 
-class Importer(Imports):
+class Importer:
     """Replacement of `__import__` for the code of one worker.
 
     Args:
@@ -66,11 +65,12 @@ class Importer(Imports):
         finder: finder to be skipped when a module is looked for.
 
     Attributes:
+        modules: by name, those that have been executed or are being executed.
         is_over: whether it has no modules of its own any more.
     """
 
     def __init__(self, whose: str, names: Iterable[str], finder: MetaPathFinder) -> None:
-        super().__init__()
+        self.modules: dict[str, types.ModuleType] = {}
         self._finder = finder
         self._whose = whose
         self._names = frozenset(names)
@@ -100,7 +100,7 @@ class Importer(Imports):
         self._namesakes.end()
 
     def look_again(self, name: str) -> None:
-        """See `Imports`; only a program looks."""
+        """Forget the package of that module, if a program would find another one of that name now."""
         for root in self._namesakes.outdated_by(name, self.modules, self._users):
             self._import_anew(root)
 
@@ -117,7 +117,7 @@ class Importer(Imports):
 
     def forget(self, name: str) -> None:
         """Import that module anew, and for itself even if it was shared before."""
-        super().forget(name)
+        self.modules.pop(name, None)
         self._shared.discard(name.partition(".")[0])
         self._users.discard(name.partition(".")[0])
 
@@ -194,7 +194,9 @@ class Importer(Imports):
             return self._find(name) if found is None else found
 
     def reload(self, name: str) -> types.ModuleType:
-        """See `Imports`. The module may have been emptied before, as autoreload does.
+        """Return that module; if it was executed before, execute it again, as `importlib.reload` does.
+
+        It may have been emptied before, as autoreload does.
 
         Raises:
             ModuleNotFoundError: it no longer exists.

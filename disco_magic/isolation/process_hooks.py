@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers import namespaces
-from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.settings import Setting, attribute
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
@@ -76,7 +75,7 @@ def _is_of(worker: CallingWorker, value: Any) -> bool:
     if names is None:
         return isinstance(value, type) and worker.namespace.get(value.__name__) is value
     importer = IMPORTS.get(worker)
-    return names is worker.namespace or (isinstance(importer, Importer) and importer.has_module_of(names))
+    return names is worker.namespace or (importer is not None and importer.has_module_of(names))
 
 
 def _is_of_another(worker: CallingWorker, value: Any) -> bool:
@@ -86,7 +85,7 @@ def _is_of_another(worker: CallingWorker, value: Any) -> bool:
         return False
     importers = [each for whose, each in IMPORTS.copy().items() if whose is not worker]
     return any(names is each for each in namespaces.of_everybody()) or any(
-        isinstance(each, Importer) and each.has_module_of(names) for each in importers
+        each.has_module_of(names) for each in importers
     )
 
 

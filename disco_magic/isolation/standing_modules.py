@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from abc import ABC, abstractmethod
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
@@ -20,50 +19,18 @@ from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from disco_magic.callers.current import CallingWorker
+    from disco_magic.isolation.own_modules import Importer
 
 # Set by the import system on what it finds; assignments to a `Standing` are ignored.
 _OF_IMPORTS: Final = frozenset(
     {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
 LOCK: Final = new_rlock()  # guards `sys.modules` and `IMPORTS` where more than one step is needed
+IMPORTS: Final[dict[CallingWorker, Importer]] = {}  # of all workers that import anything for themselves
+_of_process: Final[list[Importer]] = []
 
 
-class Imports(ABC):
-    """The own modules of a worker, or of the process.
-
-    Attributes:
-        modules: by name, those that have been executed or are being executed.
-    """
-
-    def __init__(self) -> None:
-        self.modules: dict[str, types.ModuleType] = {}
-
-    def forget(self, name: str) -> None:
-        """Have the next import of that module execute it."""
-        self.modules.pop(name, None)
-
-    @abstractmethod
-    def look_again(self, name: str) -> None:
-        """Forget that module, which is about to be used, if another one would be found now."""
-
-    @abstractmethod
-    def owns(self, name: str) -> bool:
-        """Whether that module is imported here, and not shared."""
-
-    @abstractmethod
-    def load(self, name: str) -> types.ModuleType:
-        """Return that module, which is executed if it was not before."""
-
-    @abstractmethod
-    def reload(self, name: str) -> types.ModuleType:
-        """Return that module; if it was executed before, execute it again, as `importlib.reload` does."""
-
-
-IMPORTS: Final[dict[CallingWorker, Imports]] = {}  # of all workers that import anything for themselves
-_of_process: Final[list[Imports]] = []
-
-
-def serve_process(imports: Imports) -> None:
+def serve_process(imports: Importer) -> None:
     """Make `imports` the process's."""
     _of_process[:] = [imports]
 
@@ -224,7 +191,7 @@ def _module_of(standing: Standing) -> types.ModuleType:
     return importlib.import_module(name) if kept is None else kept
 
 
-def imports_of(name: str) -> Imports | None:
+def imports_of(name: str) -> Importer | None:
     """The modules of the calling worker, if that module is its own; else None."""
     me = calling_worker()
     mine = None if me is None else IMPORTS.get(me)
@@ -234,12 +201,12 @@ def imports_of(name: str) -> Imports | None:
     return mine if mine.owns(name) else None
 
 
-def imports_for(name: str) -> Imports:
+def imports_for(name: str) -> Importer:
     """The modules of the calling worker, if that module is its own; else the process's."""
     return imports_of(name) or _of_process[0]
 
 
-def imports_of_process() -> Imports:
+def imports_of_process() -> Importer:
     """The modules of the notebook, and of all code that is no worker's."""
     return _of_process[0]
 
@@ -271,7 +238,7 @@ def is_standing(thing: object) -> TypeGuard[Standing]:
     return issubclass(type(thing), Standing)
 
 
-def is_executed_by_others(name: str, mine: Imports) -> bool:
+def is_executed_by_others(name: str, mine: Importer) -> bool:
     """Whether another worker, or the process, has a module of that name of its own."""
     return any(name in each.modules for each in [*_of_process, *list(IMPORTS.values())] if each is not mine)
 

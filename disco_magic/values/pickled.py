@@ -97,7 +97,7 @@ class _Pickler(pickle.Pickler):
         if value.__module__ != CELL_MODULE:
             return NotImplemented
         if is_defined(value):
-            return _named, (value.__qualname__,)
+            return _mark, ("named", value.__qualname__)
         return _by_code(value) if kind is types.FunctionType else NotImplemented
 
 
@@ -120,7 +120,7 @@ class _PicklerOfParts(_Pickler):
         """See `_Pickler`."""
         kind = type(value)
         if value is self._refused and value is not None:
-            return _told, (self._text(value),)
+            return _mark, ("told", self._text(value))
         try:
             found = super().reducer_override(value)
             if found is NotImplemented and _is_looked_into(kind):
@@ -131,8 +131,8 @@ class _PicklerOfParts(_Pickler):
             whole = _written(_Pickler(value), value)
             if whole and issubclass(kind, type | types.FunctionType):
                 return NotImplemented  # by its name, as the functions here that mark something
-            found = (_whole, (whole,)) if whole else None
-        return found if type(found) is tuple else (_told, (self._text(value),))
+            found = (_mark, ("whole", whole)) if whole else None
+        return found if type(found) is tuple else (_mark, ("told", self._text(value)))
 
     def _text(self, value: Any) -> str:
         """The repr of what cannot be pickled; of a part without addresses, in which all of these differ."""
@@ -167,27 +167,28 @@ def _by_what_is_in_it(value: Any) -> Any:
     """Reduce an array or a tensor to its elements, and a view of a dictionary to what is in it."""
     kind = type(value)
     if kind is not memoryview and is_any_of(kind, _VIEWS):
-        return _within, (kind.__name__, dict(value) if kind is types.MappingProxyType else list(value))
+        held = dict(value) if kind is types.MappingProxyType else list(value)
+        return _mark, ("within", kind.__name__, held)
     if kind is memoryview:
         value = np.asarray(value)
     found = _of_elements(value) if is_all_elements(type(value)) else of_tensor(value)
-    return (_whole, (found,)) if found else _of_torch(value)
+    return (_mark, ("whole", found)) if found else _of_torch(value)
 
 
 def _of_torch(value: Any) -> Any:
     """Reduce what of PyTorch's pickle refuses, or writes with numbers that all of the process share."""
     kind = type(value)
     if is_scripted(kind):
-        return _within, (type_name(kind), dict(value.state_dict()), str(getattr(value, "code", "")))
+        return _mark, ("within", type_name(kind), dict(value.state_dict()), str(getattr(value, "code", "")))
     if "_state_dict_hooks" in getattr(value, "__dict__", ()):
         return tuple(_without_numbers(each) if type(each) is dict else each for each in _reduced(value))
     if home_of(kind) == "torch" and name_of(kind) == "RemovableHandle":
-        return _within, (kind,)
+        return _mark, ("within", kind)
     is_tensor = is_like_tensor(kind)
     tensor = value.detach().as_subclass(sys.modules["torch"].Tensor) if is_tensor else _bytes_in(value)
     found = of_tensor(tensor)
     own = (str(value.dtype), value.requires_grad) if is_tensor else ()
-    return (_within, (kind, found, *own), vars(value) if own else None) if found else NotImplemented
+    return (_mark, ("within", kind, found, *own), vars(value) if own else None) if found else NotImplemented
 
 
 def _bytes_in(storage: Any) -> Any:
@@ -213,24 +214,8 @@ def _of_elements(array: np.ndarray[Any, Any]) -> bytes:
     return b"" if array.dtype.hasobject else of_array(array, type(array).__name__)
 
 
-def _within(*what: object) -> None:
-    """Marks what is in a value in what is digested; never called."""
-
-
-def _named(qualname: str) -> None:
-    """Marks the name of a class or function in what is digested; never called."""
-
-
-def _coded(code: bytes) -> None:
-    """Marks the code of a function in what is digested; never called."""
-
-
-def _whole(found: bytes) -> None:
-    """Marks the fingerprint of an object in what is digested; never called."""
-
-
-def _told(text: str) -> None:
-    """Marks the text of what cannot be pickled in what is digested; never called."""
+def _mark(what: str, *content: object) -> None:
+    """Marks in what is digested of which kind it is; never called."""
 
 
 def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
@@ -241,7 +226,7 @@ def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
     """
     closure = [_content(cell) for cell in function.__closure__ or ()]
     given = (function.__defaults__, function.__kwdefaults__, closure, vars(function))
-    return _coded, (marshal.dumps(function.__code__, 2),), given
+    return _mark, ("coded", marshal.dumps(function.__code__, 2)), given
 
 
 def _content(cell: types.CellType) -> Any:

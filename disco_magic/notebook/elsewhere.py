@@ -52,3 +52,10 @@ KEYWORDS: Final = {
     **dict.fromkeys(("sendcounts", "recvcounts", "split_sizes"), "counts= has the lengths of the parts"),
 }
 """Keyword of another framework's collectives -> what there is here, in words."""
+
+OF_MESSAGES: Final = {
+    "send": dict.fromkeys(("dst", "dest", "target", "peer"), "to= is the worker that gets it"),
+    "recv": dict.fromkeys(("src", "peer"), "source= is the worker that sends it"),
+    "probe": dict.fromkeys(("source", "src"), "sources= are the workers that may send it"),
+}
+"""Verb -> keyword of another framework's messages -> what there is here, in words."""

@@ -53,8 +53,14 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     if holders:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
-        return ELSEWHERE.get(name, "")
+        return ELSEWHERE.get(name, "") or _of_worker(frame, name)
     return _of_notebook(name, shell.user_ns[name])
+
+
+def _of_worker(frame: types.FrameType, name: str) -> str:
+    """That a method of `worker` is called through it."""
+    method = getattr(type(frame.f_builtins.get("worker")), name, None)
+    return f"it is worker.{name}(...) in cells" if callable(method) and not name.startswith("_") else ""
 
 
 def _advice_for_modules(shell: Shell, error: BaseException) -> str:

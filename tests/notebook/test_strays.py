@@ -80,6 +80,7 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("rank", "a worker's number is worker_id here"),
         ("world_size", "the number of workers is num_workers here"),
         ("psum", "it is allreduce(x) here"),
+        ("send_to_next_group", "it is worker.send_to_next_group(...) in cells"),
         ("gatherv", "it is gather(x) here"),
         ("nprocs", "the number of workers is num_workers here"),
         ("get_rank", "a worker's number is worker_id here"),

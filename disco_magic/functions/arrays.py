@@ -200,9 +200,12 @@ def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: t
     if verb in _FROM_ROOT:
         root = arguments[1]
         if type(root) is int and 0 <= root < len(members) and members[root] == worker:
-            raise UsageMistake(f"{verb}: worker {worker} is the root and gave None - there pass {_ARRAYS}")
+            raise UsageMistake(
+                f"{verb}: worker {worker} is the root and gave None - there pass {_ARRAYS}, or let root= be"
+                " the rank that has one"
+            )
         return
-    raise UsageMistake(f"{verb}: worker {worker} gave None - pass {_ARRAYS}")
+    raise UsageMistake(f"{verb}: worker {worker} gave None - {advice(verb, None)}")
 
 
 def read_early(kind: str, x: Any, place: Place) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core import unmet
 from disco_magic.errors import PlaneAborted
-from disco_magic.phrases import people
+from disco_magic.phrases import people, people_who
 from disco_magic.planes.mail import LoneWait, unread_by
 from disco_magic.planes.meeting import Verdict
 
@@ -58,8 +58,14 @@ def _unsent(wait: LoneWait, missing: list[int]) -> str:
     which = f"one of {people(missing)}" if len(missing) > 1 else people(missing)
     return (
         f"{people(missing)} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
-        f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}"
+        f"it needs a {wait.lacks} on {which} in the same command{_before(wait)}{_from_others(wait)}"
     )
+
+
+def _from_others(wait: LoneWait) -> str:
+    """That others have sent the waiting worker what it could receive with that tag."""
+    senders = sorted({each.call.worker for each in wait.others() if each.call.seat.tag == wait.tag})
+    return f"; but {people_who(senders, 'has', 'have')} sent it a message" if senders else ""
 
 
 def without(failure: Failure, text: str) -> Verdict:

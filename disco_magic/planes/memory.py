@@ -105,10 +105,11 @@ class HostMemory:
         if dtype.hasobject:
             if too_large := beyond_64_bits(kind, x):
                 raise UsageMistake(f"{kind}: {too_large}")
-            what = "None" if x is None else f"{type(x).__name__} of dtype {dtype}"
-            raise UsageMistake(
-                f"{kind}: {what} has no numbers that a data plane could carry - {advice(kind, x)}"
-            )
+            held = f"NumPy can only hold this {type(x).__name__} as objects, which no data plane carries"
+            if x is None or isinstance(x, np.ndarray):
+                what = "None" if x is None else f"an array of dtype {dtype}"
+                held = f"{what} has no numbers that a data plane could carry"
+            raise UsageMistake(f"{kind}: {held} - {advice(kind, x)}")
         if not dtype.isnative:
             array = array.astype(dtype.newbyteorder("="))
         if not array.flags.c_contiguous:

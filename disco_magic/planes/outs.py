@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.seat import PICKLE
 from disco_magic.planes.calls import describe_array
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from disco_magic.core.seat import Theirs
     from disco_magic.planes.mail import Message
     from disco_magic.planes.memory import Memory
+
+
+_COMES: Final = {"recv": "what was sent"}
 
 
 def check_message_fits(
@@ -59,7 +62,7 @@ def check_out_fits(  # noqa: PLR0917 - what is compared, and the words for it
         if theirs is not None:
             return _unlike(f"{kind}: {named}", theirs, Expected(out.shape, own), expected, sent)
         return (
-            f"{kind}: {named} is {describe_array(out)}, the result is {dtype} {shape}"
+            f"{kind}: {named} is {describe_array(out)}, {_COMES.get(kind, 'the result')} is {dtype} {shape}"
             f" - pass {memory.library}.empty({shape}, {str(dtype)!r}), or no out"
         )
     if not memory.is_writeable(out):

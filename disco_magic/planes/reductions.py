@@ -127,8 +127,8 @@ def check_op(verb: str, op: object) -> str:
             f"{class_name(op)}; for an array that takes the result write out="
         )
     text = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
-    close = difflib.get_close_matches(str(text), OPS, n=1)
-    guess = _NEAR.get(str(text)) or (close[0] if close else None)
+    close = difflib.get_close_matches(str(text).lower(), OPS, n=1)
+    guess = _NEAR.get(str(text).lower()) or (close[0] if close else None)
     hint = f" - did you mean {guess!r}?" if guess else ""
     raise UsageMistake(f"{verb}: there is no reduction {op!r}; op is one of {', '.join(OPS)}{hint}")
 

@@ -55,6 +55,18 @@ def test_a_message_that_is_never_sent_is_asked_of_its_sender(make):
     assert [line.split()[:2] for line in table] == [["[0]", "waiting"], ["[1]", "finished"]]
 
 
+def test_who_waits_for_the_wrong_worker_is_told_who_has_sent_it_a_message(make):
+    plane = make(4)
+    for sender in (2, 3):
+        plane.send(seat(sender), np.zeros(3), 0)
+    plane.send(seat(3)._replace(tag=1), np.zeros(3), 0)
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted, match=r"same command; but workers \[2-3\] have sent it a message\n"):
+        plane.recv(seat(0), 1, None)
+    with pytest.raises(PlaneMismatch, match=r"is float64 \(2,\), what was sent is float64 \(3,\)"):
+        plane.recv(seat(0), 2, np.empty(2))
+
+
 def test_who_waits_in_vain_is_told_what_it_was_sent_instead(make):
     plane = make(3)
     plane.send(seat(1)._replace(tag="grads"), np.zeros(2), 0)

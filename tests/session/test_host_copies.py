@@ -35,6 +35,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
             r"allreduce: there is no reduction 'mean'; op is one of sum, prod, .* - did you mean 'avg'\?",
         ),
         (lambda s: s.reduce_scatter(s.empty((2,)), op="summ"), "reduce_scatter: .* did you mean 'sum'"),
+        (lambda s: s.allreduce(s.empty((2,)), op="MEAN"), "allreduce: .* did you mean 'avg'"),
         (
             lambda s: s.scatter(np.zeros((3, 2))),
             r"the array has shape \(3, 2\), expected a first axis of length 2",
@@ -51,7 +52,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
             "must be a writeable array on the CPU",
         ),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_an_impossible_request_is_refused_at_once(session, call, text):
     s = session(2)

@@ -136,10 +136,17 @@ class PointToPoint(Calling):
             >>> sorted(session.run(cell)[0])
             [(1, np.int64(1)), (2, np.int64(2)), (3, np.int64(3))]
         """
-        recorder, tag = self.recorder, _checked("probe", tag)
-        sender: int = self._call("probe", _named("probe", sources), in_group=False, tag=tag)
+        return self._probe(_named("probe", sources), _checked("probe", tag))
+
+    def _probe(self, sources: tuple[Any, ...] | None, tag: int | str, theirs: Theirs | None = None) -> int:
+        recorder = self.recorder
+        sender: int = self._call("probe", sources, in_group=False, tag=tag, theirs=theirs)
         recorder.found(sender)
         return sender
+
+    def _await_any(self, sources: Iterable[int], tag: int | str) -> int:
+        """Like `probe`, for who has called `recv`."""
+        return self._probe(tuple(sources), tag, Theirs("recv"))
 
     def iprobe(self, sources: int | str | Iterable[int] = ANY, *, tag: int | str = 0) -> int | None:
         """Like `probe`, but do not wait: return None if no such message has been sent yet.

@@ -444,3 +444,12 @@ dist.destroy_process_group()
 """
     )
     assert s.run_file(path).stdout == {worker: f"{worker} 4 {worker} 6.0\n" for worker in range(4)}
+
+
+def test_who_receives_from_anybody_is_told_of_as_receiving(s):
+    line = "x = torch.zeros(1)\nif worker_id == 1: dist.recv(x)"
+    with pytest.raises(CellError, match=r"a send for recv from any of workers \[0,2-3\] that worker 1"):
+        s.run(line)
+    s.run(f"{line}\nif worker_id == 2: dist.send(x, 1)")
+    labels = [span.label for span in s.timeline().of_cell().spans if span.kind == "collective"]
+    assert sorted(label.partition("(")[0] for label in labels) == ["probe", "recv", "send"]

@@ -246,7 +246,7 @@ class Messages:
         self._worker()._waits_for(wanted.work)  # noqa: SLF001
         while wanted in pending.asked[tag]:
             sources = self._awaited(pending.asked[tag], wanted)
-            source = sources[0] if len(sources) == 1 else self._worker().probe(sources, tag=tag)
+            source = sources[0] if len(sources) == 1 else self._worker()._await_any(sources, tag)  # noqa: SLF001
             self._take(pending.asked[tag], source, tag)
 
     def _poll(self, pending: _Pending, tag: int | str, wanted: _Asked) -> bool:

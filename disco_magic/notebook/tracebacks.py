@@ -21,7 +21,7 @@ from disco_magic.phrases import class_name, ranges
 from disco_magic.summaries import form_of, grouped, other_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.notebook.shell import Shell
@@ -44,9 +44,8 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     error.__context__ = None  # how the runtime came to raise it does not help the user
     if isinstance(error, WorkerError):
         notes = getattr(error, "__notes__", ())
-        error._render_traceback_ = partial(  # type: ignore[attr-defined]  # IPython's protocol
-            worker_lines, shell, error.failures, error.others, _stop(error), notes
-        )
+        lines = partial(worker_lines, shell, error.failures, error.others, _stop(error), notes)
+        error._render_traceback_ = _once(shell, lines)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # Errors of this package have one in their class, for plain cells: see `plain_errors`.
     if "_render_traceback_" not in vars(error) and (
@@ -57,6 +56,23 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     # cell, ``%debug`` should show the line where it was.
     stopped = (user_frames(shell, each.exception) for each in failures_of(error).values())
     return error.with_traceback(next(filter(None, stopped), None))
+
+
+def _once(shell: Shell, lines: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    """Return `lines`, called once for each ``%xmode`` and theme.
+
+    IPython asks for them twice, to show and to store them. Each time costs seconds if frames are in bodies of
+    large modules, as where an import of PyTorch fails.
+    """
+    known: dict[tuple[object, ...], list[str]] = {}
+
+    def shown() -> list[str]:
+        key = getattr(shell.InteractiveTB, "mode", None), getattr(shell, "colors", None)
+        if key not in known:
+            known[key] = lines()
+        return known[key].copy()
+
+    return shown
 
 
 def failures_of(error: BaseException) -> Mapping[int, Failure]:

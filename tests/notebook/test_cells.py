@@ -125,6 +125,28 @@ def test_an_error_that_cannot_show_itself_has_the_usual_traceback(four, lines):
     assert "----> 2 raise Own('x')" in "\n".join(error._render_traceback_())
 
 
+def test_an_error_is_formatted_once_though_ipython_asks_twice_and_again_for_another_mode(four, monkeypatch):
+    """It takes seconds where frames are in the bodies of large modules."""
+    told, formatted = type(four.ip.InteractiveTB), []
+    first = told.structured_traceback
+
+    def counted(*args, **options):
+        formatted.append(args)
+        return first(*args, **options)
+
+    monkeypatch.setattr(told, "structured_traceback", counted)
+    error = four.fail("%%disco\n1 / 0", CellError)
+    shown = error._render_traceback_()
+    shown.append("a line of whoever shows it")
+    assert error._render_traceback_() == shown[:-1]
+    assert len(formatted) == 1
+    four.run("%xmode Minimal")
+    try:
+        assert len(error._render_traceback_()) < len(shown) - 1
+    finally:
+        four.run("%xmode Context")
+
+
 def test_a_scope_that_was_never_sent_holds_nothing_back(four):
     console = Console(four.ip)
     scope = NotebookScope(four.ip, (0, 1))

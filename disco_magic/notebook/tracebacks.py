@@ -120,7 +120,7 @@ def worker_lines(
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
-    kinds = (advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
+    kinds = (_advice_on_imports, advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
     advice = list(islice(filter(None, (advise(shell, origin.exception) for advise in kinds)), 1))
     # A program that exits shows no traceback.
     own = _own_lines(origin.exception)
@@ -134,6 +134,12 @@ def worker_lines(
     if read:
         trace += ["", *read]
     return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])
+
+
+def _advice_on_imports(_: Shell, error: BaseException) -> str:
+    from disco_magic.session.halfway import imported_again  # here: %load_ext imports this file
+
+    return imported_again(error)
 
 
 def _stop(error: WorkerError) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _SYSTEM: Final = "<frozen importlib._bootstrap>"
+_STOPPED: Final[set[str]] = set()  # libraries whose import was stopped in this process
 
 
 def refused(failures: Iterable[Failure]) -> str:
@@ -67,8 +68,20 @@ def half_imported(failures: Iterable[Failure]) -> str:
     names = dict.fromkeys(filter(None, imported))
     if not names:
         return ""
+    _STOPPED.update(names)
     again = "the next one" if len(names) == 1 else "the next ones"
     return f"The import of {', '.join(names)} was stopped half-way: {again} may fail {until_the_end()}"
+
+
+def imported_again(error: BaseException) -> str:
+    """A sentence if `error` comes from the import of a library of which one was stopped; else "".
+
+    Python says that such a module is partially initialized, "most likely due to a circular import".
+    """
+    name = next((each for each in _imported(error) if each in _STOPPED), "")
+    if not name or isinstance(error, WorkerInterrupt):
+        return ""
+    return f"an import of {name} was stopped half-way earlier: it may fail {until_the_end()}"
 
 
 def _imported(error: BaseException) -> Iterator[str]:

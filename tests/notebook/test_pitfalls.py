@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.session import halfway
 
 
 @pytest.mark.parametrize(
@@ -104,3 +105,15 @@ def test_a_cell_that_binds_the_worker_s_number_is_told_of_it(four, cell, names, 
 def test_one_that_reads_it_or_has_it_in_a_function_is_not(four, cell):
     four.run(f"%%disco\n{cell}")
     assert four.lines == []
+
+
+def test_an_import_that_was_stopped_is_told_of_where_the_next_one_fails(four, tmp_path, monkeypatch):
+    (tmp_path / "cut_library.py").write_text("import cut_library\ncut_library.part")
+    monkeypatch.syspath_prepend(tmp_path)
+    four.fail("%%disco\nimport cut_library", CellError)
+    assert "cut_library was stopped" not in four.shown[-1]
+    monkeypatch.setattr(halfway, "_STOPPED", {"cut_library"})
+    four.fail("%%disco\nimport cut_library", CellError)
+    assert four.shown[-1].startswith(
+        "an import of cut_library was stopped half-way earlier: it may fail until"
+    )

@@ -82,6 +82,28 @@ def test_a_library_whose_import_was_stopped_is_named(busy, folder, monkeypatch, 
     assert (said in str(caught.value)) == is_library
 
 
+def test_an_import_that_fails_later_on_is_said_to_have_been_stopped(busy, folder, monkeypatch):
+    monkeypatch.setattr(halfway, "is_of_library", lambda origin: "library" in origin)
+    monkeypatch.setattr(halfway, "_STOPPED", set())
+    monkeypatch.setattr(builtins, "disco_begun", threading.Event(), raising=False)
+    fails = "import builtins\nif builtins.disco_begun.is_set(): 1 / 0\nbuiltins.disco_begun.set()\n"
+    write(folder, {"cut_library.py": f"{fails}while True: pass", "whole_library.py": "1 / 0"})
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="The import of cut_library was stopped") as caught:
+        s.run(
+            "import builtins\nif worker_id: import cut_library\n"
+            "builtins.disco_begun.wait()\ninterrupt_main()\nwhile True: pass"
+        )
+    stop = caught.value.result.errors[1].exception
+    found = [halfway.imported_again(stop)]
+    for name in ("cut_library", "whole_library"):
+        with pytest.raises(CellError) as caught:
+            s.run(f"import {name}", workers=[0])
+        found.append(halfway.imported_again(caught.value.origin.exception))
+    said = "an import of cut_library was stopped half-way earlier: it may fail until the process ends"
+    assert found == ["", said, ""]
+
+
 def test_models_in_the_midst_of_a_step_are_named_with_what_helps(busy, fsdp):
     s = busy(2)
     s.run(f"{IMPORT}\nnet, other, idle = ShardedNet('PRE_BACKWARD'), 1, ShardedNet()")

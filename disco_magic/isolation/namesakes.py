@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.module_classes import dictionary_of, spec_of
 from disco_magic.isolation.imported import find_beside
-from disco_magic.isolation.standing_modules import is_standing
+from disco_magic.isolation.plain_modules import plain_modules
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -66,8 +66,7 @@ class Namesakes:
             modules: dict[str, Any] = dict(own)
             roots = {each.partition(".")[0] for each in modules}.union(shared) - asked
             if shared:
-                everyones = sys.modules.copy().items()
-                modules = {each: module for each, module in everyones if not is_standing(module)} | modules
+                modules = plain_modules() | modules
             beside = {root for root in roots if _folder_of(modules.get(root)) == path[0]} if path else set()
             found = _outdated(self._finder, roots - beside, beside, modules)
         asked.add(root)
@@ -116,7 +115,7 @@ def _is_elsewhere(
         return False
     # Neither has a file: what tells them apart is what has been imported from there.
     folders = list(spec.submodule_search_locations)
-    inner = [each for each in modules if each.rpartition(".")[0] == name]
+    inner = [each for each in modules if each.startswith(name) and each.rpartition(".")[0] == name]
     return any(_is_elsewhere(finder, each, folders, modules) for each in inner)
 
 
@@ -130,9 +129,9 @@ def _is_same(file: str, other: str) -> bool:
 
 def _imports_any(root: str, others: set[str], modules: Mapping[str, Any]) -> bool:
     """Whether a module of that package imports from any of those, by a statement, wherever that is."""
-    for name, module in modules.items():
-        loader = getattr(spec_of(module), "loader", None)
-        if name.partition(".")[0] == root and isinstance(loader, SourceFileLoader):
+    for name in [each for each in modules if each.startswith(root) and each.partition(".")[0] == root]:
+        loader = getattr(spec_of(modules[name]), "loader", None)
+        if isinstance(loader, SourceFileLoader):
             with suppress(ImportError, OSError, SyntaxError):  # the file is gone, or is being edited
                 code = loader.get_code(name)
                 if code is not None and _imports(code, others):

@@ -19,6 +19,7 @@ from disco_magic.callers.module_classes import spec_of
 from disco_magic.callers.replaced import Replaced
 from disco_magic.isolation.imported import find_beside, is_asked_for
 from disco_magic.isolation.own_modules import Importer
+from disco_magic.isolation.plain_modules import plain_modules
 from disco_magic.isolation.specs import is_loaded_once
 from disco_magic.isolation.standing_modules import (
     IMPORTS,
@@ -35,7 +36,7 @@ from disco_magic.libraries import read_import_path
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from disco_magic.callers.current import CallingWorker
 
@@ -145,7 +146,7 @@ _REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF, _FOUND)
 _OF_PROGRAMS: Final = object()  # in `belongings` of workers whose programs are to have modules of their own
 
 
-def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
+def begin(worker: CallingWorker, names: Collection[str]) -> Importer:
     """Let a worker import these for itself, until `end`; return the replacement of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
     read_import_path()  # imports a module, through `sysconfig`, for which our finder would ask again
@@ -158,14 +159,15 @@ def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
             sys.meta_path.insert(0, _FINDER)
             for each in _REPLACED:
                 each.put()
-        _stand_for(importer)
+        if names:
+            _stand_for(importer)
     return importer
 
 
 def _stand_for(importer: Importer) -> None:
     """Make the imported modules that `importer` is to import for itself the process's."""
-    for name, module in sys.modules.copy().items():
-        spec = None if is_standing(module) else spec_of(module)
+    for name, module in plain_modules().items():
+        spec = spec_of(module)
         if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
             continue
         if importer.owns(name):
@@ -185,11 +187,7 @@ def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
             mine = behind["__import__"] = begin(worker, ())
         with LOCK:
             # Not the imported ones: objects and classes that cells have belong to these.
-            mine.own_rest(
-                name.partition(".")[0]
-                for name, module in sys.modules.copy().items()
-                if not is_standing(module)
-            )
+            mine.own_rest({name.partition(".")[0] for name in plain_modules()})
     if mine is not None:
         mine.program_begins()
 

@@ -113,10 +113,15 @@ def forget(folder: str) -> None:
 
 def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
     """Yield name and file of each imported module, and the modules of that name: its own, or the workers'."""
-    inside = os.path.join(folder, "")
+    inside, plain = os.path.join(folder, ""), types.ModuleType
     for name, present in sys.modules.copy().items():
         # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
-        if name in _PROGRAMS or not issubclass(type(present), types.ModuleType):
+        kind = type(present)
+        if kind is plain:  # nearly all, of which there may be thousands
+            file = dictionary_of(present).get("__file__")
+            if type(file) is not str or not file.startswith(inside):
+                continue
+        if name in _PROGRAMS or not issubclass(kind, plain):
             continue
         modules = _of_workers(name) if is_standing(present) else [present]
         files = dict.fromkeys(dictionary_of(each).get("__file__") for each in modules or [present])

@@ -163,3 +163,23 @@ def test_a_link_to_the_same_file_is_no_other_one(run, projects):
     linked.mkdir()
     os.symlink(projects / "A" / "config_of.py", linked / "config_of.py")
     assert run("linked", "import config_of\nfound = config_of.seen\n") == [[1], [1]]
+
+
+class Other:
+    """Something in `sys.modules` that counts who wants to know where it is from."""
+
+    def __init__(self):
+        self.looks = 0
+
+    @property
+    def __spec__(self):
+        self.looks += 1
+
+
+def test_of_thousands_of_other_modules_a_program_looks_at_none_but_the_packages_once(run, monkeypatch):
+    package, inner = Other(), Other()
+    monkeypatch.setitem(sys.modules, "other_of", package)
+    monkeypatch.setitem(sys.modules, "other_of.inner", inner)
+    for letter in "AB":
+        assert run(letter, "import middle_of\nfound = middle_of.name") == [letter] * 2
+    assert (package.looks, inner.looks) == (2, 0)  # of two workers

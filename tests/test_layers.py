@@ -150,53 +150,71 @@ def test_the_picture_in_architecture_md_has_the_layers_in_their_order():
     assert [HEIGHT[name] for name in named] == sorted(HEIGHT.values(), reverse=True)
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=str)
-def test_a_file_has_no_more_than_300_lines(path):
-    assert len((PACKAGE / path).read_text().splitlines()) <= 300, "split it: see CONTRIBUTING.md"
+def test_a_file_has_no_more_than_300_lines():
+    lengths = {str(path): len((PACKAGE / path).read_text().splitlines()) for path in INSIDE}
+    too_long = {path: length for path, length in lengths.items() if length > 300}
+    assert not too_long, "split it: see CONTRIBUTING.md"
 
 
 # --- the rules -------------------------------------------------------------------------------------
+# Each looks at all files: a test for each of them, thousands, costs ten times what looking does.
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=str)
-def test_imports_go_down_only(path):
-    own = _layer(path)
-    wrong = []
-    for seen in imports_of(path):
-        target = layer_of(seen.module)
-        if target is not None and target != own and HEIGHT[target] >= HEIGHT[own]:
-            wrong.append(f"line {seen.line}: {own} imports {seen.module}")
-    assert not wrong
-
-
-@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) != "notebook"], ids=str)
-def test_nothing_below_the_notebook_goes_through_the_front_door(path):
-    names = [
-        s.module
-        for s in imports_of(path)
-        if s.module.startswith("disco_magic.") and layer_of(s.module) is None
+def imports_in(paths, *, typing=True):
+    """Path, import, and its first name, of what these files import; also for type checkers if `typing`."""
+    return [
+        (path, seen, seen.module.split(".")[0])
+        for path in paths
+        for seen in imports_of(path)
+        if typing or not seen.typing_only
     ]
-    assert not names
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in INSIDE if _layer(p) in ("core", "errors", "phrases", "summaries")], ids=str
-)
-def test_the_core_imports_the_standard_library_only(path):
-    outside = {seen.module.split(".")[0] for seen in imports_of(path)} - {"disco_magic"}
-    assert outside <= set(sys.stdlib_module_names)
+def outside(*layers):
+    """The files of all other layers."""
+    return [path for path in INSIDE if _layer(path) not in layers]
 
 
-@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) == "core"], ids=str)
-def test_the_core_knows_no_thread_lock_clock_or_io(path):
-    outside = {seen.module.split(".")[0] for seen in imports_of(path)}
-    assert not outside & {"threading", "_thread", "time", "socket", "asyncio", "queue", "os", "io", "select"}
+def inside(*layers):
+    return [path for path in INSIDE if _layer(path) in layers]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if _layer(p) != "notebook"], ids=str)
-def test_only_the_notebook_layer_imports_ipython_and_widgets(path):
-    runtime = {seen.module.split(".")[0] for seen in imports_of(path) if not seen.typing_only}
-    assert not runtime & NOTEBOOK_ONLY
+def told(found):
+    return [f"{path}, line {seen.line}: {seen.module}" for path, seen, _ in found]
+
+
+def test_imports_go_down_only():
+    wrong = []
+    for found in imports_in(INSIDE):
+        own, target = _layer(found[0]), layer_of(found[1].module)
+        if target is not None and target != own and HEIGHT[target] >= HEIGHT[own]:
+            wrong.append(found)
+    assert told(wrong) == []
+
+
+def test_nothing_below_the_notebook_goes_through_the_front_door():
+    wrong = [
+        found
+        for found in imports_in(outside("notebook"))
+        if found[1].module.startswith("disco_magic.") and layer_of(found[1].module) is None
+    ]
+    assert told(wrong) == []
+
+
+def test_the_core_imports_the_standard_library_only():
+    found = imports_in(inside("core", "errors", "phrases", "summaries"))
+    allowed = {"disco_magic", *sys.stdlib_module_names}
+    assert told(each for each in found if each[2] not in allowed) == []
+
+
+def test_the_core_knows_no_thread_lock_clock_or_io():
+    forbidden = {"threading", "_thread", "time", "socket", "asyncio", "queue", "os", "io", "select"}
+    assert told(each for each in imports_in(inside("core")) if each[2] in forbidden) == []
+
+
+def test_only_the_notebook_layer_imports_ipython_and_widgets():
+    paths = [path for path in FILES if _layer(path) != "notebook"]
+    assert told(each for each in imports_in(paths, typing=False) if each[2] in NOTEBOOK_ONLY) == []
 
 
 @pytest.mark.parametrize("package", HOMES)
@@ -205,12 +223,11 @@ def test_an_optional_package_is_imported_in_its_own_files_only(package):
     assert users <= HOMES[package]
 
 
-@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) not in ("notebook", "testing")], ids=str)
-def test_the_runtime_needs_numpy_and_the_standard_library_only(path):
-    if any(str(path) in homes for homes in HOMES.values()):
-        pytest.skip("the home of an optional package")
-    outside = {seen.module.split(".")[0] for seen in imports_of(path) if not seen.typing_only}
-    assert outside - {"disco_magic", "numpy"} <= set(sys.stdlib_module_names)
+def test_the_runtime_needs_numpy_and_the_standard_library_only():
+    homes = set().union(*HOMES.values())  # of optional packages
+    paths = [path for path in outside("notebook", "testing") if str(path) not in homes]
+    allowed = {"disco_magic", "numpy", *sys.stdlib_module_names}
+    assert told(each for each in imports_in(paths, typing=False) if each[2] not in allowed) == []
 
 
 WITHOUT_IPYTHON = f"""

@@ -42,15 +42,15 @@ def cell_parser() -> OptionParser:
     """The option parser of ``%%disco``."""
     parser = OptionParser(
         "%%disco",
-        description="Run the cell on every worker, each in its own namespace; names it binds are registers.",
-        epilog="WORKERS: numbers and ranges like 0, 1,2, 1:3, 0-2, ::2 or all. %disco -h: all but cells.",
+        description="Run the cell on every worker, each with its own variables; what it binds are registers.",
+        epilog="WORKERS: numbers or ranges: 0  1,2  1:3  0-2  ::2  all. %disco -h lists the commands.",
     )
     who = add_execution_options(parser)
     who(
         "--local",
         action="store_true",
-        help="run it in the notebook's own namespace first, where worker_id and the collectives are not; "
-        "if it fails there, no worker gets it",
+        help="run it in the notebook first, without worker_id and collectives; if it fails there, no worker "
+        "runs it",
     )
     parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
     for option in REFUSED:
@@ -77,16 +77,16 @@ def _add_workers(who: Callable[..., object]) -> None:
         "-t",
         "--targets",
         metavar="WORKERS",
-        help="run it on these only; collectives that need others then fail",
+        help="run it on these workers only; collectives that need others fail",
     )
     who(
         "--session",
         type=of.session,
         metavar="NAME",
-        help="run it in the session held by this variable, or of this number, instead of the current one",
+        help="run it in another session than the current one: the variable that holds it, or its number",
     )
-    who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
-    who("--show", metavar="WORKERS", help="show output and values of these only; all run")
+    who("-g", "--group", type=int, metavar="G", help="run it on the workers of this group only")
+    who("--show", metavar="WORKERS", help="run it on all workers, show output and values of these only")
 
 
 def _add_waiting(how: Callable[..., object]) -> None:
@@ -102,7 +102,7 @@ def _add_waiting(how: Callable[..., object]) -> None:
         "--timeout",
         type=of.limit,
         metavar="SECONDS",
-        help="stop the cell, and nothing before it, if it takes longer; none: as long as it takes",
+        help="stop the cell if it takes longer; what was sent before it continues. none: no limit",
     )
 
 
@@ -110,14 +110,14 @@ def _add_output(out: Callable[..., object]) -> None:
     out(
         "--output",
         choices=of.MODES,
-        help="live: as it comes; ordered: by worker, at the end; grouped: at the end, workers with equal "
-        "output together; worker0: lines, displays, figures and value of the first worker that runs the "
-        "cell, as --show 0; none: values and errors only. Errors of all workers are always shown",
+        help="live: as it comes; ordered: at the end, worker by worker; grouped: at the end, equal output of "
+        "several workers once; worker0: only what the first worker that runs the cell prints, draws and "
+        "returns; none: values and errors only. Errors of all workers are always shown",
     )
     out(
         "--group-outputs",
         choices=GROUPINGS,
-        help="at the end: by type of output, by engine (= worker), or in turns (order)",
+        help="show output at the end, as ipyparallel does: by type, by engine (worker), or in order",
     )
     out("-e", dest="group_outputs", action="store_const", const="engine", help="--group-outputs engine")
     out("-r", dest="group_outputs", action="store_const", const="order", help="--group-outputs order")
@@ -127,14 +127,14 @@ def _add_output(out: Callable[..., object]) -> None:
         "--progress-after",
         type=of.patience,
         metavar="SECONDS",
-        help="show what each worker is doing after this many seconds without output; 0: at once, "
+        help="show what each worker is doing after this many seconds without output; 0: at once; "
         "none or -1: never",
     )
     out(
         "--time",
         action="store_true",
-        help="show each worker's seconds, computing and waiting for others, who was last, and the load "
-        "imbalance: longest / mean computing time - 1",
+        help="show how many seconds each worker computed and waited, who was last, and the load imbalance "
+        "(longest / mean computing time - 1)",
     )
 
 
@@ -144,9 +144,9 @@ def _add_check(agree: Callable[..., object]) -> None:
         nargs="?",
         choices=CHECKS,
         const=CHECKS[0],
-        help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
-        "with values, also if a register marked by worker.replicated differs in value; "
-        "with lines, also if a collective was called from different lines",
+        help="fail if registers that the cell bound differ between workers in type, shape or dtype; values: "
+        "also if what worker.replicated has marked differs in value; lines: also if workers called a "
+        "collective from different lines",
     )
 
 
@@ -154,8 +154,8 @@ def _add_messages(between: Callable[..., object]) -> None:
     between(
         "--rendezvous",
         action="store_true",
-        help="let send wait until its message is asked for by recv: schedules that need buffers fail here as "
-        "they hang with NCCL, and with MPI where messages are large",
+        help="let send wait until recv asks for its message: schedules that hang with NCCL, or with MPI if "
+        "messages are large, then fail here",
     )
 
 
@@ -166,14 +166,14 @@ def _add_variables(data: Callable[..., object]) -> None:
         type=of.registers,
         default=[],
         metavar="A,B",
-        help="copy these variables first to the workers that run the cell",
+        help="before the cell, copy these variables to the workers that run it",
     )
     data(
         "--pull",
         type=of.registers,
         default=[],
         metavar="Y",
-        help="copy these registers into the notebook afterwards, from the first worker that ran",
+        help="after the cell, copy these registers from the first worker that ran it into the notebook",
     )
 
 

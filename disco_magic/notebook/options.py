@@ -38,26 +38,30 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
         workers: further names of ``--workers``.
     """
     add(*workers, "--workers", type=of.count, metavar="N", help="how many workers")
-    add("--groups", type=of.count, metavar="G", help="how many groups of equal size they form")
+    add("--groups", type=of.count, metavar="G", help="divide them into this many groups of equal size")
     add(
         "--mesh",
         type=of.mesh,
         metavar="MESH",
-        help="named axes with their lengths, as in dp=2,tp=4, which say how many workers there are; or none",
+        help="named axes and their lengths, such as dp=2,tp=4, which make eight workers; or none",
     )
-    add("--kind", choices=of.KINDS, help="what the workers are")
-    add("--ccl", choices=of.PLANES, help="what carries collectives")
+    add("--kind", choices=of.KINDS, help="what the workers are; only threads so far")
+    add(
+        "--ccl",
+        choices=of.PLANES,
+        help="what carries collectives: threads on the CPU, device or nccl on GPUs",
+    )
     add(
         "--devices",
         metavar="DEVICES",
-        help="each worker's GPU: 0,1 or 0-3, or 0,0,0,0 for four on one; auto: GPUs if any; cpu: none",
+        help="each worker's GPU: 0,1 or 0-3; 0,0,0,0 puts four workers on one; auto: GPUs if any; cpu: none",
     )
     add(
         "--own-modules",
         type=of.own_modules,
         metavar="NAMES",
-        help="modules that each worker imports for itself, so that their global variables are its own, as in "
-        "processes: megatron,utils; . for all that are no library's, as from the first program on; or none",
+        help="modules that each worker imports for itself, as processes do, so that it has its own global "
+        "variables in them: megatron,utils; . for all but libraries, as after the first %%disco run; none",
     )
 
 

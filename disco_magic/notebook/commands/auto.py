@@ -31,7 +31,12 @@ def _parser() -> OptionParser:
         "auto",
         "Run plain cells on all workers (on) or in the notebook (off); without an argument, show which.",
     )
-    parser.add_argument("state", nargs="?", choices=("on", "off"), help="%%%%local escapes while it is on")
+    parser.add_argument(
+        "state",
+        nargs="?",
+        choices=("on", "off"),
+        help="while on, %%%%local at the top of a cell runs it in the notebook",
+    )
     return parser
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _UNMARKED: Final = "no values: `worker.replicated` marks what is to be equal"
 _EPILOG: Final = """\
-It fails if anything differs, as a cell with --check does. Without names all registers are compared by type,
-shape and dtype, and by value those that `worker.replicated` or a loading plan has marked. Waits for what was
-sent before; the stop button ends the wait."""
+It fails if anything differs, as a cell with --check does. Without names it compares all registers by type,
+shape and dtype, and by value those that `worker.replicated` or a loading plan has marked. It waits for what
+was sent before; the stop button ends the wait."""
 
 
 def _check(front: Front, options: Namespace) -> CheckReport:
@@ -89,16 +89,26 @@ def _parser() -> OptionParser:
     parser.add_argument(
         "names", nargs="*", type=of.part, metavar="NAME", help="a register, or a part: model.0.weight"
     )
-    parser.add_argument("--types", action="store_true", help="types, shapes and dtypes only, no values")
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="compare these only; as for cells")
     parser.add_argument(
-        "--over", type=of.axes, metavar="AXES", help="those only that differ along these axes of the mesh"
+        "--types", action="store_true", help="compare types, shapes and dtypes only, no values"
+    )
+    parser.add_argument(
+        "-w", "--workers", metavar="WORKERS", help="compare these workers only (as for %%%%disco -w)"
+    )
+    parser.add_argument(
+        "--over",
+        type=of.axes,
+        metavar="AXES",
+        help="compare along these axes of the mesh",
     )
     tolerance = parser.add_argument_group("how far numbers may be from the first worker's").add_argument
-    tolerance("--rtol", type=of.tolerance, default=0.0, metavar="R", help="by R times that number")
-    tolerance("--atol", type=of.tolerance, default=0.0, metavar="A", help="by A, besides")
+    tolerance("--rtol", type=of.tolerance, default=0.0, metavar="R", help="relative: R times that number")
+    tolerance("--atol", type=of.tolerance, default=0.0, metavar="A", help="absolute: A, added to that")
     parser.add_argument(
-        "--timeout", type=of.limit, metavar="SECONDS", help="say then who is where; nothing is stopped"
+        "--timeout",
+        type=of.limit,
+        metavar="SECONDS",
+        help="wait no longer than this, and say what each worker is doing; stops nothing",
     )
     parser.epilog = _EPILOG
     return parser

@@ -42,6 +42,6 @@ def session_parser(name: str, description: str) -> OptionParser:
         "--session",
         type=of.session,
         metavar="VARIABLE",
-        help="the session that this variable holds, or that has this number, instead of the current one",
+        help="another session than the current one: the variable that holds it, or its number",
     )
     return parser

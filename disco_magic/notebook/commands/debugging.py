@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 _PATIENCE_S: Final = 1.0
 
 _EPILOG: Final = """\
-The last failure is kept, with the frames that failed and what their variables hold (arrays of functions that
-had not returned), until the next cell or command fails on a worker, the session is stopped or restarted, or
-it is forgotten. IPython keeps it, too, until any cell fails (sys.last_value), and so do a result that --out
-has bound (its .errors) and registers that the failure poisoned (%disco rm). A cell that was stopped can be
-looked at as well: where each worker was."""
+A cell that was stopped can be looked at, too: where each worker was.
+
+The last failure is kept with its frames and what their variables hold, until the next cell or command fails
+on a worker, the session is stopped or restarted, or --forget. Large arrays stay in memory as long. IPython
+also keeps it until any cell fails (sys.last_value), and so do a result that --out has bound (its .errors)
+and registers that the failure poisoned (%disco rm)."""
 
 
 def _debug(front: Front, options: Namespace) -> None:
@@ -83,14 +84,13 @@ def _one(text: str | None, topology: Topology) -> int | None:
 
 
 def _parser() -> OptionParser:
-    parser = parser_of("debug", "Look around where a worker failed last, in IPython's debugger.")
+    parser = parser_of("debug", "Open IPython's debugger where a worker failed last.")
     parser.add_argument(
         "-w",
         "--worker",
         metavar="WORKER",
-        help="the worker; without it the one that the error names first: where the failure began, from which "
-        "others' may follow; of calls that do not fit one with another call than most, or at another line; "
-        "of a stopped cell one for which others waited",
+        help="look at this worker. Default: the one where the failure began; if collectives did not match, "
+        "one whose call differs from most; after an interrupt, one that others waited for",
     )
     parser.add_argument(
         "-c",
@@ -100,9 +100,11 @@ def _parser() -> OptionParser:
         default=[],
         type=of.unquoted,
         metavar="COMMAND",
-        help='execute this and leave, instead of asking; several in their order: -c "p x" -c up -c "p y"',
+        help='execute this command and leave, without a prompt; may be given again: -c "p x" -c up -c "p y"',
     )
-    parser.add_argument("--forget", action="store_true", help="let go of the last failure instead")
+    parser.add_argument(
+        "--forget", action="store_true", help="free what the last failure keeps, open nothing"
+    )
     parser.epilog = _EPILOG
     return parser
 

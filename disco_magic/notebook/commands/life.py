@@ -193,27 +193,29 @@ def _last_steps(session: Session, places: Sequence[Position]) -> dict[int, int]:
 
 
 def _start_parser() -> OptionParser:
-    parser = parser_of(
-        "start", "Start the workers; without options with the configured numbers (%config DiscoMagics)."
-    )
+    parser = parser_of("start", "Start the workers. %config DiscoMagics has the defaults.")
     add_session_options(parser.add_argument, "-n")
     return parser
 
 
 def _interrupt_parser() -> OptionParser:
     parser = session_parser("interrupt", "Stop what the workers are executing.")
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="stop these only; as for cells")
+    parser.add_argument(
+        "-w", "--workers", metavar="WORKERS", help="stop these workers only (as for %%%%disco -w)"
+    )
     return parser
 
 
 def _sync_parser() -> OptionParser:
     parser = session_parser(
         "sync",
-        "Wait until the workers have executed everything sent so far; raise what failed, also in --nowait "
-        "cells whose handles nobody has asked.",
+        "Wait for everything sent so far; raise what failed, also in --nowait cells that nobody asked about.",
     )
     parser.add_argument(
-        "--timeout", type=limit, metavar="SECONDS", help="say then who is where; nothing is stopped"
+        "--timeout",
+        type=limit,
+        metavar="SECONDS",
+        help="wait no longer than this, and say what each worker is doing; stops nothing",
     )
     return parser
 
@@ -230,7 +232,9 @@ class _Kept(argparse.Action):
 
 
 def _restart_parser() -> OptionParser:
-    parser = session_parser("restart", "New workers with the same numbers. Registers are gone.")
+    parser = session_parser(
+        "restart", "Replace all workers by new ones. Registers are lost, options of the start are kept."
+    )
 
     def refused(*names: str, **_: object) -> None:
         parser.add_argument(*names, action=_Kept, nargs="?", help=argparse.SUPPRESS)
@@ -240,10 +244,11 @@ def _restart_parser() -> OptionParser:
 
 
 START: Final = Command(_start_parser(), _start)
-STOP: Final = Command(session_parser("stop", "End the workers. Registers are gone."), _stop)
+STOP: Final = Command(session_parser("stop", "End the workers. Registers are lost."), _stop)
 RESTART: Final = Command(_restart_parser(), _restart)
 STATUS: Final = Command(
-    session_parser("status", "Say what there is and what every worker is doing."), _status
+    session_parser("status", "Show the session, what every worker is doing, and who keeps whom waiting."),
+    _status,
 )
 SYNC: Final = Command(_sync_parser(), _sync)
 INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)

@@ -114,22 +114,24 @@ def _listing_parser(name: str, description: str) -> OptionParser:
         "types",
         nargs="*",
         metavar="TYPE",
-        help="only registers of such a type or dtype: int ndarray float32",
+        help="only registers of these types or dtypes: int ndarray float32",
     )
     parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="only these workers; same syntax as for cells"
+        "-w", "--workers", metavar="WORKERS", help="of these workers only (as for %%%%disco -w)"
     )
     return parser
 
 
 def _log_parser() -> OptionParser:
-    parser = session_parser("log", "Say what the workers did last: what, how long, when, and how it ended.")
+    parser = session_parser(
+        "log", "Show the last commands of each worker: when they ran, how long, and how they ended."
+    )
     parser.add_argument(
         "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
     )
-    parser.add_argument("--all", action="store_true", help="all that are kept")
+    parser.add_argument("--all", action="store_true", help="all commands that are kept")
     parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="only these workers; same syntax as for cells"
+        "-w", "--workers", metavar="WORKERS", help="of these workers only (as for %%%%disco -w)"
     )
     return parser
 

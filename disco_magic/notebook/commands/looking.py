@@ -108,7 +108,7 @@ def _part_of_timeline(options: Namespace) -> Callable[[Timeline], Timeline]:
 
 def _registers_parser() -> OptionParser:
     parser = session_parser(
-        "registers", "Show what every register holds on every worker, live in a notebook."
+        "registers", "Show what every register holds on every worker; in a notebook, live."
     )
     parser.add_argument(
         "name",
@@ -122,33 +122,37 @@ def _registers_parser() -> OptionParser:
         dest="face",
         choices=FACE_OPTIONS,
         default=FACE_OPTIONS[0],
-        help="how NAME is drawn: its statistics, a slice as a picture, the distribution, the elements, or "
-        "how far two workers are apart",
+        help="draw NAME as: its statistics, a slice as a picture, the distribution, the elements, or how far "
+        "two workers are apart",
     )
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
+    parser.add_argument(
+        "-w", "--workers", metavar="WORKERS", help="draw the value of this worker; two to compare: 2,0"
+    )
     parser.add_argument(
         "--live",
         action="store_true",
-        help="look again every second, also while a cell runs; at the current session only",
+        help="look again every second, also while a cell runs; for the current session only",
     )
-    parser.add_argument("--table", action="store_true", help="a static table")
+    parser.add_argument("--table", action="store_true", help="show a table that does not change")
     parser.add_argument(
-        "--numbered", action="store_true", help="include numbered registers held only by references"
+        "--numbered",
+        action="store_true",
+        help="include numbered registers, which only references in Python hold",
     )
     return parser
 
 
 def _timeline_parser() -> OptionParser:
     parser = session_parser(
-        "timeline", "Show who did what when, who kept others waiting, and what that cost."
+        "timeline", "Show which worker did what when, who kept others waiting, and what that cost."
     )
     parser.add_argument("--cell", action="store_true", help="show only the last cell")
-    parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last seconds")
+    parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last SECONDS")
     parser.add_argument(
         "--save",
         type=of.file,
         metavar="FILE",
-        help="do not show it, write it as a trace for https://ui.perfetto.dev",
+        help="write it to a file, as a trace for https://ui.perfetto.dev, and show nothing",
     )
     return parser
 

@@ -204,9 +204,9 @@ def _moving_parser(
 ) -> OptionParser:
     parser = session_parser(name, description)
     parser.epilog = rule
-    of_both = "names; variable and register have the same"
+    of_both = "a name, for both the variable and the register"
     if name in ("get", "gather"):
-        of_both += "; or VARIABLE=PART, as in w=params['w']"
+        of_both += "; or VARIABLE=PART, such as w=params['w']"
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
     else:
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
@@ -214,12 +214,11 @@ def _moving_parser(
         "--timeout",
         type=of.limit,
         metavar="SECONDS",
-        help="say then who is where, and copy nothing: it comes after what the workers execute",
+        help="wait no longer than this for what was sent before; then say what each worker is doing, and "
+        "copy nothing",
     )
     if rule:
-        parser.add_argument(
-            "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"
-        )
+        parser.add_argument("--axis", type=int, default=0, metavar="AXIS", help="the axis of arrays (0)")
         parser.add_argument("--over", type=of.axes, metavar="AXES", help=over)
     if workers:
         parser.add_argument("-w", "--workers", metavar="WORKERS", help=workers)
@@ -228,14 +227,14 @@ def _moving_parser(
 
 def _rm_parser() -> OptionParser:
     parser = session_parser(
-        "rm", "Unbind registers on every worker, or free the values that a result keeps there."
+        "rm", "Delete registers on every worker, or free the values that a result keeps there."
     )
     parser.add_argument(
         "names",
         nargs="+",
         metavar="NAME",
         type=of.name_or_result,
-        help="names of registers, or results: Out[3], _3, a variable bound by --out; what they show stays",
+        help="a register, or a result: Out[3], _3, a variable bound by --out; its output stays visible",
     )
     return parser
 
@@ -248,8 +247,8 @@ PUT: Final = Command(
 GET: Final = Command(
     _moving_parser(
         "get",
-        "Copy registers of worker 0, or of others, into notebook variables.",
-        workers="of this worker; of several, or all, a list of their values in this order; as for cells",
+        "Copy registers of worker 0, or of other workers, into notebook variables.",
+        workers="copy from this worker; from several, or all, you get a list of values (as for %%%%disco -w)",
     ),
     _get,
     completes="registers",
@@ -258,7 +257,7 @@ BROADCAST: Final = Command(
     _moving_parser(
         "broadcast",
         "Copy notebook variables to every worker, or to some.",
-        workers="to these only, as for cells; others keep what they have",
+        workers="copy to these workers only (as for %%%%disco -w); the others keep what they have",
     ),
     _broadcast,
     completes="notebook",
@@ -268,9 +267,9 @@ SCATTER: Final = Command(
         "scatter",
         "Split notebook variables over the workers: arrays evenly, tables and lists about evenly.",
         rule="An array is split into equal parts or refused: collectives need equal shapes. DataFrames,\n"
-        "Series, lists, tuples and ranges are split in order, as numpy.array_split does it: 5 rows on\n"
-        "4 workers are 2, 1, 1, 1. If one of the variables cannot be split or copied, none is sent.",
-        over="among the workers along these axes of the mesh, as in tp or dp,tp; others get the same parts",
+        "Series, lists, tuples and ranges are split in order, as by numpy.array_split: 5 rows on 4\n"
+        "workers are 2, 1, 1, 1. If one of the variables cannot be split or copied, none is sent.",
+        over="split along these axes of the mesh: tp or dp,tp; workers that share them get equal parts",
     ),
     _scatter,
     completes="notebook",
@@ -279,11 +278,11 @@ GATHER: Final = Command(
     _moving_parser(
         "gather",
         "Join the workers' arrays, tables or lists in a notebook variable.",
-        rule="In the order of the workers: numbers and arrays become an array, tensors a tensor, DataFrames\n"
-        "and Series one that keeps its index, tuples a tuple, lists and ranges a list. If one of the\n"
-        "registers cannot be joined, no variable is bound.",
-        over="of the workers along these axes of the mesh, as in tp or dp,tp, who are at 0 on all others",
-        workers="of these workers; with --over, one of those along the axes",
+        rule="Parts are joined in the order of the workers. Numbers and arrays become an array, tensors a\n"
+        "tensor, DataFrames and Series one that keeps its index, tuples a tuple, lists and ranges a list.\n"
+        "If one of the registers cannot be joined, no variable is bound.",
+        over="join along these axes of the mesh: tp or dp,tp; from workers at 0 on all other axes",
+        workers="join from these workers only; with --over, from those along the axes through this one",
     ),
     _gather,
     completes="registers",

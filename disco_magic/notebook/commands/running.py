@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
 
 _EPILOG: Final = """\
-The file runs as a cell does, among the workers' registers, and leaves its own. __name__ == "__main__" is true
-in it, and sys.argv has the arguments. Options of %disco run stand before the file. `%disco run -m shop.train`
-finds it by name, and its relative imports work; of a package or a folder it is its __main__.py. {lr} and $lr
-are the notebook's variables, as IPython has it: for lr in (0.1, 0.2): %disco run train.py --lr {lr}"""
+The file runs like a cell: it sees the workers' registers, and the names that it binds become registers.
+__name__ == "__main__" is true in it, and sys.argv has the arguments. Options of %disco run go before the
+file. `%disco run -m shop.train` finds the program by its module name, and its relative imports work; of a
+package or a folder, __main__.py is run. {lr} and $lr are variables of the notebook, as in other magics:
+for lr in (0.1, 0.2): %disco run train.py --lr {lr}"""
 
 
 class _RunParser(OptionParser):
@@ -74,20 +75,20 @@ def _run(front: Front, options: Namespace) -> Any:
 
 def _parser() -> OptionParser:
     parser = _RunParser(
-        "%disco run", description="Run a program on the workers, as mpiexec python or torchrun would."
+        "%disco run", description="Run a program on all workers, as torchrun or mpiexec python would."
     )
     add_execution_options(parser)
     parser.add_argument(
         "--reload",
         action="store_true",
-        help="import modules that lie beside the file, or beneath, anew: they may have changed since, or "
-        "keep what an earlier run has left in them",
+        help="import modules from the file's folder anew, because they have changed, or keep what an earlier "
+        "run has left in them",
     )
     parser.add_argument(
         "-m", dest="module", action="store_true", help="FILE is the name of a module, as with python -m"
     )
     parser.set_defaults(local=False)
-    parser.add_argument("program", metavar="FILE", help="what to run; its arguments stand behind it")
+    parser.add_argument("program", metavar="FILE", help="the program; its own arguments follow it")
     parser.epilog = _EPILOG
     return parser
 

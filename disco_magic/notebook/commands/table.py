@@ -87,6 +87,6 @@ def overview() -> str:
             "",
             *lines,
             "",
-            "%disco COMMAND -h shows a command's options; %%disco? those of cells.",
+            "%disco COMMAND -h shows a command's options, %%disco -h those of cells.",
         ]
     )

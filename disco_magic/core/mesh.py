@@ -49,7 +49,9 @@ class Mesh(Mapping[str, int]):
             raise UsageMistake(f"a mesh is made of a mapping, {{'dp': 2, 'tp': 4}}, not of {axes!r}")
         for name, length in axes.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-                raise UsageMistake(f"{name!r} is no name for an axis; use a Python identifier, such as 'dp'")
+                raise UsageMistake(
+                    f"{name!r} is not a name for an axis; use a Python identifier, such as 'dp'"
+                )
             known = whole_number(length)
             if known is None or known < 1:
                 raise UsageMistake(

@@ -113,7 +113,7 @@ def _changed_texts(x: Any, array: NDArray[Any]) -> str:
     items = np.asarray(x, object).ravel().tolist()
     text = str if array.dtype.kind == "U" else bytes
     if not all(isinstance(each, text) for each in items):
-        return "NumPy would make texts of the numbers in this list"
+        return "NumPy would turn the numbers in this list into text"
     return "" if array.ravel().tolist() == items else "NumPy would drop the zeros at the end of a text"
 
 
@@ -201,8 +201,7 @@ def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: t
         root = arguments[1]
         if type(root) is int and 0 <= root < len(members) and members[root] == worker:
             raise UsageMistake(
-                f"{verb}: worker {worker} is the root and gave None - there pass {_ARRAYS}, or let root= be"
-                " the rank that has one"
+                f"{verb}: worker {worker} is the root and gave None - the root has to pass {_ARRAYS}"
             )
         return
     raise UsageMistake(f"{verb}: worker {worker} gave None - {advice(verb, None)}")

@@ -137,7 +137,7 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
     if loader is None:
         kind = "a directory without __init__.py" if full.is_dir() else f"a file ending in '{full.suffix}'"
         known = ", or ".join(each.what for each in _loaders)
-        raise UsageMistake(f"'{path}' is {kind}, which is no module; expected {known}")
+        raise UsageMistake(f"'{path}' is {kind}, which is not a module; expected {known}")
     if loader.needs is not None:
         _check_installed(path, loader.needs, loader.install)
     return full, loader
@@ -146,7 +146,7 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
 def _check_installed(path: object, package: str, install: str | None) -> None:
     if not has_package(package):
         raise MissingDependency(
-            f"to load '{path}' takes the package {package}, which is not installed; "
+            f"loading '{path}' needs the package {package}, which is not installed; "
             f'pip install "{install or package}"'
         )
 

@@ -134,7 +134,7 @@ def _placements(plan: Mapping[str, Placement], tensors: Mapping[str, StoredTenso
 
 def _fitting(what: str, pattern: Any, tensors: Mapping[str, StoredTensor]) -> list[str]:
     if not isinstance(pattern, str):
-        raise UsageMistake(f"{what}: {pattern!r} is no name or pattern of names")
+        raise UsageMistake(f"{what}: {pattern!r} is not a name or a pattern of names")
     if pattern in tensors:  # first, because a name may contain brackets
         return [pattern]
     fits = re.compile(fnmatch.translate(pattern)).match

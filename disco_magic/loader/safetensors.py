@@ -87,7 +87,7 @@ def _header_text(file: StoredFile, path: Path) -> tuple[str, int]:
         (nbytes,) = struct.unpack("<Q", prefix)
         if nbytes > min(MAX_HEADER_NBYTES, file.nbytes - 8):
             raise UsageMistake(
-                f"{path.name} is no safetensors file, or was cut short: by its first bytes the header has "
+                f"{path.name} is not a safetensors file, or was cut short: by its first bytes the header has "
                 f"{nbytes:,} bytes; the file has {file.nbytes:,}, and {MAX_HEADER_NBYTES:,} are the limit"
             )
         try:

@@ -57,7 +57,7 @@ class StoredFile:
         except ValueError as reason:  # a zero, or half a character
             raise UsageMistake(f"{where} cannot be read: {reason}: {str(path)!r}") from None
         if not stat.S_ISREG(found.st_mode):
-            raise UsageMistake(f"{where} is no file: {path}")
+            raise UsageMistake(f"{where} is not a file: {path}")
         if not os.access(path, os.R_OK):
             raise UsageMistake(f"{where} cannot be read: Permission denied: {path}")
         return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns, md5)

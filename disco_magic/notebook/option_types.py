@@ -95,7 +95,7 @@ def seconds(text: str) -> float:
     """Seconds, more than 0."""
     value = _number(text)
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, e.g. 30 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write seconds, e.g. 30 or 0.5")
     return value
 
 
@@ -110,7 +110,7 @@ def patience(text: str) -> float:
     if text == "none" or value == -1:
         return float("inf")
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, e.g. 5 or 0.5, or none")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write seconds, e.g. 5 or 0.5, or none")
     return value
 
 
@@ -118,7 +118,7 @@ def tolerance(text: str) -> float:
     """How far numbers may be apart, 0 or more."""
     value = _number(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no tolerance; write a number, e.g. 1e-5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance; write a number, e.g. 1e-5")
     return value
 
 
@@ -175,5 +175,5 @@ def axes(text: str) -> list[str]:
 def count(text: str) -> int:
     """A count, 1 or more."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; write a number, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count; write a number, 1 or more")
     return int(text)

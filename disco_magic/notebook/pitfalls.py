@@ -69,7 +69,8 @@ def _hidden(failed: FailedExpression) -> str:
     if name in own_names(frame) or name not in own or _serves_as(own[name], frame.f_builtins.get(name)):
         return ""
     kind = class_name(own[name])
-    return f"{name} is a register, {kind}, which hides what cells are given; %disco rm {name} gives that back"
+    way = f"%disco rm {name} brings that back"
+    return f"{name} is a register ({kind}), which hides what cells have under that name; {way}"
 
 
 def _serves_as(own: object, given: object) -> bool:

@@ -100,7 +100,7 @@ def _of_notebook(name: str, value: object) -> str:
     if issubclass(type(value), types.ModuleType):
         return f"{name} is imported in the notebook; import it in a %%disco cell, too"
     ways = f"%disco broadcast {name} or %%disco --push {name}"
-    return f"{name} is a variable of the notebook; {ways} hands it to every worker"
+    return f"{name} is a variable of the notebook; {ways} sends it to every worker"
 
 
 def way_here(name: str, holders: Sequence[int]) -> str:
@@ -129,7 +129,7 @@ def advice_in_notebook(shell: Shell, error: BaseException, holders_of: Callable[
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import
-        return f"{name} is there on the workers; begin the cell with %%disco"
+        return [f"{name} exists only on the workers; begin the cell with %%disco"]
     if name == "session":
         return "the session of %disco start is disco_magic.session(): import disco_magic"
     return ""

@@ -107,7 +107,7 @@ def check_root(kind: str, root: object, members: tuple[int, ...]) -> int:
     if not 0 <= rank < size:
         hint = f"; worker {rank} has rank {members.index(rank)}" if rank in members else ""
         raise UsageMistake(
-            f"{kind}: root={rank} is no rank of a communicator of {size}, within which root counts;"
+            f"{kind}: root={rank} is not a rank of a communicator of {size}, within which root counts;"
             f" expected 0 to {size - 1}{hint}"
         )
     return rank

@@ -140,7 +140,7 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
     waits = [waiting[worker] for worker in workers]
     kinds = set(map(type, waits))
     in_a_circle = "" if Probe in kinds else " in a circle"
-    said = [f"{people(sorted(workers))} wait for each other{in_a_circle}, none of them can go on"]
+    said = [f"{people(sorted(workers))} wait for each other{in_a_circle}, and none can continue"]
     said += [
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs "
         f"{_needs(waiting[worker], following, workers)}"

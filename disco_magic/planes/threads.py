@@ -288,7 +288,8 @@ class ThreadPlane:
         peer = as_index(kind, name, worker)
         if not 0 <= peer < self.num_workers:
             raise UsageMistake(
-                f"{kind}: {name}={peer} is no worker; expected a worker id from 0 to {self.num_workers - 1}"
+                f"{kind}: {name}={peer} is not a worker;"
+                f" expected a worker id from 0 to {self.num_workers - 1}"
             )
         if seat.present is not None and peer not in seat.present:
             raise UsageMistake(

@@ -76,7 +76,7 @@ def elements_of(value: Any) -> Elements:
     if is_jax_array(kind):
         return elements_of_jax(value)
     if is_frame(kind):
-        raise NoPicture(f"a {class_name(value)} is no array: choose one of its columns")
+        raise NoPicture(f"a {class_name(value)} is not an array: choose one of its columns")
     if kind is Column or is_series(kind):
         return _of_column(value if kind is Column else column_of(value))
     raise NoPicture(f"a value of type {class_name(value)} has no elements to show")

@@ -152,7 +152,7 @@ def test_a_length_that_cannot_be_is_refused_by_its_axis(length):
 
 @pytest.mark.parametrize("name", ["", "a b", "2", "class", 1])
 def test_a_name_has_to_be_one_of_a_variable(name):
-    with pytest.raises(UsageMistake, match="is no name for an axis"):
+    with pytest.raises(UsageMistake, match="is not a name for an axis"):
         mesh_of({name: 2})
 
 

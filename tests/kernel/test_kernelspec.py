@@ -64,8 +64,8 @@ def test_options_and_names_make_kernels_of_their_own(prefix, capsys):
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        (("--workers", "0"), "'0' is no count; write a number, 1 or more"),
-        (("--groups", "two"), "'two' is no count; write a number, 1 or more"),
+        (("--workers", "0"), "'0' is not a count; write a number, 1 or more"),
+        (("--groups", "two"), "'two' is not a count; write a number, 1 or more"),
         (("--mesh", "dp"), "mesh is 'dp', expected names of axes with their lengths"),
         (("--kind", "processes"), "invalid choice: 'processes'"),
         (("--ccl", "mpi"), "invalid choice: 'mpi'"),

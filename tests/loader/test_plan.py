@@ -53,7 +53,7 @@ def test_the_first_pattern_that_fits_decides(plan, expected):
         ([("*", Shard())], r"plan is list, expected a mapping like \{'\*\.weight': Shard\(axis=0\)\}"),
         ({"*.w": 0}, r"plan: '\*\.w' is 0, expected Shard\(axis=\.\.\.\) or REPLICATE"),
         ({"*.w": Shard}, "expected Shard"),
-        ({3: Shard()}, "plan: 3 is no name or pattern of names"),
+        ({3: Shard()}, "plan: 3 is not a name or a pattern of names"),
         ({"l.0.ww": Shard()}, r"plan: no tensor's name fits 'l\.0\.ww'; did you mean 'l\.0\.w'"),
         ({"*.zzzzzzzz": Shard()}, r"there are 7: l\.0\.w, l\.0\.b, l\.1\.w, l\.1\.b, head, \.\.\."),
         (
@@ -112,7 +112,7 @@ def test_names_choose_what_is_loaded(names, expected):
 
 @pytest.mark.parametrize(
     ("names", "words"),
-    [(["hed"], "names: no tensor's name fits 'hed'; did you mean 'head'"), ([1], "names: 1 is no name")],
+    [(["hed"], "names: no tensor's name fits 'hed'; did you mean 'head'"), ([1], "names: 1 is not a name")],
 )
 def test_a_name_that_is_not_there_is_refused(names, words):
     with pytest.raises(UsageMistake, match=words):

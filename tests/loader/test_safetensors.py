@@ -97,7 +97,10 @@ BAD = {
         lambda p: write_raw(p, {}, nbytes=100),
         r"by its first bytes the header has 100 bytes; the file has 10, and",
     ),
-    "a pickle": (lambda p: p.write_bytes(b"\x80\x02}q\x00." * 9), "is no safetensors file, or was cut short"),
+    "a pickle": (
+        lambda p: p.write_bytes(b"\x80\x02}q\x00." * 9),
+        "is not a safetensors file, or was cut short",
+    ),
     "no text": (lambda p: write_raw(p, b"\xff\xfe{}"), "the header is no UTF-8 text"),
     "no JSON": (lambda p: write_raw(p, b"{'a': 1}"), "m.safetensors: the header is not valid JSON"),
     "no object": (lambda p: write_raw(p, b"[1, 2]"), "m.safetensors: the header is a list"),

@@ -121,7 +121,7 @@ def test_a_file_that_is_gone_is_said_so(file):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(UsageMistake, match="file f is no file"):
+    with pytest.raises(UsageMistake, match="file f is not a file"):
         StoredFile.at(tmp_path, "file f")
 
 

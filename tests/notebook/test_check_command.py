@@ -68,9 +68,9 @@ def test_some_workers_and_axes_can_be_chosen(shell):
     [
         ("%disco check smae", UnknownName, "did you mean 'same'"),
         ("%disco check --types --rtol 1 same", UsageMistake, "is about values"),
-        ("%disco check --rtol=-1 same", UsageError, "'-1' is no tolerance; write a number, e.g. 1e-5"),
-        ("%disco check --rtol nan same", UsageError, "is no tolerance"),
-        ("%disco check --timeout 0 same", UsageError, "is no time"),
+        ("%disco check --rtol=-1 same", UsageError, "'-1' is not a tolerance; write a number, e.g. 1e-5"),
+        ("%disco check --rtol nan same", UsageError, "is not a tolerance"),
+        ("%disco check --timeout 0 same", UsageError, "is not a time"),
         ("%disco check -w 9 same", UsageMistake, "9"),
         ("%disco check --over dp same", UsageMistake, "dp"),
     ],

@@ -22,8 +22,10 @@ def test_a_register_that_hides_a_collective_is_named(four, own, use, kind):
     four.run(f"%%disco\n{own}")
     four.fail(f"%%disco\n{use}", CellError)
     name = own.rpartition("\n")[2].partition(" ")[0]
-    way = f"%disco rm {name} gives that back"
-    assert four.shown[-1] == f"{name} is a register, {kind}, which hides what cells are given; {way}"
+    way = f"%disco rm {name} brings that back"
+    assert (
+        four.shown[-1] == f"{name} is a register ({kind}), which hides what cells have under that name; {way}"
+    )
     four.run(f"%disco rm {name}")
     four.run(
         "%%disco\nint(allreduce(np.ones(2))[0]), int(broadcast(1)), gather(1) is None, worker.num_workers"
@@ -77,7 +79,7 @@ def test_mistakes_of_another_kind_are_left_to_python(four, cell):
 
 def test_a_cell_with_a_line_of_ipython_is_read_as_well(four):
     four.fail("%%time\n\n%%disco\n!true\nallreduce = {}; allreduce(1)", CellError)
-    assert four.shown[-1].startswith("allreduce is a register, dict, which hides")
+    assert four.shown[-1].startswith("allreduce is a register (dict), which hides")
 
 
 @pytest.mark.parametrize(

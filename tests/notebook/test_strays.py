@@ -17,7 +17,7 @@ MODES = ["Context", "Plain", "Minimal", "Verbose", "Docs"]
 def test_a_variable_of_the_notebook_is_one_command_away(four):
     four.run("lr = 0.5")
     four.fail("%%disco\nx = 1\nx * lr", CellError)
-    advice = "%disco broadcast lr or %%disco --push lr hands it to every worker"
+    advice = "%disco broadcast lr or %%disco --push lr sends it to every worker"
     assert four.shown[-2:] == [
         "[0-3] NameError: name 'lr' is not defined",
         f"lr is a variable of the notebook; {advice}",
@@ -177,7 +177,7 @@ def test_a_register_of_some_workers_is_told_with_them(four):
 @pytest.mark.parametrize("name", ["allreduce", "barrier", "worker_id", "num_workers", "worker", "xp"])
 def test_a_cell_that_should_have_been_the_workers(shell, name):
     shell.fail(name, NameError)
-    assert shell.shown[-1] == f"{name} is there on the workers; begin the cell with %%disco"
+    assert shell.shown[-1] == f"{name} exists only on the workers; begin the cell with %%disco"
 
 
 def test_a_value_that_says_nothing_of_its_class_does_not_break_the_error(four):

@@ -175,7 +175,7 @@ def test_senders_that_wait_for_each_other_are_told_so(make, run):
     outcomes = run(make(2), exchange, 1)
     assert {type(each) for each in outcomes} == {PlaneMismatch}
     first, *rows, why, hint = str(outcomes[0]).splitlines()
-    assert first == "workers [0-1] wait for each other in a circle, none of them can go on"
+    assert first == "workers [0-1] wait for each other in a circle, and none can continue"
     assert sorted(row.split(" at ")[0] for row in rows) == [
         "  worker 0 waits in send to worker 1 of float64 (3,)",
         "  worker 1 waits in send to worker 0 of float64 (3,)",

@@ -53,7 +53,7 @@ def test_a_probe_of_nobody_but_present_workers(make):
     plane = make(3)
     with pytest.raises(UsageMistake, match=r"probe: source=2, but this command was sent to workers \[0-1\]"):
         plane.probe(seat(0, present=(0, 1)), [2])
-    with pytest.raises(UsageMistake, match="probe: source=3 is no worker"):
+    with pytest.raises(UsageMistake, match="probe: source=3 is not a worker"):
         plane.probe(seat(0), [3])
     plane.leave(1, 1)
     with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of wor"):
@@ -96,7 +96,7 @@ def test_who_has_come_to_a_collective_of_a_circle_by_chance_is_not_told(make, ru
             plane.barrier(mine)
 
     said = str(run(make(3), crossed, 1)[1])
-    assert said.startswith("workers [0,2] wait for each other, none of them can go on\n")
+    assert said.startswith("workers [0,2] wait for each other, and none can continue\n")
     assert "  worker 2 waits in barrier() of workers [0-2] at " in said
     assert "worker 1" not in said
 
@@ -113,7 +113,7 @@ def test_a_look_for_a_message_does_not_wait(make):
     plane.leave(2, 1)
     with pytest.raises(PlaneAborted, match=r"workers \[1-2\] finished without a send for iprobe of wor"):
         plane.iprobe(seat(0), None)
-    with pytest.raises(UsageMistake, match="iprobe: source=3 is no worker"):
+    with pytest.raises(UsageMistake, match="iprobe: source=3 is not a worker"):
         plane.iprobe(seat(0), [3])
 
 
@@ -125,7 +125,7 @@ def test_workers_of_whom_one_waits_for_any_are_told_what_each_needs(make, run):
             plane.recv(seat, 0, None)
 
     said = str(run(make(3), nobody_sends, 1)[0])
-    assert said.startswith("workers [0-1] wait for each other, none of them can go on\n")
+    assert said.startswith("workers [0-1] wait for each other, and none can continue\n")
     assert " - it needs worker 1; worker 2 has left the command\n" in said
     assert " - it needs worker 0\n" in said
     assert said.endswith("Send before you receive: send does not wait.")

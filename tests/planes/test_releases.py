@@ -158,7 +158,7 @@ def test_a_circle_lists_who_waits_where(make, until_parked):
     assert type(error) is PlaneMismatch
     assert error is not raised.value
     assert str(error).splitlines() == [
-        "workers [0-1] wait for each other in a circle, none of them can go on",
+        "workers [0-1] wait for each other in a circle, and none can continue",
         "  worker 0 waits in barrier() of workers [0-2] at Cell In[3], line 5 - it needs worker 1",
         "  worker 1 waits in recv from worker 0 at Cell In[3], line 6 - it needs worker 0",
         "  Make calls on different communicators, send and recv in the same order on all workers.",

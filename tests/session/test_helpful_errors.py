@@ -80,7 +80,7 @@ def test_text_that_is_indented_as_a_whole_is_a_cell(session):
 def test_arguments_of_programs_are_texts(session, tmp_path, argument):
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])")
     s = session(1)
-    with pytest.raises(UsageMistake, match="is no text; pass each word by itself"):
+    with pytest.raises(UsageMistake, match="is not text; pass each word by itself"):
         s.run_file(tmp_path / "train.py", "--n", argument)
     assert s.run_file(tmp_path / "train.py", "--n", "3").stdout == {0: "['--n', '3']\n"}
 

@@ -144,7 +144,7 @@ def test_read_only_memory_of_other_libraries_is_not_written(session, tmp_path):
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ([1, "a"], "would make texts of the numbers"),
+        ([1, "a"], "would turn the numbers"),
         (["a\0", "b"], "would drop the zeros at the end"),
         ([2**63, -1], "would round these integers"),
     ],

@@ -170,7 +170,7 @@ def test_an_axis_of_one_worker_is_no_wait():
         ("allreduce(1, over='dp,tp')", "allreduce: over is 'dp,tp'; several axes are a tuple, ('dp', 'tp')"),
         (
             "broadcast(1, root=3, over=[0, 3]) if worker_id in (0, 3) else None",
-            "no rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
+            "a rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
         ),
         ("worker.at(dp=2)", "no worker has dp=2; dp goes from 0 to 1"),
         ("allreduce(1, in_group='tp')", "allreduce: in_group is 'tp'; pass axes of the mesh as over="),

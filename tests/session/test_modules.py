@@ -134,7 +134,7 @@ def test_a_path_is_that_of_the_controller_not_of_a_worker(session, model, tmp_pa
     ("path", "device", "text"),
     [
         ("gone.py", None, "there is no module 'gone.py'"),
-        ("data.csv", None, "which is no module"),
+        ("data.csv", None, "which is not a module"),
         (5, None, "a module is loaded by its path"),
         ("model.py", "cuda:1", "load_vm_module: device 'cuda:1' does not exist"),
     ],

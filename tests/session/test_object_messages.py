@@ -193,7 +193,7 @@ def test_who_is_asked_has_to_be_a_worker(four):
         ("[]", r"probe: sources must be ids of workers, at least one, or 'any'; got \[\]"),
         ("1.5", r"probe: sources must be ids of workers, at least one, or 'any'; got 1\.5"),
         ("'tp'", "probe: sources must be ids of workers, at least one, or 'any'; got 'tp'"),
-        ("7", "probe: source=7 is no worker; expected a worker id from 0 to 3"),
+        ("7", "probe: source=7 is not a worker; expected a worker id from 0 to 3"),
         ("[1, 2.5]", r"probe: source must be an integer, got 2\.5"),
         ("1, tag=None", "probe: tag must be an integer or text, got None"),
     ):

@@ -170,7 +170,7 @@ def test_labels_of_a_series_are_compared_besides_its_numbers():
 
 def test_what_has_no_numbers_says_what_could_be_looked_at():
     for look in (lambda value: picture_of(value, ALL), histogram_of, statistics_of):
-        with pytest.raises(NoPicture, match="a DataFrame is no array: choose one of its columns"):
+        with pytest.raises(NoPicture, match="a DataFrame is not an array: choose one of its columns"):
             look(pd.DataFrame({"a": [1]}))
         with pytest.raises(NoPicture, match="elements of type object are not all numbers"):
             look(pd.Series(["a"], dtype=object))

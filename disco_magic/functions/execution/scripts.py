@@ -95,7 +95,7 @@ def _compiled(label: str, program: Program) -> Cell:
     for each in program.argv[1:]:
         if not isinstance(each, str):
             raise UsageMistake(
-                f"{label!r} was not run: its argument {each!r} is no text; pass each word by itself, as in "
+                f"{label!r} was not run: its argument {each!r} is not text; pass each word by itself, as in "
                 "sys.argv: '--lr', '0.1'"
             )
     try:

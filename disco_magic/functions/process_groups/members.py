@@ -98,7 +98,9 @@ class Members(Messages):
         """
         me = self._caller()
         if me.id not in self._members:
-            raise UsageMistake(f"worker {me.id} is no member of the process group of {list(self._members)}")
+            raise UsageMistake(
+                f"worker {me.id} is not a member of the process group of {list(self._members)}"
+            )
         if not _here.computes:
             # On GPUs PyTorch computes gradients in threads of its own, which cannot call collectives.
             importlib.import_module("torch").autograd.set_multithreading_enabled(False)
@@ -127,7 +129,7 @@ class Members(Messages):
         """
         root = root_of(*opts, **named)
         if not 0 <= root < len(self._members):
-            raise UsageMistake(f"{root} is no rank of this process group of {len(self._members)} members")
+            raise UsageMistake(f"{root} is not a rank of this process group of {len(self._members)} members")
         return root
 
     def _call(self, verb: str, *given: Any, theirs: Theirs | None = None) -> Any:

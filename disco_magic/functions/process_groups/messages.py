@@ -179,7 +179,7 @@ class Messages:
         """
         if not 0 <= rank < len(self._members):
             raise UsageMistake(
-                f"{verb}: {rank} is no rank of this process group of {len(self._members)} members"
+                f"{verb}: {rank} is not a rank of this process group of {len(self._members)} members"
             )
         return self._members[rank]
 

@@ -46,8 +46,11 @@ def _text_loader(load, **how):
         ("model.p", r"there is no module '.*model\.p' \(expected it at .*\); did you mean 'model\.py'\?"),
         ("zzzzzzz", r"expected it at .*; check the path"),
         ("no/where/model.py", r"expected it at .*; check the path"),
-        ("empty", r"is a directory without __init__\.py, which is no module; expected a Python file"),
-        ("data.csv", r"is a file ending in '\.csv', which is no module; expected .*, or a library that TVM"),
+        ("empty", r"is a directory without __init__\.py, which is not a module; expected a Python file"),
+        (
+            "data.csv",
+            r"is a file ending in '\.csv', which is not a module; expected .*, or a library that TVM",
+        ),
     ],
 )
 def test_what_is_no_module_is_refused(write, tmp_path, name, text):
@@ -76,7 +79,7 @@ def test_links_and_relative_paths_lead_to_the_same_file(write, tmp_path, monkeyp
 def test_a_loader_whose_package_is_missing_names_what_to_install(write, monkeypatch):
     monkeypatch.setattr(modules, "has_package", lambda name: False)
     with pytest.raises(
-        MissingDependency, match=r"lib\.so' takes the package tvm, .* pip install \"disco-magic\[tvm\]\""
+        MissingDependency, match=r"lib\.so' needs the package tvm, .* pip install \"disco-magic\[tvm\]\""
     ):
         locate(write("lib.so"))
     _text_loader(Text, needs="textlib")

@@ -173,7 +173,7 @@ def test_groups_of_some_work_among_themselves(s):
     s.run("pair = dist.new_group([0, 2])\nx = t(me)")
     s.run("if worker_id != 1:\n    pair.allreduce([x])\n    pair.barrier(opts=None).wait()")
     assert s.run("seen(x)").values == [[[2]], [[1]], [[2]]]
-    with pytest.raises(CellError, match=r"worker 1 is no member of the process group of \[0, 2\]"):
+    with pytest.raises(CellError, match=r"worker 1 is not a member of the process group of \[0, 2\]"):
         s.run("if worker_id == 0: dist.pair = pair\nbarrier()\ndist.pair.barrier()")
 
 

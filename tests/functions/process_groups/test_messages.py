@@ -162,7 +162,7 @@ filled = all_of_them.result() == outs
 
 def test_who_is_written_to_or_asked_has_to_be_a_member(s):
     for call in ("world.send([t(1)], -1)", "world.send([t(1)], 3)", "world.recv([t(1)], 7)"):
-        with pytest.raises(CellError, match="is no rank of this process group of 3 members"):
+        with pytest.raises(CellError, match="is not a rank of this process group of 3 members"):
             s.run(call)
 
 

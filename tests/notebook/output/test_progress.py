@@ -205,7 +205,7 @@ def test_the_option_takes_seconds_0_and_none(text, seconds):
 
 @pytest.mark.parametrize("text", ["-2", "soon", "nan"])
 def test_other_times_are_refused(four, text):
-    assert "is no time; write seconds" in str(four.fail(f"%%disco --progress-after={text}\n1", UsageError))
+    assert "is not a time; write seconds" in str(four.fail(f"%%disco --progress-after={text}\n1", UsageError))
 
 
 def test_a_cell_that_nobody_waits_for_has_no_progress(four):

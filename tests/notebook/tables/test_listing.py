@@ -253,7 +253,7 @@ def test_the_last_ten_commands_are_shown_or_as_many_as_are_asked_for(four):
 @pytest.mark.parametrize("line", ["-n 0", "-n x", "-n -1"])
 def test_no_number_of_commands_is_one_line(four, line):
     four.fail(f"%disco log {line}", UsageError)
-    assert "is no count; write a number, 1 or more" in four.err or "expected one argument" in four.err
+    assert "is not a count; write a number, 1 or more" in four.err or "expected one argument" in four.err
     assert len(four.err.splitlines()) == 1
 
 

@@ -129,7 +129,7 @@ def advice_in_notebook(shell: Shell, error: BaseException, holders_of: Callable[
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import
-        return [f"{name} exists only on the workers; begin the cell with %%disco"]
+        return f"{name} exists only on the workers; begin the cell with %%disco"
     if name == "session":
         return "the session of %disco start is disco_magic.session(): import disco_magic"
     return ""

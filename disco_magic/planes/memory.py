@@ -103,12 +103,13 @@ class HostMemory:
         array = x if type(x) is np.ndarray else read_array(kind, x)
         dtype = array.dtype
         if dtype.hasobject:
-            what = "None" if x is None else f"{type(x).__name__} of dtype {dtype}"
-            if type(x) is int:
-                raise UsageMistake(
-                    f"{kind}: the int does not fit into 64 bits - pass a smaller one or a float"
-                )
-            raise UsageMistake(f"{kind}: {what} is not an array of numbers - {advice(kind, x)}")
+            if too_large := beyond_64_bits(kind, x):
+                raise UsageMistake(f"{kind}: {too_large}")
+            held = f"NumPy can only hold this {type(x).__name__} as objects, which no data plane carries"
+            if x is None or isinstance(x, np.ndarray):
+                what = "None" if x is None else f"an array of dtype {dtype}"
+                held = f"{what} is not an array of numbers"
+            raise UsageMistake(f"{kind}: {held} - {advice(kind, x)}")
         if not dtype.isnative:
             array = array.astype(dtype.newbyteorder("="))
         if not array.flags.c_contiguous:

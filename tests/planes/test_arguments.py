@@ -46,8 +46,11 @@ def test_a_zero_dimensional_array_stays_one():
     ("x", "text"),
     [
         (None, "None is not an array of numbers"),
-        ([1, None], "list of dtype object is not an array of numbers"),
-        (2**80, "the int does not fit into 64 bits"),
+        ([1, None], "NumPy can only hold this list as objects, which no data plane carries"),
+        (np.array([1, None]), "an array of dtype object is not an array of numbers"),
+        (2**80, r"the integer does not fit into 64 bits - pass floats; or let allgather_objects\(x\) carry"),
+        ([1, 2**64], "these integers do not all fit into 64 bits"),
+        ([[1], [-(2**63) - 1]], "these integers do not all fit into 64 bits"),
         ([1, "a", 2.5], "NumPy would turn the numbers in this list into text"),
         (["a", "b\0"], "NumPy would drop the zeros at the end of a text"),
         (b"ab\0", "NumPy would drop the zeros at the end of this text"),
@@ -95,7 +98,7 @@ def test_of_what_is_gathered_each_array_needs_a_call(x, text):
         ),
         ("broadcast", object(), r"broadcast_object\(x\) takes any object; or pass an array"),
         ("send", {"w": 1}, "send one value after the other, in an order that the receiver knows"),
-        ("reduce", object(), "is not an array of numbers - pass an array"),
+        ("reduce", object(), "no data plane carries - pass an array"),
     ],
 )
 def test_verbs_that_take_any_object_are_named(kind, x, text):

@@ -89,8 +89,9 @@ def _parser() -> OptionParser:
         "-w",
         "--worker",
         metavar="WORKER",
-        help="look at this worker. Default: the one where the failure began; if collectives did not match, "
-        "one whose call differs from most; after an interrupt, one that others waited for",
+        help="look at this worker. Default: the one that the error names first, where the failure began; if "
+        "collectives did not match, one whose call or line differs from most; after an interrupt, one that "
+        "others waited for",
     )
     parser.add_argument(
         "-c",

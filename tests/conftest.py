@@ -25,7 +25,7 @@ from disco_magic.session.config import ThreadedSession
 from disco_magic.stacks import frames
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.gpu.kernels import KERNELS
-from tests.covered import keep_coverage_whole, measure_once
+from tests.covered import keep_coverage_whole, measure, measure_once
 
 DEADLINE_S = 60
 # A machine with GPUs runs the same tests; those that want a GPU say so. For kernels in other processes, too.
@@ -38,8 +38,9 @@ def pytest_configure(config):
         "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
     )
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
-    # pytest-cov's, which machines with a GPU need not have.
-    config.addinivalue_line("markers", "no_cover: costs much to measure, and covers what other tests do")
+    config.addinivalue_line(
+        "markers", "unmeasured: costs much to measure, from setup to teardown, and covers what other tests do"
+    )
     # What a shell starts behind "&" ignores Ctrl-C, and so does Python there: no test could stop anything.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -78,6 +79,17 @@ def pytest_collection_finish():
     # In processes of xdist it has begun only now.
     measure_once()
     keep_coverage_whole()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    measure(wanted=item.get_closest_marker("unmeasured") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """No test runs in the process that hands them out; what it has imported by now is measured."""
+    measure(wanted=False)
 
 
 @pytest.hookimpl(optionalhook=True)

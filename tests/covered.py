@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 
+_paused = []  # what measures here when it does
+
 
 def measure_once():
     """Let one coverage.py measure in this process; where none or one does, do nothing.
 
     In a process of xdist, pytest-cov (7.1) starts two, of which the lower one measures while the upper one is
-    paused: tests that are marked `no_cover` would be measured all the same, and its data dropped.
+    paused: what is not to be measured would be all the same, and the lower one's data dropped.
     """
     upper = _measuring()
     if upper is None:
@@ -19,6 +21,20 @@ def measure_once():
     if lower is not None:
         lower.stop()
     upper.start()
+
+
+def measure(wanted):
+    """Let coverage.py measure from here on, or not; where it does not measure at all, do nothing.
+
+    Pytest-cov's own mark spares the test alone: its setup and teardown, and all that pytest does between
+    tests, would be measured, and for thousands of short tests that is most of it.
+    """
+    present = _measuring()
+    if wanted and _paused:
+        _paused.pop().start()
+    elif not wanted and present is not None:
+        present.stop()
+        _paused.append(present)
 
 
 def keep_coverage_whole():

@@ -17,10 +17,26 @@ def test_an_interrupt_cannot_leave_the_lock_of_coverage_taken():
     assert whole
 
 
-@pytest.mark.no_cover
-def test_what_is_not_to_be_measured_is_not(request):
+def measured():
+    """Whether anything follows the steps of this thread, and of a new one."""
+    with ThreadPoolExecutor(1) as pool:
+        return [each is not None for each in (sys.gettrace(), pool.submit(sys.gettrace).result())]
+
+
+@pytest.fixture
+def before(request):
     plugin = request.config.pluginmanager.getplugin("_cov")
     if plugin is None or plugin.cov_controller is None:
         pytest.skip("nothing is measured here")
-    with ThreadPoolExecutor(1) as pool:
-        assert (sys.gettrace(), pool.submit(sys.gettrace).result()) == (None, None)
+    found = measured()
+    yield found
+    assert measured() == found
+
+
+@pytest.mark.unmeasured
+def test_what_is_not_to_be_measured_is_not_nor_what_it_needs(before):
+    assert before == measured() == [False, False]
+
+
+def test_what_comes_after_it_is_measured_again(before):
+    assert before == measured() == [True, True]

@@ -15,7 +15,7 @@ from tests.faults.stages import DEADLINE_S
 from tests.faults.ways import error_of
 
 # Thousands of ways through the same lines, each of which has a test of its own.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 CASES = all_cases()
 AT_EXIT = [case for case in CASES if case.moment == EXIT]

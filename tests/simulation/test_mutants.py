@@ -9,7 +9,7 @@ from tests.simulation.clockwork import Parts
 from tests.simulation.worker_reference import Violated
 from tests.simulation.world import STORM, run
 
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 # part -> the broken one -> what the simulation says
 MISTAKES = [

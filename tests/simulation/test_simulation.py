@@ -15,7 +15,7 @@ from tests.simulation.__main__ import main
 from tests.simulation.world import SENDING, World, run
 
 # The machines are covered, line by line, by tests of their own.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 STEPS = 5000
 SEEDS = range(20)

@@ -151,7 +151,7 @@ def test_merged_waiting_and_working_lie_above_each_other_by_their_shares():
     assert works[0] + works[1] < waits[0] + 0.01
 
 
-@pytest.mark.no_cover
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("workers", [1, 16])
 def test_a_picture_of_everything_that_is_kept_stays_small(workers):
     spans = []

@@ -24,7 +24,7 @@ def double():
     return nccl.load()
 
 
-LAGS = [pytest.param(None, id="prompt"), pytest.param(7, id="lagging", marks=pytest.mark.no_cover)]
+LAGS = [pytest.param(None, id="prompt"), pytest.param(7, id="lagging", marks=pytest.mark.unmeasured)]
 
 
 @pytest.fixture(scope="module", params=LAGS)

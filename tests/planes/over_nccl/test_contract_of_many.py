@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.testing import PLANE_CHECKS
 
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 
 @pytest.mark.parametrize("gpus", [None], ids=["prompt"], indirect=True)

@@ -104,9 +104,14 @@ clean:  ## remove .venv, caches and what a build leaves
 
 # One stamp per extra: installed again only when pyproject.toml changed.
 # --no-compile: only what is imported gets compiled, when it is; the tour starts in half the time.
+# INSTALLER=uv: in a quarter of pip's time, for which uv has to be installed and reads no pip.conf: where it cannot
+# be had, or finds no packages, pip goes on.
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
+UV_INSTALL := $(if $(filter uv,$(INSTALLER)),$(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python)
+
 $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	@echo "Installing disco-magic[$*] into $(VENV) (once; up to a minute or two)"
-	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[$*]'
+	@$(if $(UV_INSTALL),$(UV_INSTALL) --editable '.[$*]' ||) $(PIP_INSTALL) --editable '.[$*]'
 	@touch $@ $(if $(filter dev,$*),$(VENV)/.has-test)  # 'dev' brings what is in 'test'
 
 # pip always takes the newest versions.

@@ -166,6 +166,7 @@ CELLS = {
 
 
 # The second cell has several thousand moments, most of them the first one's: a third of them, in 10 s.
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("cell", "step"), list(zip(CELLS, (1, 3), strict=True)), ids=list(CELLS))
 def test_an_interrupt_at_any_moment_leaves_no_loop_task_or_coroutine_behind(stage, cell, step):
     number = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.isolation import streams
 from tests.simulation import mutants
 from tests.simulation.clockwork import Parts
 from tests.simulation.worker_reference import Violated
@@ -56,6 +57,15 @@ MISTAKES = [
 
 # Much goes wrong, so that few steps are needed.
 HURRICANE = {**STORM, "interrupt": 15, "lose_somebody": 2, "restart": 4, "call": 60}
+
+
+@pytest.fixture(autouse=True)
+def _streams_are_given_back():
+    """A broken machine never ends its cells, and prints of other tests would have the numbers of workers."""
+    yield
+    for owner in [each() for each in streams._owners]:
+        if owner is not None:
+            streams.remove_streams(owner)
 
 
 def search(parts):

@@ -73,7 +73,7 @@ IMPOSSIBLE = {  # what is wrong -> (request, who says so, command, what was expe
         lambda s: s.allreduce(s.call_packed(dict)),
         [0, 1],
         "allreduce",
-        "allreduce: dict .*is not an array of numbers - in cells allreduce_tree",
+        "allreduce: NumPy can only hold this dict as objects, .* - in cells allreduce_tree",
     ),
     "type of a source": (
         lambda s: s.scatter_from_worker0(s.call_packed(list)),

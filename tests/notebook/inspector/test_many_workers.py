@@ -21,7 +21,7 @@ def session(front):
 
 @pytest.fixture
 def inspector(front, session, refresher):
-    return Inspector(front, refresher)
+    return Inspector(front)
 
 
 def test_there_is_a_line_per_value_and_the_workers_that_differ_are_marked(inspector):

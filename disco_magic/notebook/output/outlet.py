@@ -28,7 +28,7 @@ have less, down to 1.9 for yellow on white, and each terminal has its own.
 _HTML_COLOURS: Final = {30: "#008787", 130: "#af5f00", 164: "#d700d7", 64: "#5f8700", 63: "#5f5fff"}
 # With this much of these, and the rest of the text's colour, the contrast is at least 4.5.
 _PERCENT: Final = 80
-_PREFIX: Final = re.compile(r"\x1b\[38;5;(\d+)m(\[[\d,-]+\])\x1b\[0m")
+_PREFIX: Final = re.compile(r"\x1b\[38;5;(\d+)m(\[[\d,:-]+\])\x1b\[0m")
 _RECORDER: Final = "InteractiveShell._tee.<locals>.write"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from disco_magic.notebook.output import afterwards as module
 from disco_magic.notebook.output.afterwards import Afterwards
+from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.phrases import ranges
 
 GATE = "import builtins, threading\nbuiltins.gate, builtins.there = threading.Event(), threading.Event()"
 UPDATE = "update_display_data"
@@ -73,6 +75,16 @@ def test_the_numbers_of_workers_have_their_colours_in_html_too(place, display):
     place.bring_up_to_date("")
     html = display.data["text/html"]
     assert re.search(r'<span style="[^"]*#d700d7[^"]*">\[2]</span> a red &lt;word&gt;\n\[2-3] plain', html)
+
+
+@pytest.mark.parametrize("workers", [(0, 1, 2), (0, 2), (0, 3, 6, 9, 12)])
+def test_so_have_those_of_several_workers_however_they_are_written(place, display, monkeypatch, workers):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Outlet(place.streams["stderr"], 16).lines(workers, ["ValueError: late"])
+    place.bring_up_to_date("")
+    html = display.data["text/html"]
+    assert f"{ranges(workers)}</span>" in html
+    assert "[38;5;" not in html
 
 
 def test_a_display_is_updated_where_it_is_and_one_of_another_cell_there(place, display):

@@ -149,12 +149,16 @@ def _table_html(
 
 
 def _gap_html(gap: str, num_workers: int) -> str:
-    count = len(columns_of(num_workers) or (0,))
-    return f'<tr><td></td><td colspan="{count}">{escape(gap)}</td></tr>' if gap else ""
+    return f'<tr><td></td><td colspan="{_count(num_workers)}">{escape(gap)}</td></tr>' if gap else ""
 
 
 def _across(text: str, num_workers: int) -> str:
-    return f'<tr><td colspan="{1 + len(columns_of(num_workers) or (0,))}">{text}</td></tr>'
+    return f'<tr><td colspan="{1 + _count(num_workers)}">{text}</td></tr>'
+
+
+def _count(num_workers: int) -> int:
+    """How many columns there are besides that of the names."""
+    return len(columns_of(num_workers) or (0,))
 
 
 def _row_html(row: Row, held: str) -> str:
@@ -162,7 +166,8 @@ def _row_html(row: Row, held: str) -> str:
     keeper = f'<br><span class="dim">{escape(held)}</span>' if held else ""
     if about := agreement(row):
         told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{about}</span>'])
-        return f'<tr><th scope="row">{name}{keeper}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
+        count = _count(len(row.cells))
+        return f'<tr><th scope="row">{name}{keeper}</th><td colspan="{count}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
     if columns_of(len(row.cells)) is None:
         return f'<tr><th scope="row">{name}{mark}{keeper}</th><td>{_by_value(row)}</td></tr>'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from disco_magic import ThreadedSession
@@ -68,6 +70,7 @@ def test_still_tables_and_text_do_the_same(session):
     assert "[0-4,6,8-11] float64 3" in page
     assert "\u2260 [5,7] float64 3" in page
     assert "[3-11] 9 other values" in page
+    assert re.findall('colspan="[0-9]+"', bundle["text/html"]) == ['colspan="1"']  # `same`, below one head
     lines = [" ".join(line.split()) for line in bundle["text/plain"].splitlines()]
     assert "\u2260 [5,7] float64 3 \u00b7 cpu \u00b7 24 B \u00b7 min 1 mean 1 max 1" in lines
     assert "[3-11] 9 other values" in lines

@@ -175,7 +175,9 @@ class Inspector:
 
     def _look(self) -> None:
         session = self._front.sessions.find()
-        if session is not None:  # else keep the last state, which the user may still read
+        if session is None:  # keep the last state, which the user may still read
+            self.is_busy = False
+        else:
             self._diagnosis = session.doctor()  # before anything is sent to the workers, which would show
             self.is_busy = any(position.state != "idle" for position in self._diagnosis.positions)
             self._held = holders(session, self._front.shell.user_ns)

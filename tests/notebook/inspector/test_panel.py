@@ -121,6 +121,20 @@ def test_without_a_session_it_says_how_to_start_one_and_follows_the_first(front,
     inspector.close()
 
 
+def test_workers_that_were_busy_as_their_session_ended_are_not_looked_at_for_ever(front, inspector, session):
+    began, go = threading.Barrier(4), threading.Event()
+    session.call_packed(lambda: [began.wait(PATIENCE_S), go.wait(PATIENCE_S)])
+    began.wait(PATIENCE_S)
+    try:
+        inspector.refresh()
+        assert inspector.is_busy
+        front.sessions.session = None
+        inspector.refresh()
+        assert not inspector.is_busy
+    finally:
+        go.set()
+
+
 def test_what_a_session_had_at_its_end_stays_until_there_is_another_one(front, inspector, session):
     look_at(inspector, "x", "heatmap")
     drawn = inspector._detail.html

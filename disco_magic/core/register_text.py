@@ -133,6 +133,8 @@ def _lines_apart(row: Row, width: int) -> list[str]:
         values = values_of(row)
         lines = [(each.is_odd, each.workers, _said(row, each)) for each in values.shown]
         lines += [(values.is_odd, values.rest, values.said)] if values.rest else []
+        if row.differs and not any(odd for odd, *_ in lines):  # as shards do, see below
+            lines = [(True, workers, said) for _, workers, said in lines]
     else:
         marks = row.odd_if_differing()
         if row.differs and not any(marks):  # all values differ from each other, as shards do

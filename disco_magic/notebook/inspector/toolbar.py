@@ -98,7 +98,7 @@ class Toolbar:
         everybody = columns_of(snapshot.num_workers)
         show([self._workers], shown=everybody is None)
         parts = [workers[at : at + FEW_WORKERS] for at in workers[::FEW_WORKERS]]
-        some = [_BY_VALUE, *((f"{part[0]} to {part[-1]}", part) for part in parts)]
+        some = [_BY_VALUE, *((_label(part), part) for part in parts)]
         self._set(self._workers, some if everybody is None else [("all", everybody)])
 
     def _set(self, control: widgets.Dropdown, options: list[tuple[str, Any]]) -> None:
@@ -108,6 +108,10 @@ class Toolbar:
             with self._changes.of_ours():
                 control.options = options
                 control.value = chosen if chosen in [value for _, value in options] else options[0][1]
+
+
+def _label(part: range) -> str:
+    return f"{part[0]} to {part[-1]}" if len(part) > 1 else f"{part[0]}"
 
 
 def _layout(width: str) -> widgets.Layout:

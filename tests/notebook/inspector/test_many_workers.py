@@ -46,6 +46,13 @@ def test_eight_of_them_can_have_columns(inspector, session):
     assert "| 108 | 109 | 110 | 111 |" in table(inspector)
 
 
+def test_the_ninth_of_nine_workers_is_no_range(front, refresher):
+    with ThreadedSession(9) as nine:
+        front.sessions.session = nine
+        labels = [label for label, _ in Inspector(front)._toolbar._workers.options]
+    assert labels == ["by value", "0 to 7", "8"]
+
+
 def test_a_session_of_few_workers_afterwards_has_a_column_for_each(inspector, session, front):
     workers = inspector._toolbar._workers
     workers.value = workers.options[1][1]

@@ -107,6 +107,8 @@ class Console:
         try:
             for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
                 handle.report()
+            for page in self._collected:
+                page.bring_up_to_date()
         finally:
             for kept in (self._open, self._ended, self._collected):
                 kept.clear()

@@ -175,3 +175,11 @@ def test_a_front_end_with_a_person_before_it_gets_the_lines_themselves(fresh):
     assert fresh.ok(f"{LATE}print('late')\nbuiltins.there.set()").displays == []
     ran = fresh.ok("builtins.gate.set()\nbuiltins.there.wait(20)\nvalue = h.wait()")
     assert UPDATE not in [each["msg_type"] for each in ran.messages]
+
+
+def test_what_has_come_before_the_extension_is_unloaded_is_there(fresh):
+    fresh.ok(GATE)
+    executed(fresh, f"{LATE}print('late')\nbuiltins.there.set()\n5")
+    ran = executed(fresh, "builtins.gate.set()\nbuiltins.there.wait(20)\n%unload_ext disco_magic")
+    updates = [each["content"]["data"] for each in ran.messages if each["msg_type"] == UPDATE]
+    assert updates[-1]["text/plain"].startswith("[1] late")

@@ -139,9 +139,8 @@ def _telling(
         if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
             key = me.session_id, me.id
             using[me.session_id].add(me.id)
-            if (
-                key not in told and len(using[me.session_id]) > silent
-            ):  # such objects are made again and again
+            # Once, because such objects are made again and again.
+            if key not in told and len(using[me.session_id]) > silent:
                 told.add(key)
                 names = [package, *(each for each in users if each in sys.modules)]
                 warnings.warn(

@@ -47,9 +47,8 @@ class Refresher:
         """Add `inspector` to those that are refreshed."""
         with self._changed:
             if self._thread is None:
-                self._thread = start_thread(
-                    "disco-inspector", self._run
-                )  # may fail: then nothing has changed
+                # First, because it may fail: then nothing has changed.
+                self._thread = start_thread("disco-inspector", self._run)
             self._open.append(inspector)
             self._changed.notify_all()
 

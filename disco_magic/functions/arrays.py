@@ -201,8 +201,8 @@ def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: t
         root = arguments[1]
         if type(root) is int and 0 <= root < len(members) and members[root] == worker:
             raise UsageMistake(
-                f"{verb}: worker {worker} is the root and gave None - the root has to pass {_ARRAYS},"
-                " or root= to be the rank that has one"
+                f"{verb}: worker {worker} is the root and gave None - the root has to pass {_ARRAYS};"
+                " or set root= to the rank that has one"
             )
         return
     raise UsageMistake(f"{verb}: worker {worker} gave None - {advice(verb, None)}")

@@ -269,7 +269,8 @@ SCATTER: Final = Command(
         rule="An array is split into equal parts or refused: collectives need equal shapes. DataFrames,\n"
         "Series, lists, tuples and ranges are split in order, as by numpy.array_split: 5 rows on 4\n"
         "workers are 2, 1, 1, 1. If one of the variables cannot be split or copied, none is sent.",
-        over="split along these axes of the mesh: tp or dp,tp; workers that share them get equal parts",
+        over="split along these axes of the mesh: tp or dp,tp; workers at the same place along them get the "
+        "same part",
     ),
     _scatter,
     completes="notebook",

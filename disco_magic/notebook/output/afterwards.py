@@ -49,6 +49,8 @@ class Afterwards:
     def write(self, channel: str, text: str) -> None:
         """Add whole lines."""
         self._replace(None)
+        # Half a surrogate pair, as of a cut file name: the kernel could not send what is collected with it.
+        text = text.encode("utf-8", "backslashreplace").decode()
         lines = text.removesuffix("\n").split("\n")
         if self._size > LIMIT:
             self._left_out += len(lines)

@@ -120,6 +120,12 @@ def test_where_one_worker_is_shown_all_is_cleared(place, display):
     assert display.data == {"text/plain": "[0] 2"}
 
 
+def test_text_that_is_no_unicode_is_shown_in_escapes(place, display):
+    place.write("stdout", "[0] cut: \ud83d\n[0] whole: \U0001f600\n")
+    place.bring_up_to_date("")
+    assert display.data == {"text/plain": "[0] cut: \\ud83d\n[0] whole: \U0001f600"}
+
+
 def test_so_many_lines_are_kept_and_it_says_how_many_not(place, display, monkeypatch):
     monkeypatch.setattr(module, "LIMIT", 10)
     for number in range(6):

@@ -43,9 +43,10 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     """
     error.__context__ = None  # how the runtime came to raise it does not help the user
     if isinstance(error, WorkerError):
-        notes = getattr(error, "__notes__", ())
+        # A list now, to which `add_note` adds later, too: the user may catch the error and raise it again.
+        notes: list[str] = vars(error).setdefault("__notes__", [])
         lines = partial(worker_lines, shell, error.failures, error.others, _stop(error), notes)
-        error._render_traceback_ = _once(shell, lines)  # type: ignore[attr-defined]  # IPython's protocol
+        error._render_traceback_ = _once(shell, lines, notes)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # Errors of this package have one in their class, for plain cells: see `plain_errors`.
     if "_render_traceback_" not in vars(error) and (
@@ -58,8 +59,8 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     return error.with_traceback(next(filter(None, stopped), None))
 
 
-def _once(shell: Shell, lines: Callable[[], list[str]]) -> Callable[[], list[str]]:
-    """Return `lines`, called once for each ``%xmode`` and theme.
+def _once(shell: Shell, lines: Callable[[], list[str]], notes: Sequence[str]) -> Callable[[], list[str]]:
+    """Return `lines`, called once for each ``%xmode`` and theme, and after each further one of `notes`.
 
     IPython asks for them twice, to show and to store them. Each time costs seconds if frames are in bodies of
     large modules, as where an import of PyTorch fails.
@@ -67,7 +68,7 @@ def _once(shell: Shell, lines: Callable[[], list[str]]) -> Callable[[], list[str
     known: dict[tuple[object, ...], list[str]] = {}
 
     def shown() -> list[str]:
-        key = getattr(shell.InteractiveTB, "mode", None), getattr(shell, "colors", None)
+        key = getattr(shell.InteractiveTB, "mode", None), getattr(shell, "colors", None), len(notes)
         if key not in known:
             known[key] = lines()
         return known[key].copy()

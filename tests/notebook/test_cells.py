@@ -112,6 +112,15 @@ def test_an_error_can_be_shown_twice(four):
         assert "".join(caught.value._render_traceback_()).count("ValueError: again") == 2
 
 
+def test_notes_that_are_added_to_an_error_before_it_is_raised_again_are_shown(four):
+    four.run("%%disco --nowait -o h\n1 / 0")
+    caught = "except Exception as error:\n    error.add_note('in epoch 3')\n    kept = error\n    raise"
+    four.fail(f"try:\n    h.wait()\n{caught}", CellError)
+    assert four.out.splitlines().count("in epoch 3") == 1
+    four.fail("kept.add_note('of run 7')\nraise kept", CellError)
+    assert four.out.splitlines()[-2:] == ["in epoch 3", "of run 7"]
+
+
 def test_an_error_that_shows_itself_does_so_in_a_cell_too(four):
     four.run("%%disco\nclass Own(Exception):\n    _render_traceback_ = lambda self: ['as', 'it wants']")
     error = four.fail("%%disco\nraise Own('x')")

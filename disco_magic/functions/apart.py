@@ -118,7 +118,8 @@ def _of_texts(me: Objects, column: Any, row: CheckRow) -> str:
         return ""
     mine = attempt(texts_in, column, MOST) or []
     own, others = me.allgather_objects(mine, over=pair)
-    why = attempt(texts_apart, own, others, column.length, f"worker {first}'s")
+    # A thread of the worker may have put something else in its place since.
+    why = attempt(lambda: texts_apart(own, others, column.length, f"worker {first}'s"))
     return f"{ranges((other,))} {why}" if why else ""
 
 

@@ -63,6 +63,26 @@ def fit_numba_objects(module: ModuleType) -> Callable[[], None]:
     return replace_all([replaced])
 
 
+def fit_numba_cache(module: ModuleType) -> Callable[[], None]:
+    """Keep compiled code in files for each worker apart, because its number is a constant in that code.
+
+    With ``cache=True`` Numba finds it by the function's own code alone: all workers would get the code of the
+    first one, without a word, and so would the next session, of another number of workers. `module` is
+    ``numba.core.caching``.
+    """
+
+    @wraps(module.Cache._index_key)  # noqa: SLF001 - there is no public one
+    def _index_key(self: Any, *what: Any) -> Any:
+        behind = self._py_func.__globals__.get("__builtins__")
+        numbers = behind.items() if isinstance(behind, dict) else ()
+        mine = tuple(sorted((name, value) for name, value in numbers if type(value) is int))
+        key = replaced.below(self, *what)
+        return (key, mine) if mine else key
+
+    replaced = Replaced(module.Cache, _index_key.__name__, _index_key)
+    return replace_all([replaced])
+
+
 def _given(identity: Any, name: str) -> Any:
     """What a function finds by that name though it is neither a global variable nor Python's."""
     names = identity.func.__globals__

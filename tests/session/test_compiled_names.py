@@ -9,11 +9,12 @@ import pytest
 from disco_magic.errors import CellError
 from tests.session.written import write
 
-# As far as we know it: one place looks names up, one gives them types, one looks them up at run time.
+# As far as we know it: one place looks names up, one gives them types, one looks them up at run time, and one
+# keeps what was compiled.
 SOURCES = {
     "numba/__init__.py": """
         from types import SimpleNamespace
-        from numba.core import interpreter, pylowering, typeinfer
+        from numba.core import caching, interpreter, pylowering, typeinfer
         def compile(function, name):
             named = SimpleNamespace(func=function)
             read, types, lower = interpreter.Interpreter(), typeinfer.TypeInferer(), pylowering.PyLower()
@@ -28,6 +29,11 @@ SOURCES = {
             return lower.lower_global(name, None)
     """,
     "numba/core/__init__.py": "",
+    "numba/core/caching.py": """
+        class Cache:
+            def __init__(self, function): self._py_func = function
+            def _index_key(self, sig, codegen): return sig, codegen
+    """,
     "numba/core/ir.py": "UNDEFINED = object()\n",
     "numba/core/interpreter.py": """
         import builtins
@@ -101,3 +107,16 @@ def test_other_code_finds_what_it_did(s):
     with pytest.raises(CellError, match="untyped np"):
         s.run("numba.compile(g, 'np')")
     assert s.run("numba.compile(g, 'x'), numba.look_up(g, 'np')").values == [(1, "global np")] * 2
+
+
+def test_what_is_kept_in_files_is_of_a_worker_as_its_number_is_a_constant_in_it(s):
+    s.run("key = numba.caching.Cache(f)._index_key('sig', 'codegen')")
+    first, second = s.run("key").values
+    assert first[0] == second[0] == ("sig", "codegen")
+    assert {("worker_id", 0), ("num_workers", 2)} <= set(first[1])
+    assert {("worker_id", 1), ("num_workers", 2)} <= set(second[1])
+
+
+def test_what_is_kept_of_other_code_is_found_by_all(s):
+    s.run("import types\nkey = numba.caching.Cache(types.FunctionType(f.__code__, {}))._index_key(1, 2)")
+    assert s.run("key").values == [(1, 2)] * 2

@@ -8,7 +8,12 @@ from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation.child_processes import fit_alias, fit_commands, fit_pool, fit_spawn, fit_subprocess
-from disco_magic.isolation.compiled_names import fit_numba, fit_numba_objects, fit_numba_types
+from disco_magic.isolation.compiled_names import (
+    fit_numba,
+    fit_numba_cache,
+    fit_numba_objects,
+    fit_numba_types,
+)
 from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
@@ -89,6 +94,7 @@ CHANGES: Final = Libraries(
         "numba.core.interpreter": fit_numba,
         "numba.core.typeinfer": fit_numba_types,
         "numba.core.pylowering": fit_numba_objects,
+        "numba.core.caching": fit_numba_cache,
         "hydra.core.global_hydra": fit_hydra,
         "hydra._internal.utils": fit_hydra_programs,
         "mpi4py.MPI": fit_mpi,

@@ -99,11 +99,15 @@ def parts_caption(parts: RegisterParts) -> str:
 
 def totals(snapshot: SessionSnapshot) -> str:
     """How much memory the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
-    return each_total(snapshot.nbytes)
+    return _each_total(snapshot.nbytes)
 
 
-def each_total(nbytes: Sequence[int]) -> str:
-    """`totals` of the bytes of each worker."""
+def sums_of(nbytes: Sequence[int], columns: Sequence[int] | None) -> list[str]:
+    """The bytes of each worker as text, one for each of these columns; see `register_values.columns_of`."""
+    return [_each_total(nbytes)] if columns is None else [human_bytes(nbytes[worker]) for worker in columns]
+
+
+def _each_total(nbytes: Sequence[int]) -> str:
     alike = who_has(enumerate(map(human_bytes, nbytes)))
     return ", ".join(
         f"{ranges(workers)} {total}{' each' if len(workers) > 1 else ''}" for total, workers in alike.items()

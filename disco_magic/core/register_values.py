@@ -22,6 +22,16 @@ def columns_of(num_workers: int) -> Sequence[int] | None:
     return range(num_workers) if num_workers <= FEW_WORKERS else None
 
 
+def heads_of(columns: Sequence[int] | None) -> list[str]:
+    """The titles of these columns; see `columns_of`."""
+    return ["workers and what they hold"] if columns is None else [f"worker {each}" for each in columns]
+
+
+def width_of(columns: Sequence[int] | None) -> int:
+    """How many columns that makes; see `columns_of`."""
+    return 1 if columns is None else len(columns)
+
+
 class Held(NamedTuple):
     """Workers that hold the same, as far as is known.
 
@@ -58,21 +68,21 @@ def held(row: Row, marks: Sequence[bool]) -> list[Held]:
     return [Held(tuple(workers), row.cells[workers[0]], odd) for (_, odd), workers in groups.items()]
 
 
-def values_of(row: Row, most: int = MOST_VALUES) -> Values:
-    """At most so many lines for the values of `row`; of more values, the last line is about all others."""
+def values_of(row: Row) -> Values:
+    """At most `MOST_VALUES` lines for the values of `row`; of more values, the last is about all others."""
     everything = held(row, row.odd_if_differing())
     usual = max((each for each in everything if not each.is_odd), key=_count, default=everything[0])
     if not row.circles:  # of several values that equally many hold, none is the right one
         everything = [
             each._replace(is_odd=each.is_odd and _count(each) < _count(usual)) for each in everything
         ]
-    if len(everything) <= most:
+    if len(everything) <= MOST_VALUES:
         return Values(everything)
     # The usual value stays in view, because the odd ones are compared with it.
     first = sorted(
         everything, key=lambda each: (each.workers != usual.workers, not each.is_odd, each.workers)
     )
-    shown, others = first[: most - 1], first[most - 1 :]
+    shown, others = first[: MOST_VALUES - 1], first[MOST_VALUES - 1 :]
     rest = tuple(sorted(worker for each in others for worker in each.workers))
     shown.sort(key=lambda each: each.workers)
     return Values(shown, rest, _others(others), any(each.is_odd for each in others))

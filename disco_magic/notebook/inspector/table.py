@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
 from disco_magic.core.register_parts import MOST_PARTS
-from disco_magic.core.register_text import agreement, each_total, parts_caption
-from disco_magic.core.register_values import values_of
+from disco_magic.core.register_text import agreement, parts_caption, sums_of
+from disco_magic.core.register_values import heads_of, values_of, width_of
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.notebook.pictures.charts import spark
 from disco_magic.phrases import ranges
@@ -104,8 +104,7 @@ def table_html(
         body += _across(f"and {rest:,} more; search for a name", columns)
     if not rows:
         body = _across("no register to show", columns)
-    sums = [each_total(totals)] if columns is None else [human_bytes(totals[worker]) for worker in columns]
-    cells = "".join(f"<td>{total}</td>" for total in sums)
+    cells = "".join(f"<td>{total}</td>" for total in sums_of(totals, columns))
     foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{cells}</tr></tfoot>'
     return _framed("registers", _heads("register", columns, places), body, foot)
 
@@ -126,26 +125,20 @@ def parts_html(parts: RegisterParts, columns: Sequence[int] | None, places: Sequ
 
 def _heads(first: str, columns: Sequence[int] | None, places: Sequence[str]) -> str:
     """The table's head; `first` is the title of the first column, the others as in `table_html`."""
-    heads = [f"worker {worker}" for worker in columns or ()]
-    if columns is None:
-        heads = ["workers and what they hold"]
-    elif places:
+    heads = heads_of(columns)
+    if columns is not None and places:
         heads = [f"{who}<br><i>{escape(places[at])}</i>" for at, who in zip(columns, heads, strict=True)]
     return head_cells([first, "type", "bytes", *heads])
 
 
 def _gap(text: str, columns: Sequence[int] | None) -> str:
     return (
-        f'<tr><td colspan="3"></td><td colspan="{_count(columns)}">{escape(text)}</td></tr>' if text else ""
+        f'<tr><td colspan="3"></td><td colspan="{width_of(columns)}">{escape(text)}</td></tr>' if text else ""
     )
 
 
 def _across(text: str, columns: Sequence[int] | None) -> str:
-    return f'<tr><th scope="row" colspan="{_count(columns) + 3}">{text}</th></tr>'
-
-
-def _count(columns: Sequence[int] | None) -> int:
-    return 1 if columns is None else len(columns)
+    return f'<tr><th scope="row" colspan="{width_of(columns) + 3}">{text}</th></tr>'
 
 
 def _framed(label: str, head: str, body: str, foot: str) -> str:
@@ -197,7 +190,7 @@ def _bytes(sizes: Sequence[int]) -> str:
 def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:
     if about := agreement(row):
         cell = _cell(row.cells[0])
-        return f'<td colspan="{_count(columns)}">{cell}{cell and DOT}<i>{about}</i></td>'
+        return f'<td colspan="{width_of(columns)}">{cell}{cell and DOT}<i>{about}</i></td>'
     if columns is None:
         return f'<td colspan="1">{_by_value(row, with_kind=with_kind)}</td>'
     odd = row.odd_if_differing()

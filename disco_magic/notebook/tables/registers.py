@@ -20,13 +20,13 @@ from disco_magic.core.register_text import (
     left_out,
     parts_caption,
     snapshot_text,
+    sums_of,
     table_text,
     together,
     totals,
     where,
 )
-from disco_magic.core.register_values import columns_of, values_of
-from disco_magic.core.words import human_bytes
+from disco_magic.core.register_values import columns_of, heads_of, values_of, width_of
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.phrases import ranges
 
@@ -121,9 +121,8 @@ def _listed_html(
     left: str,
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    each = columns_of(snapshot.num_workers) is not None
-    totals_of = map(human_bytes, snapshot.nbytes) if each else [totals(snapshot)]
-    sums = "".join(f"<td>{total}</td>" for total in totals_of)
+    columns = columns_of(snapshot.num_workers)
+    sums = "".join(f"<td>{total}</td>" for total in sums_of(snapshot.nbytes, columns))
     rest = _across(left, snapshot.num_workers) if left else ""
     foot = f'<tfoot>{rest}<tr><th scope="row">total</th>{sums}</tr></tfoot>'
     return _table_html(escape(title), rows, foot, snapshot.num_workers, held=held)
@@ -139,9 +138,7 @@ def _table_html(
     held: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
-    columns = columns_of(count)
-    workers = ["workers and what they hold"] if columns is None else [f"worker {each}" for each in columns]
-    heads = head_cells(["register", *workers])
+    heads = head_cells(["register", *heads_of(columns_of(count))])
     body = "".join(
         _row_html(row, held.get(row.name, "")) + _gap_html(gaps.get(row.name, ""), count) for row in rows
     )
@@ -158,7 +155,7 @@ def _across(text: str, num_workers: int) -> str:
 
 def _count(num_workers: int) -> int:
     """How many columns there are besides that of the names."""
-    return len(columns_of(num_workers) or (0,))
+    return width_of(columns_of(num_workers))
 
 
 def _row_html(row: Row, held: str) -> str:

@@ -43,6 +43,18 @@ def threads():
     return [thread for thread in threading.enumerate() if thread.name == "disco-inspector"]
 
 
+def is_left_alone(refresher, shown):
+    """Whether an inspector is not refreshed any more, once the end is drawn, while a live one is."""
+    refresher.add(live := Recorded(live=True))
+    for _ in range(3):  # by now the end of the cell is drawn, too
+        live.refreshed.get(timeout=PATIENCE_S)
+    while not shown.refreshed.empty():
+        shown.refreshed.get()
+    for _ in range(3):
+        live.refreshed.get(timeout=PATIENCE_S)
+    return shown.refreshed.empty()
+
+
 def test_a_cell_that_ends_refreshes_every_inspector_in_another_thread(refresher):
     one, other = Recorded(), Recorded()
     refresher.add(one)
@@ -80,14 +92,7 @@ def test_a_cell_that_runs_long_is_looked_into_again_and_again_until_it_ends(refr
     for _ in range(3):
         shown.refreshed.get(timeout=PATIENCE_S)
     refresher.cell_ended()
-    refresher.add(live := Recorded(live=True))
-    for _ in range(3):  # by now the end of the cell is drawn, too
-        live.refreshed.get(timeout=PATIENCE_S)
-    while not shown.refreshed.empty():
-        shown.refreshed.get()
-    for _ in range(3):
-        live.refreshed.get(timeout=PATIENCE_S)
-    assert shown.refreshed.empty()
+    assert is_left_alone(refresher, shown)
 
 
 def test_workers_that_go_on_after_their_cell_are_looked_at_until_after_their_end(refresher, monkeypatch):
@@ -102,14 +107,7 @@ def test_workers_that_go_on_after_their_cell_are_looked_at_until_after_their_end
     for _ in range(3):
         shown.refreshed.get(timeout=PATIENCE_S)
     shown.is_busy = False
-    refresher.add(live := Recorded(live=True))
-    for _ in range(3):  # by now the end is drawn, too
-        live.refreshed.get(timeout=PATIENCE_S)
-    while not shown.refreshed.empty():
-        shown.refreshed.get()
-    for _ in range(3):
-        live.refreshed.get(timeout=PATIENCE_S)
-    assert shown.refreshed.empty()
+    assert is_left_alone(refresher, shown)
 
 
 def test_a_cell_that_opens_an_inspector_and_runs_on_is_looked_into(refresher, monkeypatch):

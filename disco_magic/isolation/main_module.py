@@ -66,9 +66,12 @@ class MainModule(ModuleOfWorkers):
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
     """The calling worker's namespace, in a list, if the frame's code looks for what it runs; else []."""
+    found = of_caller()
+    if not found:
+        return []
     home = frame.f_globals.get("__name__")
     looks = is_tester(frame) or (type(home) is str and home in _TOOLS) or programs.is_executed()
-    return of_caller() if looks else []
+    return found if looks else []
 
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:

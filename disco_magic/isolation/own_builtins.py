@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker, is_given_up
-from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, is_tester, put_back
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from disco_magic.callers.current import CallingWorker
 
@@ -90,6 +90,11 @@ class _Asking:
         finally:
             _inside.reset(token)
 
+    def of_caller(self, _: object = None) -> Any:
+        """Return the calling worker's own function, or the process's."""
+        mine = _own_of(calling_worker(), self._name)
+        return self.process if mine is None else mine.function
+
     def __repr__(self) -> str:
         return repr(self.process)
 
@@ -100,24 +105,41 @@ class _Asking:
 _asking: Final[dict[str, _Asking]] = {}  # by name
 
 
-class BuiltinsOfWorkers(ModuleOfWorkers):
-    """The class of `builtins` while any session runs."""
+def _read_last(module: types.ModuleType) -> Any:
+    """The value that the calling worker has shown last, or what the process has there."""
+    behind = _last_of_caller() or dictionary_of(module)
+    if _LAST in behind:
+        return behind[_LAST]
+    raise AttributeError(_LAST)
 
-    def __getattribute__(self, name: str) -> Any:
-        asking = _asking.get(name)
-        if asking is None:
-            behind = _last_of_caller() if name == _LAST else {}
-            if behind:
-                return behind[name]
-            found = types.ModuleType.__getattribute__(self, name)
-            return found if name != "__dict__" else _dictionary(found, sys._getframe(1))  # noqa: SLF001 - who asks
-        mine = _own_of(calling_worker(), name)
-        return asking.process if mine is None else mine.function
+
+def _set_last(module: types.ModuleType, value: Any) -> None:
+    dictionary_of(module)[_LAST] = value
+
+
+def _delete_last(module: types.ModuleType) -> None:
+    if dictionary_of(module).pop(_LAST, _NOTHING) is _NOTHING:
+        raise AttributeError(_LAST)
+
+
+class BuiltinsOfWorkers(ModuleOfWorkers):
+    """The class of `builtins` while any session runs; names with a proxy are properties of it."""
+
+    _ = property(_read_last, _set_last, _delete_last)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """The usual one; for ``mock.patch``, which restores what it reads there, the caller's functions."""
+        found = dictionary_of(self)
+        if not _asking or not is_tester(sys._getframe(1)):  # noqa: SLF001 - who asks
+            return found
+        me = calling_worker()
+        return found | of_process() | ({} if me is None else now(me))
 
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
         asking = _asking.get(name)
-        if is_given_up():
+        if me is not None and is_given_up():
             return  # nothing that a given-up thread does reaches its worker
         if me is not None and name == _LAST and not callable(value):  # a callable is gettext's
             behind_of(me)[name] = value
@@ -128,7 +150,7 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
         else:
             # A proxy that somebody took from the dictionary means its function, also after its removal.
             value = value.first if type(value) is _Asking else value
-            before = vars(builtins).get(name, _NOTHING)
+            before = dictionary_of(self).get(name, _NOTHING)
             types.ModuleType.__setattr__(self, name, value)
             _offer(name, before, value)
             for each in list(IMPORTS.values()):
@@ -152,7 +174,7 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             if asking is not None:  # workers that have one of their own lose it, too
                 for owner in list(asking.owners):
                     _assign(owner, name, asking.process)
-            before = vars(builtins).get(name, _NOTHING)
+            before = dictionary_of(self).get(name, _NOTHING)
             types.ModuleType.__delattr__(self, name)
             for behind in _of_cells():
                 if behind.get(name) is before:
@@ -178,20 +200,10 @@ def _offer(name: str, before: Any, value: Any) -> None:
             behind[name] = value
 
 
-def _of_cells() -> Iterator[dict[str, Any]]:
-    """Yield the `__builtins__` of every cell namespace: a copy of the dictionary of `builtins`, and more."""
-    for namespace in namespaces.of_everybody():
-        behind = namespace.get("__builtins__")
-        if isinstance(behind, dict):  # a cell may have bound that name
-            yield behind
-
-
-def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:
-    """Return `found`; for ``mock.patch``, which reads there what it restores, with the caller's functions."""
-    if not is_tester(frame):
-        return found
-    me = calling_worker()
-    return found | of_process() | ({} if me is None else now(me))
+def _of_cells() -> list[dict[str, Any]]:
+    """The `__builtins__` of every cell namespace: a copy of the dictionary of `builtins`, and more."""
+    behind = [namespace.get("__builtins__") for namespace in namespaces.of_everybody()]
+    return [each for each in behind if isinstance(each, dict)]  # a cell may have bound that name
 
 
 def _last_of_caller() -> dict[str, Any]:
@@ -222,6 +234,7 @@ def _assign(worker: CallingWorker, name: str, value: Any) -> None:
         asking = _asking.get(name)
         if asking is None:
             asking = _asking[name] = _Asking(name, vars(builtins)[name])
+            type.__setattr__(BuiltinsOfWorkers, name, property(asking.of_caller))
             if name not in _OF_FRAMES:
                 vars(builtins)[name] = asking
         imports = IMPORTS.get(worker)
@@ -247,7 +260,8 @@ def _take_away(name: str, asking: _Asking) -> None:
     if not asking.owners:
         if vars(builtins).get(name) is asking:
             vars(builtins)[name] = asking.process
-        _asking.pop(name, None)
+        if _asking.pop(name, None) is not None:
+            type.__delattr__(BuiltinsOfWorkers, name)
 
 
 def behind_of(worker: CallingWorker) -> dict[str, Any]:

@@ -403,3 +403,14 @@ def test_what_cells_have_of_ours_is_no_builtin_to_be_replaced(session, unknown_t
     finally:
         del builtins.worker_id
     assert s.run("worker_id").values == [0, 1]
+
+
+def test_reading_what_no_worker_has_of_its_own_runs_no_code_of_ours(session):
+    session(2).sync_all()
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        read = builtins.sorted
+    finally:
+        sys.setprofile(None)
+    assert (read, called) == (sorted, [])

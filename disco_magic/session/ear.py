@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from _signal import getsignal  # type: ignore[import-not-found]  # as in `sigint`, which says why
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
@@ -80,10 +81,12 @@ class Ear:
 
         Cancellations that the loop has not run are dropped: they would take effect much later.
         """
-        if _in_main_thread() and not self._here():
-            self._forget()
-            if _handler() == self._hear:  # else leave the current handler alone
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+        is_mine = _handler() == self._hear  # else leave the current handler alone
+        if not (is_mine or self._asked) or not _in_main_thread() or self._here():
+            return  # mostly the first: this is asked after every cell
+        self._forget()
+        if is_mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _here(self) -> list[Task[Any]]:
         """The tasks in the loop that runs in the calling thread."""
@@ -131,7 +134,7 @@ def _in_main_thread() -> bool:
 
 
 def _handler() -> Any:
-    return signal.getsignal(signal.SIGINT)
+    return getsignal(signal.SIGINT)
 
 
 def _running_loop() -> AbstractEventLoop | None:

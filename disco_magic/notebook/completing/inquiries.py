@@ -42,6 +42,9 @@ class Inquiries:
         """Note a question of a cell on one worker."""
         self._asked.append((session_id, worker, inquiry))
 
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
     def take(self, session_id: int) -> dict[Inquiry, list[int]]:
         """Remove and return a session's questions: each once, with the workers that ask it."""
         found: dict[Inquiry, list[int]] = {}

@@ -69,6 +69,8 @@ class Inspection:
 
     def answer(self, *_: object) -> None:
         """Answer the questions of a cell that has just ended, as IPython does."""
+        if not INQUIRIES:
+            return
         current = self._front.sessions.find()
         others = [session for session in self._front.others if session is not current]
         for session in others if current is None else [current, *others]:

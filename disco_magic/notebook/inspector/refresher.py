@@ -36,7 +36,8 @@ class Refresher:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # C code: each cell of the notebook takes it twice
+        self._changed = threading.Condition(self._lock)
         self._open: list[Inspector] = []
         self._due = False
         self._in_cell = False
@@ -72,7 +73,7 @@ class Refresher:
 
     def cell_began(self, *_: object) -> None:
         """Refresh all inspectors from time to time until it ends; under a microsecond if none is open."""
-        with self._changed:  # always, because the cell may open an inspector
+        with self._lock:  # always, because the cell may open an inspector
             self._in_cell = True
             self._next = monotonic() + FIRST_S
             if self._open:
@@ -83,7 +84,7 @@ class Refresher:
 
         Takes under a microsecond if none is open.
         """
-        with self._changed:
+        with self._lock:
             self._in_cell = False
             self._next = None
         if not self._open:

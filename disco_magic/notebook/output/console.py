@@ -51,6 +51,7 @@ class Console:
         self._publishers: list[WorkerPublisher] = []
         self._formatting: Replaced | None = None
         self._filters: Filters | None = None
+        self._is_installed = False  # or only a part of it, if an interrupt struck meanwhile
         self._libraries: Libraries | None = None
 
     @contextmanager
@@ -78,7 +79,8 @@ class Console:
         Also called after every cell of the notebook, because only the main thread may replace streams and an
         asynchronous cell ends in a worker's thread.
         """
-        if threading.current_thread() is not threading.main_thread():
+        nothing = not (self._is_installed or self._open or self._ended or self._collected)
+        if nothing or threading.current_thread() is not threading.main_thread():
             return
         # Asked once: what ended between two questions would be let go without being closed.
         running = [scope for scope in self._open if scope.running()]
@@ -144,6 +146,7 @@ class Console:
         self._libraries.enter(self)
 
     def _install(self) -> None:
+        self._is_installed = True
         install_streams(self)
         route_handlers()
         if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
@@ -162,3 +165,4 @@ class Console:
             self._formatting.take()
             self._formatting = None
         SWITCHING.release(self)
+        self._is_installed = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from _thread import allocate_lock
 from collections import deque
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -162,14 +162,17 @@ def input_for(worker: WorkerContext) -> Callable[[object], str]:
 def answered(*, waited_for: bool) -> Iterator[None]:
     """Send a cell in this block and, if it is `waited_for`, wait for it: its workers may ask the user."""
     token = attended.set(waited_for)
+    before: list[tuple[Way, Any]] = []
     try:
-        with ExitStack() as stack:
-            if waited_for:
-                _guard(INPUT.kernel)
-                for way in (INPUT, GETPASS):
-                    stack.enter_context(way.stood_in_for(ask))
-            yield
+        if waited_for:
+            _guard(INPUT.kernel)
+            for way in (INPUT, GETPASS):
+                before.append((way, way.asks))
+                way.stand_in(ask)
+        yield
     finally:
+        for way, asked in before:
+            way.put_back(asked)
         attended.reset(token)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
@@ -13,7 +12,8 @@ from disco_magic.errors import UsageMistake
 from disco_magic.notebook.debugging.asking import answered, check_attended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from disco_magic.functions.context import WorkerContext
@@ -129,9 +129,7 @@ def _replace_set_trace() -> Callable[[], None]:
 BREAKPOINTS: Final = Breakpoints()
 
 
-@contextmanager
-def debuggable(*, waited_for: bool) -> Iterator[None]:
+def debuggable(*, waited_for: bool) -> AbstractContextManager[None]:
     """Send a cell in this block and, if it is `waited_for`, wait for it; its workers may be debugged."""
     BREAKPOINTS.install()
-    with answered(waited_for=waited_for):
-        yield
+    return answered(waited_for=waited_for)

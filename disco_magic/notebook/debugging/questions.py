@@ -40,9 +40,14 @@ class Way:
         return f"{self.name}()"
 
     @property
+    def asks(self) -> Any:
+        """The function that is called now."""
+        return getattr(self.home, self.name)
+
+    @property
     def below(self) -> Any:
         """The function that asks for the notebook itself: Python's, or a kernel's."""
-        found = getattr(self.home, self.name)
+        found = self.asks
         return found.below if isinstance(found, StandIn) else found
 
     @property
@@ -50,16 +55,14 @@ class Way:
         """The kernel that owns this function; None if it is Python's."""
         return getattr(self.below, "__self__", None)
 
-    @contextmanager
-    def stood_in_for(self, ask: Callable[[WorkerContext, str, Way], str]) -> Iterator[None]:
-        """In the ``with`` block, let `ask` ask for workers, also in modules that cells call."""
-        before = getattr(self.home, self.name)
+    def stand_in(self, ask: Callable[[WorkerContext, str, Way], str]) -> None:
+        """Let `ask` ask for workers, also in modules that cells call, until `put_back`."""
         setattr(self.home, self.name, StandIn(self, self.below, ask))
-        try:
-            yield
-        finally:
-            if isinstance(getattr(self.home, self.name), StandIn):
-                setattr(self.home, self.name, before)
+
+    def put_back(self, before: Any) -> None:
+        """Let that function ask again, unless something was installed over our stand-in."""
+        if isinstance(self.asks, StandIn):
+            setattr(self.home, self.name, before)
 
     def read(self, prompt: str) -> str:
         """The user's answer; no other thread asks meanwhile."""

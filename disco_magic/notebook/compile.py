@@ -73,9 +73,13 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
         filename=filename,
         label=f"Cell In[{place.number}]",
         flags=shell.compile.flags | futures,
-        show_last=shell.ast_node_interactivity != "none"
-        and not shell.displayhook.semicolon_at_end_of_expression(body),
+        show_last=shell.ast_node_interactivity != "none" and not _ends_silent(shell, body),
     )
+
+
+def _ends_silent(shell: Shell, body: str) -> bool:
+    # Most cells have no semicolon: looking for the last token would read the whole cell again.
+    return ";" in body and shell.displayhook.semicolon_at_end_of_expression(body)
 
 
 def _show_assigned(tree: ast.Module) -> None:
@@ -104,8 +108,8 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
 def _ends_with(raw: str, body: str) -> bool:
     """Whether a cell is `body` below magics and comments; it may also have it in a text that it executes."""
     before, found, _ = raw.rpartition(body)
-    lines = (line.strip() for line in before.split("\n"))
-    return bool(found or not body) and all(not line or line.startswith(("%", "#")) for line in lines)
+    lines = filter(None, map(str.strip, before.split("\n")))
+    return bool(found or not body) and all(line.startswith(("%", "#")) for line in lines)
 
 
 def _blank_lines(text: str) -> int:

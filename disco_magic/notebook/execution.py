@@ -13,7 +13,7 @@ from IPython.display import display
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
 from disco_magic.functions.execution.scripts import refresh, stale_imports
 from disco_magic.notebook.autoreload import is_autoreloaded, reloads
-from disco_magic.notebook.cell_options import cell_parser, refuse_contradictions
+from disco_magic.notebook.cell_options import cell_options, refuse_contradictions
 from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -177,7 +177,7 @@ class _Sending(NamedTuple):
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     """Do everything before the cell is sent; None if it only asked questions, which are answered."""
-    options = cell_parser().read(with_variables(front, line or ""))
+    options = cell_options(with_variables(front, line or ""))
     if not (line or "").strip() and _answer(front, body):
         return None
     refuse_contradictions(options)
@@ -193,6 +193,8 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
 def _as_asked(front: Front, cell: Cell, options: Namespace) -> Cell:
     """The cell with what changes how workers execute it."""
     watched, before = options.check is not None, reloads(front.shell)
+    if not (watched or options.rendezvous or before):
+        return cell
     return replace(cell, watched=watched, rendezvous=options.rendezvous, before=before)
 
 

@@ -89,6 +89,8 @@ def with_variables(front: Front, line: str) -> str:
     Raises:
         UsageError: the name is that of a register; see `refuse_registers`.
     """
+    if _FIELD.search(line) is None:
+        return line  # before the notebook's variables are copied
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so
     shell = type(front.shell)
     calls = shell.run_line_magic.__code__, shell.run_cell_magic.__code__

@@ -43,7 +43,9 @@ def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
 
     No error follows: in ``for worker_id in range(2)`` all workers get the same one, for good.
     """
-    about = [code for code in codes if any(name in code.co_names for name in _NUMBERS)]
+    about = [code for code in codes if not set(_NUMBERS).isdisjoint(code.co_names)]
+    if not about:
+        return ""
     steps = (step for code in about for step in dis.get_instructions(code))
     bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
     names = [name for name in _NUMBERS if name in bound]

@@ -64,7 +64,7 @@ class Cell:
     @property
     def codes(self) -> list[types.CodeType]:
         """The code objects to execute, in order."""
-        return [code for code in (self.body, self.last) if code is not None]
+        return list(filter(None, (self.body, self.last)))
 
     @property
     def futures(self) -> int:
@@ -72,7 +72,10 @@ class Cell:
 
         They include those of earlier cells. A program leaves none.
         """
-        return 0 if self.program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
+        flags = 0
+        for code in self.codes:
+            flags |= code.co_flags
+        return 0 if self.program else flags & _FUTURES
 
 
 def compile_cell(source: str, *, label: str | None = None, futures: int = 0) -> Cell:
@@ -115,6 +118,8 @@ def _remember(filename: str, kept: deque[str]) -> None:
 
 def _ends_silent(source: str) -> bool:
     """Whether the last token, not counting comments, is a semicolon."""
+    if ";" not in source:
+        return False  # as in most cells, without reading all of it again
     empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     last = [token.string for token in tokens if token.type not in empty][-1:]

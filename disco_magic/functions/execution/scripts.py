@@ -141,15 +141,16 @@ def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
         is_reloaded: whether a front end reloads a module by itself. It patches modules in place, which
             cannot be seen here.
     """
-    if any("reload" in code.co_names for code in cell.codes):
-        return ""  # the cell does it
-    named = frozenset().union(*map(imports_of, cell.codes))
-    changed = sources.changed("") if named else {}
+    codes = cell.codes
+    named = frozenset().union(*map(imports_of, codes))
+    if not named or any("reload" in code.co_names for code in codes):
+        return ""  # or the cell does it
+    changed = sources.changed("")
     stale = [name for name in changed if name in named and not is_reloaded(name)]
     if not stale:
         return ""  # before the cell is disassembled again
     said = _said([os.path.relpath(changed[name]) for name in stale])
-    steps = list(chain.from_iterable(map(dis.get_instructions, cell.codes)))
+    steps = list(chain.from_iterable(map(dis.get_instructions, codes)))
     bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
     again = ", ".join(f"importlib.reload({_found(name, bound)})" for name in stale)
     then = ", then import from it again" if any(step.opname == "IMPORT_FROM" for step in steps) else ""

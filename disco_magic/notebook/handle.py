@@ -267,7 +267,9 @@ class CellHandle(HasResult, Offers):
         """Where the output is collected, add the value until somebody asks for it: no time may be left."""
         place = self._scope.page.afterwards
         if place is not None and not self.is_told and self.done() and self.error is None:
-            place.value = shown_bundle(cast("CellResult", self.pending.outcome), self._scope.show)
+            result = cast("CellResult", self.pending.outcome)
+            self._tell_caught(result)
+            place.value = shown_bundle(result, self._scope.show)
 
     def __repr__(self) -> str:
         return f"<{standing_of(self).sentence}>"

@@ -323,13 +323,13 @@ def test_what_measures_time_says_how_that_is_done_on_workers(four, magic, said):
 
 def test_the_end_of_a_cell_that_goes_on_leaves_its_workers_their_streams(four, monkeypatch):
     # A worker that prints while nothing stands in for stdout prints without its number, past the handle.
-    seen, settle = [], Console.settle
+    seen, settle = [], Console._settle
 
     def settling(console):
         seen.append((type(sys.stdout), type(sys.stderr)))
         settle(console)
 
-    monkeypatch.setattr(Console, "settle", settling)
+    monkeypatch.setattr(Console, "_settle", settling)
     four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
     seen.clear()
     handle = four.run("%%disco --nowait\nimport builtins\nbuiltins.gate.wait(20)")

@@ -79,11 +79,19 @@ class Afterwards:
         if not wait:
             self._replace(worker)
 
-    def bring_up_to_date(self, note: str) -> None:
-        """Show what has come since, and `note` below it; called in the notebook's thread during a cell."""
+    def bring_up_to_date(self, note: str, *, empty: str = "", may_come: bool = True) -> None:
+        """Show what has come since, and `note` below it; called in the notebook's thread during a cell.
+
+        Where there is nothing to show, that is `empty`: a display cannot be removed. None is made for it
+        unless something `may_come` later.
+        """
         elsewhere, self._elsewhere = self._elsewhere, {}
         for data, kwargs in elsewhere.values():
             self._publish(data, **kwargs)
+        if not (note or self.value or self._items or self._left_out):
+            if self._below is None and not may_come:
+                return
+            note = empty
         below, self.value = (note, self.value), {}
         if self._changed or below != self._below:
             update, self._below, self._changed = self._below is not None, below, False

@@ -71,16 +71,27 @@ class Console:
             raise
         finally:
             self._restore(saved)
-            self.settle()
+            self._settle()
 
     def settle(self, *_: object) -> None:
-        """Restore everything if no cell runs any more, else make sure that everything is replaced.
+        """Do at the end of each cell of the notebook what is left to do.
 
-        Also called after every cell of the notebook, because only the main thread may replace streams and an
-        asynchronous cell ends in a worker's thread.
+        Only the main thread may replace streams, and an asynchronous cell ends in a worker's thread.
         """
         nothing = not (self._is_installed or self._open or self._ended or self._collected)
         if nothing or threading.current_thread() is not threading.main_thread():
+            return
+        self._settle()
+        for handle in self._ended:
+            handle.offer_value()
+        # As it was found there: the value of a cell that has ended since is reported later.
+        still_open = [scope.page for scope in self._open]
+        for page in self._collected:
+            page.bring_up_to_date(may_come=page in still_open)
+
+    def _settle(self) -> None:
+        """Restore everything if no cell runs any more, else make sure that everything is replaced."""
+        if threading.current_thread() is not threading.main_thread():
             return
         # Asked once: what ended between two questions would be let go without being closed.
         running = [scope for scope in self._open if scope.running()]
@@ -99,10 +110,6 @@ class Console:
             self._install()
         else:
             self._remove()
-        for handle in self._ended:
-            handle.offer_value()
-        for page in self._collected:
-            page.bring_up_to_date()
 
     def close(self) -> None:
         """Restore everything now, even if a cell's outcome can no longer be reported."""
@@ -110,7 +117,7 @@ class Console:
             for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
                 handle.report()
             for page in self._collected:
-                page.bring_up_to_date()
+                page.bring_up_to_date(may_come=False)
         finally:
             for kept in (self._open, self._ended, self._collected):
                 kept.clear()

@@ -283,13 +283,14 @@ class Page:
         with self.lock:
             self._context.run(self._outlets["stderr"].lines, workers, lines)
 
-    def bring_up_to_date(self) -> None:
-        """At the end of a cell of the notebook, show what was collected since."""
+    def bring_up_to_date(self, *, may_come: bool) -> None:
+        """At the end of a cell of the notebook, show what was collected; whether more `may_come` later."""
         if self.afterwards is not None:
             with self.lock:
                 running = tuple(sorted(self._running))
                 note = f"still running on {people(running)}; %disco sync in a later cell waits for it"
-                self.afterwards.bring_up_to_date(note if running else "")
+                empty = f"ended on {people(tuple(sorted(self._workers)))}"
+                self.afterwards.bring_up_to_date(note if running else "", empty=empty, may_come=may_come)
 
     def close(self) -> None:
         """End the page, even if not every worker has called `finish`."""

@@ -189,3 +189,49 @@ def test_what_has_come_before_the_extension_is_unloaded_is_there(fresh):
     ran = executed(fresh, "builtins.gate.set()\nbuiltins.there.wait(20)\n%unload_ext disco_magic")
     updates = [each["content"]["data"] for each in ran.messages if each["msg_type"] == UPDATE]
     assert updates[-1]["text/plain"].startswith("[1] late")
+
+
+def sent_and_ended(code):
+    """The code of a notebook's cell in which a ``--nowait`` cell has ended when it ends itself."""
+    return f"get_ipython().run_cell_magic('disco', '--nowait -w 1 -o h', {code!r})\n%disco sync"
+
+
+def test_a_silent_cell_that_has_ended_has_no_output(fresh):
+    ran = executed(fresh, sent_and_ended("x = 1"))
+    assert ran.displays == []
+    ran = executed(fresh, "%disco sync")
+    assert UPDATE not in [each["msg_type"] for each in ran.messages]
+
+
+def test_of_a_silent_cell_that_went_on_it_says_that_it_has_ended(fresh):
+    fresh.ok(GATE)
+    [place] = executed(fresh, f"{LATE}pass").displays
+    ran = executed(fresh, "builtins.gate.set()\n%disco sync")
+    [update] = [each["content"] for each in ran.messages if each["msg_type"] == UPDATE]
+    assert update["transient"] == place["transient"]
+    assert update["data"] == {"text/plain": "ended on worker 1"}
+
+
+THREAD = """import builtins, threading
+def late():
+    builtins.gate.wait(20)
+    print("late")
+builtins.thread = threading.Thread(target=late)
+builtins.thread.start()"""
+
+
+def test_what_a_thread_prints_after_its_cell_has_its_place(fresh):
+    fresh.ok(GATE)
+    [place] = executed(fresh, sent_and_ended(THREAD)).displays
+    assert place["data"] == {"text/plain": "ended on worker 1"}
+    ran = executed(fresh, "builtins.gate.set()\nbuiltins.thread.join(20)")
+    [update] = [each["content"] for each in ran.messages if each["msg_type"] == UPDATE]
+    assert update["transient"] == place["transient"]
+    assert update["data"] == {"text/plain": "[1] late"}
+
+
+def test_that_a_cell_has_caught_an_error_of_a_collective_is_there_before_its_value_is_told(fresh):
+    code = "try:\n    allreduce(np.zeros(1 + worker_id))\nexcept Exception:\n    pass"
+    send = f"get_ipython().run_cell_magic('disco', '--nowait -o h', {code!r})\n%disco sync"
+    [place] = executed(fresh, send).displays
+    assert "caught PlaneMismatch at" in place["data"]["text/plain"]

@@ -63,11 +63,9 @@ class CellHandle(HasResult, Offers):
         self.sent_s = time.perf_counter()
         # Marks of the waits in progress, or that a wait is about to begin.
         self._waits: list[object] = [None] if asked else []
-        self._was_asked = self._has_told_caught = False
-        self._untold = [True]  # taken by the one thread that reports the outcome
+        self._was_asked = self._was_reported = self._has_told_caught = False
         self._sent_in = shell.execution_count
-        self._shell = shell
-        self._scope = scope
+        self._shell, self._scope = shell, scope
         with _handles_lock:
             _handles.add(self)
 
@@ -222,9 +220,8 @@ class CellHandle(HasResult, Offers):
 
     def report_soon(self) -> None:
         """Call `report` after a while, unless the outcome is asked for before."""
-        if self.asked:
-            return
-        LATER.call(_ASKED_WITHIN_S, partial(_report, ref(self)))
+        if not self.asked:
+            LATER.call(_ASKED_WITHIN_S, partial(_report, ref(self)))
 
     @property
     def asked(self) -> bool:
@@ -234,20 +231,28 @@ class CellHandle(HasResult, Offers):
     @property
     def is_told(self) -> bool:
         """Whether the outcome is known: it was asked for or reported."""
-        return self.asked or not self._untold
+        return self.asked or self._was_reported
 
     def report(self) -> None:
         """Show the cell's value or failure in its own output, unless the outcome was asked for."""
-        if self.is_told or not self.done() or self._scope.page.is_gone:
+        if not self.done() or self._scope.page.is_gone:
             return
-        try:
-            self._untold.pop()
-        except IndexError:  # another thread has come first
-            return
-        self.pending.heard()
-        error, workers, note = self.error, self.pending.workers, self._scope.page.note
+        error = self.error
+        with self._scope.page.lock:  # who else reports, or offers the value, comes before or after
+            if not self.is_told:
+                self._was_reported = True
+                self.pending.heard()
+                self._report(error)
+
+    def _report(self, error: BaseException | None) -> None:
+        if (place := self._scope.page.afterwards) is not None:
+            place.value = {}  # what was offered
+        workers, note = self.pending.workers, self._scope.page.note
         if error is None:
-            self._show(cast("CellResult", self.pending.outcome))
+            result = cast("CellResult", self.pending.outcome)
+            self._tell_caught(result)
+            if bundle := shown_bundle(result, self._scope.show):
+                self._scope.page.publish(result.workers, bundle, {}, labelled=True)
             return
         if isinstance(error, WorkerError):
             workers = tuple(error.failures)
@@ -258,18 +263,15 @@ class CellHandle(HasResult, Offers):
         if not isinstance(error, SessionClosed):
             note(workers, ["failed after its cell; the handle's .wait() shows where"])
 
-    def _show(self, result: CellResult) -> None:
-        self._tell_caught(result)
-        if bundle := shown_bundle(result, self._scope.show):
-            self._scope.page.publish(result.workers, bundle, {}, labelled=True)
-
     def offer_value(self) -> None:
         """Where the output is collected, add the value until somebody asks for it: no time may be left."""
-        place = self._scope.page.afterwards
-        if place is not None and not self.is_told and self.done() and self.error is None:
-            result = cast("CellResult", self.pending.outcome)
-            self._tell_caught(result)
-            place.value = shown_bundle(result, self._scope.show)
+        place, result = self._scope.page.afterwards, self.pending.outcome
+        if place is None or result is None or isinstance(result, BaseException):
+            return
+        with self._scope.page.lock:
+            if not self.is_told:
+                self._tell_caught(result)
+                place.value = shown_bundle(result, self._scope.show)
 
     def __repr__(self) -> str:
         return f"<{standing_of(self).sentence}>"
@@ -282,8 +284,7 @@ class CellHandle(HasResult, Offers):
 
 
 def _report(handle: ref[CellHandle]) -> None:
-    alive = handle()
-    if alive is None:
+    if (alive := handle()) is None:
         return
     # Asked once: what ends between two questions would be reported by neither answer.
     if alive.done():

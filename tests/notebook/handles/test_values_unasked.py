@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import threading
 from contextlib import redirect_stdout
+from types import SimpleNamespace
 from weakref import ref
 
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.notebook import handle as handles
+from disco_magic.notebook.output.afterwards import Afterwards
+from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.session.current import session
 from tests.conftest import DEADLINE_S, until
@@ -223,3 +226,17 @@ def test_a_cell_whose_output_was_a_file_that_is_closed_has_it_in_its_handle(four
     file.close()
     handle.report()
     assert handle.wait().values == [5] * 4
+
+
+def test_a_value_that_is_reported_just_when_a_cell_of_an_executed_notebook_ends_is_there_once(four):
+    handle, shown = four.run("%%disco --nowait\n5"), []
+    until(handle.done)
+    place = Afterwards(lambda data, **_: shown.append(data["text/plain"]))
+    page = Page((0,), (0,), SimpleNamespace(publish=None), afterwards=place)
+    handle._scope = SimpleNamespace(page=page, show=None)
+    handle.offer_value()
+    handle.report()
+    for _ in range(2):
+        place.bring_up_to_date("")
+        handle.offer_value()
+    assert shown == ["[0-3] 5"]

@@ -1,4 +1,4 @@
-"""Parses lists of workers, without evaluating code: ``0``, ``1,2``, ``1:3``, ``0-2``, ``all``, ``dp=0``."""
+"""Parses lists of workers without evaluating code: ``0``, ``1,2``, ``1:3``, ``[0-2]``, ``all``, ``dp=0``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"-?\d+")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
 _RANGE = re.compile(r"(\d+)-(\d+)(?::(\d+))?")
+_PRINTED = re.compile(r"\[([^][]+)]")
 
 
 def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None:
@@ -26,7 +27,7 @@ def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | Non
     Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
     (``0-2``, ``0-12:3`` with a step, as tables write them), a Python slice (``1:3``, ``::2``: the end is
     excluded) or ``all``. Or all parts are coordinates in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along
-    dp and at 1 or 2 along tp.
+    dp and at 1 or 2 along tp. Brackets around it, as tables and errors have them, change nothing.
 
     Args:
         text: what the user typed, or None.
@@ -41,8 +42,12 @@ def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | Non
 
 def list_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None:
     """Like `parse_workers`, but in the order in which they are named: ``2,0`` compares 2 with 0."""
-    text = None if text is None else unquoted(text)
-    if text is None or text.strip().lower() == "all":
+    if text is None:
+        return None
+    text = unquoted(text)
+    if printed := _PRINTED.fullmatch(text.strip()):
+        text = printed[1]
+    if text.strip().lower() == "all":
         return None
     if "=" in text:
         return _at(text, topology.mesh)

@@ -8,6 +8,7 @@ from disco_magic.core.mesh import Mesh
 from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.targets import list_workers, parse_workers, workers_of_group
+from disco_magic.phrases import ranges
 
 FOUR = Topology(4)
 
@@ -28,6 +29,9 @@ FOUR = Topology(4)
         (":", (0, 1, 2, 3)),
         (" 1 , 3 ", (1, 3)),
         ("0,all", (0, 1, 2, 3)),
+        ("[0-3:2]", (0, 2)),
+        (" [1,3] ", (1, 3)),
+        ("'[2]'", (2,)),
         ("all", None),
         (None, None),
     ],
@@ -48,10 +52,17 @@ def test_a_step_of_nothing_is_refused(text):
         parse_workers(text, FOUR)
 
 
-@pytest.mark.parametrize("text", ["", "a", "__import__('os')", "1;2", "0..2", "1:2:3:4", "[0]"])
+@pytest.mark.parametrize("text", ["", "a", "__import__('os')", "1;2", "0..2", "1:2:3:4", "[]", "[0", "[[0]]"])
 def test_anything_else_is_refused_and_never_evaluated(text):
     with pytest.raises(UsageMistake, match="names no workers: write numbers and ranges"):
         parse_workers(text, FOUR)
+
+
+@pytest.mark.parametrize(
+    "workers", [(0,), (1, 2, 3), (0, 2, 3), tuple(range(0, 12, 3)), tuple(range(0, 64, 3))]
+)
+def test_what_tables_print_names_those_workers(workers):
+    assert parse_workers(ranges(workers), Topology(64)) == workers
 
 
 @pytest.mark.parametrize(

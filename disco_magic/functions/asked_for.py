@@ -23,7 +23,7 @@ class _Asked(NamedTuple):
 
     def __str__(self) -> str:
         who = "any worker" if self.source is None else f"worker {self.source}"
-        return f"from {who}, tag {self.tag!r} (irecv at {site_of(self.spot)})"
+        return f"from {who} with tag {self.tag!r} (irecv at {site_of(self.spot)})"
 
 
 class AskedFor:

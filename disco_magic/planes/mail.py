@@ -26,8 +26,8 @@ _MOST: Final = 4
 
 
 def tagged(seat: Seat) -> str:
-    """``, tag 3`` if `seat` has a tag, else an empty text."""
-    return f", tag {seat.tag!r}" if seat.tag != 0 else ""
+    """`` with tag 3``, which any text may follow, if `seat` has a tag, else an empty text."""
+    return f" with tag {seat.tag!r}" if seat.tag != 0 else ""
 
 
 class Message(NamedTuple):
@@ -213,7 +213,7 @@ class Receive(_ForMessage):
 
     @property
     def said(self) -> str:
-        """``recv from worker 0, tag 3``."""
+        """``recv from worker 0 with tag 3``."""
         return f"recv from worker {self.peers[0]}{tagged(self.call.seat)}"
 
 
@@ -238,7 +238,7 @@ class Probe(_ForMessage):
 
     @property
     def said(self) -> str:
-        """``probe of workers [1-3], tag 3``; as a part of `recv`, ``recv from any of workers [1-3]``."""
+        """``probe of workers [1-3] with tag 3``; as a part of `recv`, ``recv from any of workers [1-3]``."""
         among, called = f"{people(self.peers)}{tagged(self.call.seat)}", self.call.called
         if called in ("probe", "iprobe"):
             return f"{called} of {among}"
@@ -266,7 +266,7 @@ class Delivery(LoneWait):
 
     @property
     def said(self) -> str:
-        """``send to worker 0 of float32 (3,), tag 3``."""
+        """``send to worker 0 of float32 (3,) with tag 3``."""
         sent = self.sent
         return f"send to worker {sent.receiver} of {sent.what}{tagged(self.call.seat)}"
 

@@ -104,7 +104,9 @@ def test_the_tag_is_named_in_what_is_missing(make):
     plane = make(3)
     sent = plane.send(seat(0, tag=3)._replace(rendezvous=False), 1, 1)
     plane.leave(1, 1)
-    with pytest.raises(PlaneAborted, match=r"tag 3 that worker 0 .* it needs a recv\(0, tag=3\) on worker 1"):
+    with pytest.raises(
+        PlaneAborted, match=r" with tag 3 that worker 0 .* it needs a recv\(0, tag=3\) on worker 1"
+    ):
         plane.deliver(seat(0, tag=3), sent)
 
 
@@ -193,7 +195,7 @@ def test_a_sender_and_a_receiver_with_another_tag_are_told_of_the_tag(make, run)
 
     for error in run(make(2), program, 1):
         *_, unread, hint = str(error).splitlines()
-        assert unread.startswith("  not received: float64 (2,) from worker 0, tag 2, sent at ")
+        assert unread.startswith("  not received: float64 (2,) from worker 0 with tag 2, sent at ")
         assert hint == "  Receive what was sent: from the worker that has sent it, with the same tag."
 
 

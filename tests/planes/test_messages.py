@@ -77,7 +77,7 @@ def test_who_waits_in_vain_is_told_what_it_was_sent_instead(make):
         plane.recv(seat(0)._replace(tag="grad"), 1, None)
     lines = [line.split(", sent at")[0] for line in str(caught.value).splitlines()[3:]]
     assert lines == [
-        "  not received: float64 (2,) from worker 1, tag 'grads'",
+        "  not received: float64 (2,) from worker 1 with tag 'grads'",
         "  not received: float64 (3,) from worker 2",
     ]
 
@@ -141,15 +141,15 @@ def test_messages_with_a_tag_are_told_by_it(make):
     plane = make(3)
     plane.send(seat(1)._replace(tag=3), np.zeros(2), 0)
     [text] = plane.unread(0, 1)
-    assert text.startswith("float64 (2,) from worker 1, tag 3, sent at ")
+    assert text.startswith("float64 (2,) from worker 1 with tag 3, sent at ")
     plane.leave(1, 1)
-    said = (
-        "recv from worker 1, tag 'grad' that worker 0 waits in at .* is for tag 'grad', and worker 1 finished"
-    )
+    said = "recv from worker 1 with tag 'grad' that .* is for tag 'grad', and worker 1 finished"
     with pytest.raises(PlaneAborted, match=f"{said} after sending with tag 3 - send and receive with the"):
         plane.recv(seat(0)._replace(tag="grad"), 1, None)
     plane.leave(2, 1)
-    asked = "for recv from worker 2, tag 'grad' that .* it needs a send\\(..., 0, tag='grad'\\) on worker 2"
+    asked = (
+        "for recv from worker 2 with tag 'grad' that .* it needs a send\\(..., 0, tag='grad'\\) on worker 2"
+    )
     with pytest.raises(PlaneAborted, match=asked):
         plane.recv(seat(0)._replace(tag="grad"), 2, None)
 
@@ -163,19 +163,22 @@ def test_those_who_wait_for_each_others_tags_are_told_which(make, run):
 
     for error in run(plane, program, 1):
         assert isinstance(error, PlaneMismatch)
-        assert "worker 1 waits in recv from worker 0, tag 2 at" in str(error)
-        assert "not received: int64 () from worker 1, tag 1, sent at" in str(error)
+        assert "worker 1 waits in recv from worker 0 with tag 2 at" in str(error)
+        assert "not received: int64 () from worker 1 with tag 1, sent at" in str(error)
         assert str(error).endswith(
             "Receive what was sent: from the worker that has sent it, with the same tag."
         )
 
 
-def test_sending_to_a_worker_that_has_finished_names_both(make):
+@pytest.mark.parametrize(("tag", "said"), [(0, ""), (1, " with tag 1"), ("grad", " with tag 'grad'")])
+def test_sending_to_a_worker_that_has_finished_names_both(make, tag, said):
     plane = make(3)
     plane.leave(2, 1)
-    text = r"worker 2 has finished without receiving the int64 \(3,\) that worker 0 sends it at .*, line \d+"
-    with pytest.raises(PlaneAborted, match=text):
-        plane.send(seat(0), np.arange(3), 2)
+    text = (
+        rf"worker 2 has finished without receiving the int64 \(3,\){said} that worker 0 sends it at .*, line "
+    )
+    with pytest.raises(PlaneAborted, match=rf"{text}\d+"):
+        plane.send(seat(0)._replace(tag=tag), np.arange(3), 2)
 
 
 def test_sending_to_a_worker_that_has_failed_says_so(make):

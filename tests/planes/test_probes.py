@@ -40,9 +40,9 @@ def test_a_probe_whose_sources_have_all_left_tells_what_came_instead(make):
         plane.probe(seat(0)._replace(tag="grad"), None)
     first, *rest = str(caught.value).splitlines()
     assert first.startswith(
-        "worker 2 failed: ValueError: no data - without it, probe of workers [1-2], tag 'grad'"
+        "worker 2 failed: ValueError: no data - without it, probe of workers [1-2] with tag 'grad'"
     )
-    assert rest[-1].startswith("  not received: float64 (2,) from worker 1, tag 'grads', sent at")
+    assert rest[-1].startswith("  not received: float64 (2,) from worker 1 with tag 'grads', sent at")
     with pytest.raises(
         PlaneAborted, match="is for tag 0, and worker 1 finished after sending with tag 'grads'"
     ):

@@ -340,8 +340,8 @@ def test_a_message_that_was_not_waited_for_is_told_of_with_the_line_that_asked_f
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("[t(0)], 2", "still asked for one from worker 2, tag 0 (irecv at {0}, line 1)"),
-        ("[t(0)], 1, 3", "still asked for one from worker 1, tag 3 (irecv at {0}, line 1)"),
+        ("[t(0)], 2", "still asked for one from worker 2 with tag 0 (irecv at {0}, line 1)"),
+        ("[t(0)], 1, 3", "still asked for one from worker 1 with tag 3 (irecv at {0}, line 1)"),
         ("[t(0, 0)], 1", "irecv at {0}, line 1 asked for a message, and nothing waited for it: call its"),
     ],
     ids=["another source", "another tag", "another shape"],

@@ -69,8 +69,10 @@ def failed_at(step: TracebackType | None) -> FailedExpression | None:
     sets = dis.opname[code.co_code[offset]] in _TARGETS
     if sets:
         texts.insert(0, source_at(code, offset, whole_lines=True))
+    # From 3.12 on, what failed in an f-string is one field: ``{loss:.3f}``, which may also be read as a dict.
+    is_field = texts[0].startswith("{") and dis.opname[code.co_code[offset]].startswith("FORMAT_")
     for text in texts:
-        node = _tree(text)
+        node = _tree(f'f"""{text}"""' if is_field else text)
         if node is not None:
             changed = node.target if sets and isinstance(node, ast.AugAssign) else None
             return FailedExpression(text, node, step.tb_frame, offset, line, changed)

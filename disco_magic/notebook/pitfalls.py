@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import re
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.namespaces import beside
@@ -26,6 +27,8 @@ _NOTHING: Final = "NoneType"
 _NUMBERS: Final = ("worker_id", "num_workers")
 # Collectives that return a result on the root only -> the one that returns it on all members.
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
+# How Python names the types of two operands: ``unsupported operand type(s) for +: 'NoneType' and 'int'``.
+_OPERANDS: Final = re.compile(r"'(\w+)' and '(\w+)'$")
 
 
 def advice_on_pitfalls(shell: Shell, error: BaseException) -> str:
@@ -35,7 +38,7 @@ def advice_on_pitfalls(shell: Shell, error: BaseException) -> str:
     failed = failed_expression(shell, error)
     if failed is None:
         return ""
-    return _hidden(failed) or (_of_root(failed) if _NOTHING in str(error) else "")
+    return _hidden(failed) or (_of_root(failed, str(error)) if _NOTHING in str(error) else "")
 
 
 def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
@@ -80,17 +83,32 @@ def _serves_as(own: object, given: object) -> bool:
     return type(own) is type(given) or (callable(own) and callable(given))
 
 
-def _of_root(failed: FailedExpression) -> str:
+def _of_root(failed: FailedExpression, message: str) -> str:
     """The hint if a value was None here which the root of a collective, or another worker, has."""
-    parts = list(ast.iter_child_nodes(failed.node))
-    if not isinstance(failed.node, ast.BinOp | ast.Compare):  # there, either side may be the None
-        for verb in (name_of_called(part.func, failed.frame) for part in parts if isinstance(part, ast.Call)):
-            if verb in _OF_ROOT:
-                root = "its root, worker 0 by default"
-                return f"what {verb} returns is None but for {root}; {_OF_ROOT[verb]} gives it to all"
+    parts = _maybe_none(failed.node, message)
+    for verb in (name_of_called(part.func, failed.frame) for part in parts if isinstance(part, ast.Call)):
+        if verb in _OF_ROOT:
+            root = "its root, worker 0 by default"
+            return f"what {verb} returns is None but for {root}; {_OF_ROOT[verb]} gives it to all"
     # From 3.13 on, the failed node of an iteration is the iterated expression itself.
     names = [part.id for part in [failed.node, *parts] if isinstance(part, ast.Name)]
     return next(filter(None, (_of_others(failed.frame, name) for name in names)), "")
+
+
+def _maybe_none(node: ast.AST, message: str) -> list[ast.AST]:
+    """The parts of the failed expression that may have been the None of the message."""
+    if isinstance(node, ast.JoinedStr):
+        return [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    if isinstance(node, ast.BinOp):
+        sides: list[ast.AST] = [node.left, node.right]
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        sides = [node.left, *node.comparators]
+    else:
+        return list(ast.iter_child_nodes(node))
+    named = _OPERANDS.search(message)
+    if named is None:
+        return sides
+    return [side for side, kind in zip(sides, named.groups(), strict=True) if kind == _NOTHING]
 
 
 def _of_others(frame: types.FrameType, name: str) -> str:

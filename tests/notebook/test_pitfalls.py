@@ -44,6 +44,42 @@ def test_who_is_not_the_root_has_no_result(four, verb, to_all):
 
 
 @pytest.mark.parametrize(
+    "use",
+    [
+        "reduce(np.ones(2)) + 1",
+        "2 * reduce(1.0)",
+        "np.ones(2) - reduce(np.ones(2))",
+        "reduce(1.0) < 0.5",
+        "total = 1.0\ntotal += reduce(1.0)",
+        "f'loss {reduce(1.0):.3f}'",
+        "'%.3f' % reduce(1.0)",
+    ],
+)
+def test_who_is_not_the_root_has_no_result_to_calculate_with_or_to_format(four, use):
+    four.fail(f"%%disco\n{use}", CellError)
+    assert (
+        four.shown[-1]
+        == "what reduce returns is None but for its root, worker 0 by default; allreduce gives it to all"
+    )
+
+
+def test_a_none_on_the_other_side_of_the_operator_is_not_taken_for_the_roots(four):
+    four.run("%%disco\nlacking = None")
+    four.fail("%%disco -w 0\nlacking + reduce(1.0, over=[0])", CellError)
+    assert "root" not in four.shown[-1]
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["f'{whole:.3f}'", "f'loss {whole:.3f} of {worker_id}'", "'%.3f' % whole", "1 + whole", "whole < 2"],
+)
+def test_a_number_that_is_none_but_on_the_root_says_where_it_is_not(four, use):
+    four.run("%%disco\nwhole = reduce(1.0)")
+    four.fail(f"%%disco\n{use}", CellError)
+    assert four.shown[-1] == "whole is None on workers [1-3], and float64 on worker 0"
+
+
+@pytest.mark.parametrize(
     "use", ["whole.shape", "whole[0]", "whole + 1", "len(whole)", "for row in whole:\n    pass", "whole()"]
 )
 def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use):

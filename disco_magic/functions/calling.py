@@ -196,13 +196,13 @@ class Calling:
         *arguments: Any,
         in_group: bool,
         over: Over | None = None,
+        along: str = "",
         tag: int | str = 0,
         rendezvous: bool = False,
         library: str = "",
         theirs: Theirs | None = None,
     ) -> Any:
         given, lent = arguments[0] if arguments else 0, False
-        along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
         # The beginning of `_over`, inlined for the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from disco_magic.core.seat import Theirs
     from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.process_groups.messages import Caller
+
+_NO_PURPOSE: Final = "undefined"  # PyTorch's word
 
 
 class _Here(threading.local):
@@ -140,5 +143,18 @@ class Members(Messages):
         over = None if len(self._members) == me.num_workers else list(self._members)
         # Not the verb: by the tag, groups of the same members do not meet each other.
         return me._call(  # noqa: SLF001 - ours
-            verb, *given, in_group=over is not None, over=over, tag=self._channel or 0, theirs=theirs
+            verb,
+            *given,
+            in_group=over is not None,
+            over=over,
+            along=self._words,
+            tag=self._channel or 0,
+            theirs=theirs,
         )
+
+    @cached_property  # read by the first call: PyTorch says last what a new group is for
+    def _words(self) -> str:
+        """The group in messages: ``group 2``, ``group 3 (mesh_tp)``; "" for the first group of all."""
+        purpose = getattr(self, "group_desc", None)
+        told = "" if purpose in (None, "", _NO_PURPOSE) else f" ({purpose})"
+        return f"group {self._channel}{told}" if self._channel else ""

@@ -172,7 +172,7 @@ def public(found):
         sys.excepthook = _distributed_excepthook
         found._is_barrier_after_init()
 
-    def new_group(ranks):
+    def new_group(ranks, group_desc="undefined"):
         ranks, world = sorted(ranks), found._world
         _, store = world.pg_map[world.default_pg]
         name = str(world.group_count)
@@ -180,6 +180,8 @@ def public(found):
         rank = world.default_pg.rank()
         mine = ranks.index(rank) if rank in ranks else None
         group, _ = found._new_process_group_helper(len(ranks), mine, ranks, "gloo", store, group_name=name)
+        if mine is not None:
+            group.group_desc = group_desc
         return group
 
     def destroy_process_group():

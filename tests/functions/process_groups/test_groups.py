@@ -191,6 +191,15 @@ def test_groups_of_the_same_members_do_not_meet(s):
         s.run("for group in (one, two) if worker_id else (two, one): group.allreduce([t(1)])")
 
 
+def test_messages_name_a_group_by_what_it_is_for(s):
+    s.run("pair = dist.new_group([0, 2], group_desc='mesh_tp')")
+    s.run("trio = dist.new_group([0, 1, 2], group_desc='')")
+    with pytest.raises(CellError, match=r"joining allreduce\(.*, over=group 1 \(mesh_tp\)\)"):
+        s.run("if worker_id == 0: pair.allreduce([t(1)])")
+    with pytest.raises(CellError, match=r"joining allreduce\(.*, over=group 2\)"):
+        s.run("if worker_id == 0: trio.allreduce([t(1)])")
+
+
 def test_errors_name_the_line_that_called_pytorch(s):
     called = s.run_nowait("x = t(*range(worker_id))\nworld.allreduce([x])")
     with pytest.raises(CellError) as caught:

@@ -7,6 +7,7 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
     root_of,
@@ -117,11 +118,12 @@ class Members(Messages):
             UsageMistake: it does not; no other member was involved.
         """
         see_one_each(verb, "output", parts, len(self._members))
-        gives, takes = given.numel(), parts[self.rank()].numel()
+        mine = self.rank()
+        gives, takes = given.numel(), parts[mine].numel()
         if gives != takes:
             raise UsageMistake(
-                f"of what a worker gives itself there are {gives} elements, and {takes} in what is to take"
-                " them - lengths have to fit rank by rank"
+                f"{verb}: rank {mine} gives {plural(gives, 'element')}, and tensor {mine} of its list takes "
+                f"{takes} - in the list, the tensor of each rank has to be as large as what that rank gives"
             )
 
     def _root(self, *opts: Any, **named: Any) -> int:

@@ -105,12 +105,18 @@ def test_a_root_scatters_tensors_of_one_length(s, given):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])", "of what a worker gives itself "),
-        ("world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)", "all_to_all: the members give worker 0 "),
+        (
+            "world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])",
+            "all_gather: rank . gives 2 elements, and tensor . of its list takes .* as large as what that ",
+        ),
+        (
+            "world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)",
+            "all_to_all: the members give worker 0 .* - lengths have to fit rank by rank",
+        ),
     ],
 )
 def test_lengths_have_to_fit_rank_by_rank(s, line, told):
-    with pytest.raises(CellError, match=rf"{told}.* - lengths have to fit rank"):
+    with pytest.raises(CellError, match=told):
         s.run(line)
     with pytest.raises(CellError, match="all_to_all: 2 input tensors were passed for 3 members"):
         s.run("world.alltoall([t(0)] * 3, [t(me)] * 2)")

@@ -258,11 +258,7 @@ NO_MESH: Final = Mesh({})
 
 
 def mesh_of(given: Mapping[str, int] | str | None) -> Mesh:
-    """Return `given` as a mesh: a mapping, text like ``dp=2,tp=4``, or None for no mesh.
-
-    Raises:
-        UsageMistake: it is none of these, or names an axis twice.
-    """
+    """Return `given` as a mesh: a mapping, text like ``dp=2,tp=4``, or None for no mesh."""
     if given is None:
         return NO_MESH
     if isinstance(given, Mesh):

@@ -96,9 +96,6 @@ class Topology:
         Args:
             worker: an id.
             over: axes of the mesh, or ids of workers, including that of `worker`, in any order.
-
-        Raises:
-            UsageMistake: `over` is neither, is empty, or names an axis or a worker that does not exist.
         """
         named = _named(over)
         if named and all(isinstance(each, str) for each in named):
@@ -132,11 +129,7 @@ class Topology:
 
 
 def axes_of(over: Axes) -> tuple[str, ...]:
-    """The axes that `over` names.
-
-    Raises:
-        UsageMistake: it names nothing, or workers, which only their own calls can do.
-    """
+    """The axes that `over` names."""
     named = _named(over)
     if not named or not all(isinstance(each, str) for each in named):
         raise UsageMistake(

@@ -70,11 +70,7 @@ def _event(session: int, span: Span) -> dict[str, Any]:
 
 
 def write_trace(timeline: Timeline, path: str | Path) -> None:
-    """Write the trace events of a timeline to a file.
-
-    Raises:
-        UsageMistake: `path` is a directory, or cannot be written.
-    """
+    """Write the trace events of a timeline to a file."""
     import json
 
     file = Path(path)

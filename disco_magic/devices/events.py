@@ -21,9 +21,6 @@ def has_passed(cupy: Any, event: Any) -> bool:
 
     Not ``event.done``, which stays False for ever if the device has failed: cupy only checks whether the
     answer is success.
-
-    Raises:
-        CUDARuntimeError: the device has failed.
     """
     runtime = cupy.cuda.runtime
     status = runtime.eventQuery(event.ptr)

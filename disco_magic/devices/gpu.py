@@ -136,11 +136,7 @@ class GpuPlace:
             self.stream.use()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """See `Place.empty`.
-
-        Raises:
-            UsageMistake: cupy has no arrays of that dtype.
-        """
+        """See `Place.empty`."""
         kind = np.dtype(dtype).newbyteorder("=")
         if not self._can_hold(kind):
             raise UsageMistake(

@@ -25,9 +25,6 @@ def bind_thread(core: int) -> None:
     """Let the calling thread, and threads that it starts from now on, run on one core only. Costs 1 us.
 
     Existing threads, such as those of a BLAS library, are not affected.
-
-    Raises:
-        UsageMistake: there is no such core, this process may not use it, or the system is not Linux.
     """
     if sys.platform != "linux":
         raise UsageMistake(

@@ -48,11 +48,7 @@ def new_copy(array: Array) -> Array:
 
 
 def aligned(array: Array) -> Array:
-    """Return `array` if it is aligned, C-contiguous, writable and of native byte order, else such a copy.
-
-    Raises:
-        UsageMistake: it holds Python objects.
-    """
+    """Return `array` if it is aligned, C-contiguous, writable and of native byte order, else such a copy."""
     if array.dtype.hasobject:
         raise UsageMistake(f"an array of dtype {array.dtype} holds Python objects, not numbers")
     native = array.dtype.newbyteorder("=")

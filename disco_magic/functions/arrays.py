@@ -57,11 +57,7 @@ def _as_array(x: Any) -> NDArray[Any]:
 
 
 def read_array(kind: str, x: Any) -> NDArray[Any]:
-    """`x` as NumPy reads it, or DLPack; may run code of its class (`__array__`, `__len__`, ...).
-
-    Raises:
-        UsageMistake: it cannot be read.
-    """
+    """`x` as NumPy reads it, or DLPack; may run code of its class (`__array__`, `__len__`, ...)."""
     if isinstance(x, np.ma.MaskedArray):
         raise UsageMistake(
             f"{kind}: masked arrays would lose their masks - pass x.filled(...), or x.data and x.mask"
@@ -192,11 +188,7 @@ def taken(
 
 
 def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...]) -> None:
-    """Refuse None from `worker`, unless another member is the root, which alone passes the array.
-
-    Raises:
-        UsageMistake: the worker has to pass an array.
-    """
+    """Refuse None from `worker`, unless another member is the root, which alone passes the array."""
     if verb in _FROM_ROOT:
         root = arguments[1]
         if type(root) is int and 0 <= root < len(members) and members[root] == worker:
@@ -237,11 +229,7 @@ def shared(verb: str, value: Any, place: Place) -> Any:
 
 
 def host_array(verb: str, host: Any) -> NDArray[Any]:
-    """The array that a controller passes, as one of NumPy; it may still be the caller's own.
-
-    Raises:
-        UsageMistake: it is no array, or holds Python objects.
-    """
+    """The array that a controller passes, as one of NumPy; it may still be the caller's own."""
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
     is_column = is_series(type(host)) and home_of(type(host)) == "pandas"
@@ -267,11 +255,7 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
 
 
 def host_target(verb: str, host: Any) -> NDArray[Any]:
-    """The array to fill that a controller passes: NumPy's, or the memory of another library's tensor.
-
-    Raises:
-        UsageMistake: it cannot be written.
-    """
+    """The array to fill that a controller passes: NumPy's, or the memory of another library's tensor."""
     array = host
     if has_dlpack(host):
         with suppress(Exception):  # refused below

@@ -48,11 +48,7 @@ def both_said(what: str, over: object) -> UsageMistake:
 
 
 def truth(what: str, in_group: object) -> bool:
-    """`in_group` as a bool.
-
-    Raises:
-        UsageMistake: it names axes or workers, as `over` does.
-    """
+    """`in_group` as a bool."""
     if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; pass axes of the mesh as over=")
     return bool(in_group)

@@ -48,11 +48,7 @@ class Claim:
         return False
 
     def take(self) -> None:
-        """Wait until no other thread loads `key`. Call it within a ``try`` that ends in `give_back`.
-
-        Raises:
-            UsageMistake: the loading thread waits for the caller: `key` loads itself.
-        """
+        """Wait until no other thread loads `key`. Call it within a ``try`` that ends in `give_back`."""
         key = self.key
         # Atomic: `dict.setdefault`, with a key that is hashed and compared in C, is one step of the
         # interpreter.

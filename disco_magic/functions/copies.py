@@ -60,10 +60,6 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     tensor with a history (`grad_fn`), the elements.
     Objects of classes that cells define become objects of `receiver`'s classes of the same names; functions
     and classes of cells become its own if it is a worker.
-
-    Raises:
-        UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file), or
-            is of a class that the receiver has in another form.
     """
     kind = type(value)
     if is_shared(value):

@@ -61,11 +61,7 @@ def fill(verb: str, dst: Any, target: Array, values: Array) -> Any:
 
 
 def write(verb: str, target: Array, values: Array) -> None:
-    """Copy `values` into `target`, which takes as many elements of that dtype.
-
-    Raises:
-        UsageMistake: `target` is read-only.
-    """
+    """Copy `values` into `target`, which takes as many elements of that dtype."""
     if not getattr(target.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
     worker().place.copy(target, values.reshape(target.shape))

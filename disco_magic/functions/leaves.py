@@ -110,11 +110,7 @@ class Leaf:
     __slots__ = ("array", "given", "is_direct", "is_lent", "near", "out", "path", "target", "where")
 
     def __init__(self, path: str, given: Any, place: Place, out: Any) -> None:
-        """Read it at once, because nothing may be refused later.
-
-        Raises:
-            UsageMistake: it is no array or number, or `out` cannot be filled.
-        """
+        """Read it at once, because nothing may be refused later."""
         near, where = given, ""
         if type(given) is not np.ndarray:
             near = read_early(f"x{path}", given, place)
@@ -157,11 +153,7 @@ def _where(array: Any, place: Place) -> str:
 
 
 def targets_in(tree: Tree, out: Any) -> dict[str, Any]:
-    """Path -> the part of `out` to be filled for it; None for None.
-
-    Raises:
-        UsageMistake: it does not have the parts of `tree`.
-    """
+    """Path -> the part of `out` to be filled for it; None for None."""
     targets = Tree("out", out).parts
     for path in sorted(tree.parts.keys() ^ targets.keys()):
         has, lacks = ("x", "out") if path in tree.parts else ("out", "x")
@@ -177,9 +169,6 @@ def see_who_waits(leaves: Sequence[Leaf]) -> None:
     """Find the leaves whose results must not be written before all others were read.
 
     For example, weights that layers share are in the tree twice.
-
-    Raises:
-        UsageMistake: one array is to take two results.
     """
     takers: dict[Any, Leaf] = {}
     written, read = [], []

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def packed(verb: str, x: Any) -> NDArray[np.uint8]:
-    """`x` pickled, as an array of uint8.
-
-    Raises:
-        UsageMistake: it cannot be pickled.
-    """
+    """`x` pickled, as an array of uint8."""
     try:
         return np.frombuffer(pickle.dumps(x, pickle.HIGHEST_PROTOCOL), np.uint8)
     except PlaneError:  # of a collective that its class has called
@@ -33,11 +29,7 @@ def packed(verb: str, x: Any) -> NDArray[np.uint8]:
 
 
 def unpacked(verb: str, content: NDArray[np.uint8], sender: int) -> Any:
-    """A new object from what `packed` has made on worker `sender`.
-
-    Raises:
-        UsageMistake: it cannot be read, because its class is unknown here, for example.
-    """
+    """A new object from what `packed` has made on worker `sender`."""
     try:
         return pickle.loads(content.data)  # noqa: S301 - written by another worker of this session
     except PlaneError:

@@ -82,11 +82,7 @@ HOST_PLACE: Final = HostPlace()
 
 
 def check_there(verb: str, device: object, there: Sequence[Device]) -> Device:
-    """Return the device of that name, which has to be the host or one that workers have.
-
-    Raises:
-        UsageMistake: it is another device, or none at all.
-    """
+    """Return the device of that name, which has to be the host or one that workers have."""
     known: Any = device
     if not isinstance(device, Device) and module_of(type(device)) != "builtins":
         known = str(device)  # another library's: all of them write ``cpu:0``

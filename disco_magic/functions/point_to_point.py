@@ -252,11 +252,7 @@ class PointToPoint(Calling):
 
 
 def _named(verb: str, sources: int | str | Iterable[int]) -> tuple[Any, ...] | None:
-    """`sources` of a `probe`; None: any. Which of them are workers is checked by the plane.
-
-    Raises:
-        UsageMistake: there is none.
-    """
+    """`sources` of a `probe`; None: any. Which of them are workers is checked by the plane."""
     if isinstance(sources, str):
         several: tuple[Any, ...] = ()
         if sources == ANY:
@@ -272,11 +268,7 @@ def _named(verb: str, sources: int | str | Iterable[int]) -> tuple[Any, ...] | N
 
 
 def _checked(verb: str, tag: int | str) -> int | str:
-    """A message's `tag`; an integer as Python's own.
-
-    Raises:
-        UsageMistake: it is neither an integer nor text.
-    """
+    """A message's `tag`; an integer as Python's own."""
     number = None if isinstance(tag, str) else whole_number(tag)
     if number is None and not isinstance(tag, str):
         raise UsageMistake(f"{verb}: tag must be an integer or text, got {tag!r}")

@@ -18,11 +18,7 @@ _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # 
 
 
 def lengths_of(shape: object) -> tuple[int, ...]:
-    """A shape as its caller wrote it; a number is one axis.
-
-    Raises:
-        TypeError: it is no shape.
-    """
+    """A shape as its caller wrote it; a number is one axis."""
     alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several lengths
     lengths: Any = (shape,) if alone else shape
     if isinstance(shape, bool):
@@ -31,11 +27,7 @@ def lengths_of(shape: object) -> tuple[int, ...]:
 
 
 def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
-    """Counts as a caller wrote them: a list, or an array or tensor on any device.
-
-    Raises:
-        UsageMistake: these are no whole numbers, or have no order, as those of a dict.
-    """
+    """Counts as a caller wrote them: a list, or an array or tensor on any device."""
     given = counts.tolist() if hasattr(counts, "tolist") else counts
     if isinstance(given, list | tuple | range):
         numbers = tuple(number for number in map(whole_number, given) if number is not None)
@@ -49,11 +41,7 @@ def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
 
 
 def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Check that NumPy can have such an array, given enough memory; `where` begins the error.
-
-    Raises:
-        UsageMistake: it cannot.
-    """
+    """Check that NumPy can have such an array, given enough memory; `where` begins the error."""
     # An axis of length 0 does not make up for the others: NumPy computes strides all the same.
     nbytes = math.prod(max(1, length) for length in shape[:_MOST_AXES]) * dtype.itemsize
     if any(length < 0 for length in shape):

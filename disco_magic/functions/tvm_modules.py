@@ -118,10 +118,6 @@ def load(path: Path) -> Library:
 
     It stays in the process to its end, as all of TVM's libraries do. The dynamic loader goes by the path, so
     a file that was compiled again is loaded from a copy. A ``.tar`` is linked first.
-
-    Raises:
-        UsageMistake: it is a ``.tar`` and there is no C compiler, or its end is missing.
-        Whatever TVM raises, for instance for a file that is no library.
     """
     tvm = _tvm()
     if path.suffix == ".tar" and tvm.support.cc.get_cc() is None:

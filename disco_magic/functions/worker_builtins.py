@@ -58,11 +58,7 @@ def device() -> Any:
 
 @register_func("runtime.disco.bind_worker_to_cpu_core")
 def bind_worker_to_cpu_core(cpu_ids: Sequence[int]) -> None:
-    """Bind the calling worker's thread to core ``cpu_ids[its id]``; see `WorkerContext.bind_to_cpu_core`.
-
-    Raises:
-        UsageMistake: there are fewer cores than workers, or the worker may not use that core.
-    """
+    """Bind the calling worker's thread to core ``cpu_ids[its id]``; see `WorkerContext.bind_to_cpu_core`."""
     me = worker()
     if me.id >= len(cpu_ids):
         raise UsageMistake(

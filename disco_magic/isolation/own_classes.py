@@ -167,9 +167,6 @@ def hand_over(
     """Set the classes of objects in a copy that do not have the receiver's yet.
 
     What another copy, with the memo `former`, has also returned was created by neither: it is the sender's.
-
-    Raises:
-        TypeError: an object cannot take its new class, which has other slots or bases, or lacks a member.
     """
     for key, made in list(memo.items()):
         own = successors.get(type(made))

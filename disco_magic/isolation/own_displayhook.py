@@ -55,11 +55,7 @@ def _show(value: Any) -> None:
 
 
 def read() -> Callable[[Any], object]:
-    """Return the caller's hook.
-
-    Raises:
-        AttributeError: the process has none.
-    """
+    """Return the caller's hook."""
     mine = _OWN.mine()
     if mine is not None:
         return mine.get(_NAME, _show)  # type: ignore[no-any-return]

@@ -197,9 +197,6 @@ class Importer:
         """Return that module; if it was executed before, execute it again, as `importlib.reload` does.
 
         It may have been emptied before, as autoreload does.
-
-        Raises:
-            ModuleNotFoundError: it no longer exists.
         """
         own = self.modules.get(name)
         if own is None:

@@ -151,11 +151,7 @@ def _mine() -> OwnStreams | None:
 
 
 def read(channel: str) -> Any:
-    """Return the caller's ``sys.stdout``, or stderr.
-
-    Raises:
-        AttributeError: the process has none.
-    """
+    """Return the caller's ``sys.stdout``, or stderr."""
     try:
         process = SYS[channel]
     except KeyError:

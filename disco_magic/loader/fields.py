@@ -14,12 +14,7 @@ Object = dict[str, Any]
 
 
 def parse(text: str, where: str) -> Object:
-    """Return the JSON object that `text` holds.
-
-    Raises:
-        UsageMistake: it is not JSON, not an object, or an object in it has a key twice: one of the two
-            values would be lost silently.
-    """
+    """Return the JSON object that `text` holds."""
     try:
         value = json.loads(text, object_pairs_hook=_once)
     except RecursionError:

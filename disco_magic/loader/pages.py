@@ -55,9 +55,6 @@ class Pages:
 
     Attributes:
         file: as given.
-
-    Raises:
-        DiscoError: the file cannot be opened, or is not the one that was checked.
     """
 
     def __init__(self, file: StoredFile) -> None:
@@ -187,9 +184,6 @@ def private(file: StoredFile, begin: int, nbytes: int) -> Array:
         file: the file, as it was checked.
         begin: the first byte.
         nbytes: how many, at least one.
-
-    Raises:
-        DiscoError: the file cannot be mapped, or is not the one that was checked.
     """
     lead = begin % mmap.ALLOCATIONGRANULARITY
     with file.open() as opened:

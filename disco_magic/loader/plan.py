@@ -51,11 +51,7 @@ Placement = Shard | Replicate
 
 
 def select(tensors: Mapping[str, StoredTensor], names: Iterable[str] | None) -> dict[str, StoredTensor]:
-    """Return the tensors that match one of `names`, in the tensors' order; None: all.
-
-    Raises:
-        UsageMistake: one of `names` matches nothing.
-    """
+    """Return the tensors that match one of `names`, in the tensors' order; None: all."""
     if names is None:
         return dict(tensors)
     patterns = (names,) if isinstance(names, str) else tuple(names)

@@ -23,9 +23,6 @@ def spilled(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
     The file is in the folder that TMPDIR names, else in /var/tmp: /tmp is often itself in memory. An array of
     4 KiB takes 0.14 ms, one of 1 MiB 0.8.
-
-    Raises:
-        DiscoError: there is no room for it.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     if not nbytes:

@@ -45,11 +45,7 @@ class StoredFile:
 
     @classmethod
     def at(cls, path: Path, where: str, md5: str | None = None) -> StoredFile:
-        """Return the file at `path`; `where` begins the error.
-
-        Raises:
-            UsageMistake: there is no readable file.
-        """
+        """Return the file at `path`; `where` begins the error."""
         try:
             found = path.stat()
         except OSError as reason:
@@ -106,11 +102,7 @@ class StoredFile:
         )
 
     def hashed(self) -> Iterator[int]:
-        """Read the whole file and compare its MD5 sum; yield the size of each block that was read.
-
-        Raises:
-            DiscoError: the sum differs.
-        """
+        """Read the whole file and compare its MD5 sum; yield the size of each block that was read."""
         import hashlib  # takes 3 ms, paid only if there are sums to check
 
         sum_ = hashlib.md5(usedforsecurity=False)
@@ -251,11 +243,7 @@ class Catalogue:
 
 
 def sibling(folder: Path, name: str, where: str) -> Path:
-    """Return the path of a file in `folder` that another file names.
-
-    Raises:
-        UsageMistake: the name leads out of the folder.
-    """
+    """Return the path of a file in `folder` that another file names."""
     path = Path(name)
     if not name or path.is_absolute() or ".." in path.parts:
         raise UsageMistake(f"{where} names the file {name!r}, expected one in the folder {folder}")

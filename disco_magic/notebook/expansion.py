@@ -71,9 +71,6 @@ def refuse_registers(
         text: what IPython would expand.
         around: variables that are known besides the notebook's.
         formatter: finds the fields in the text; None: IPython's.
-
-    Raises:
-        UsageError: which register it is, and how it gets into the notebook.
     """
     for name in dict.fromkeys(_names_in(text, formatter or DollarFormatter())):
         holders = front.sessions.holders(name)

@@ -108,9 +108,6 @@ def refuse_magics(tree: ast.Module) -> None:
     """Refuse a cell with magics among its top-level statements before any statement is executed.
 
     Magics in functions, loops and conditions are refused only when they are reached, which may be never.
-
-    Raises:
-        UsageMistake: with the line.
     """
     if any(getattr(statement, "name", None) == "get_ipython" for statement in tree.body):
         return  # the cell defines its own

@@ -69,11 +69,7 @@ class Front:
         return found
 
     def session_in(self, name: str) -> Session:
-        """The session in a notebook variable, or the open one of that number.
-
-        Raises:
-            UsageMistake: there is no such variable or session, or the variable holds something else.
-        """
+        """The session in a notebook variable, or the open one of that number."""
         if name.isdigit():
             return _numbered(int(name))
         held = self.variables([name])[name]

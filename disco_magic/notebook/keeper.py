@@ -126,11 +126,7 @@ class SessionKeeper:
         return [] if session is None else session.ledger.names.holders(name)
 
     def require(self) -> Session:
-        """The current session.
-
-        Raises:
-            UsageMistake: there is none.
-        """
+        """The current session."""
         session = self.find()
         if session is None:
             raise UsageMistake("no session is running; start one with %disco start")

@@ -30,11 +30,7 @@ _FOLDER: Final = "share/jupyter/kernels/disco"
 
 
 def data_folder() -> Path:
-    """The folder with kernel.json and the logos: in the source tree, or where the wheel put them.
-
-    Raises:
-        FileNotFoundError: the installation is incomplete.
-    """
+    """The folder with kernel.json and the logos: in the source tree, or where the wheel put them."""
     in_tree = Path(__file__).parents[2] / "kernel" / "disco"
     if (in_tree / "kernel.json").is_file():
         return in_tree

@@ -58,11 +58,7 @@ def list_workers(text: str | None, topology: Topology) -> tuple[int, ...] | None
 
 
 def workers_of_group(group: int | None, topology: Topology) -> tuple[int, ...] | None:
-    """The workers of one group, or None when `group` is None.
-
-    Raises:
-        UsageMistake: there is no such group.
-    """
+    """The workers of one group, or None when `group` is None."""
     if group is None:
         return None
     groups = topology.num_groups

@@ -24,11 +24,7 @@ def lies_oddly(array: Any) -> bool:
 
 
 def check_alignment(kind: str, worker: int, array: Any) -> None:
-    """Refuse an array that kernels could not read or write; what they do there ends all work of the GPU.
-
-    Raises:
-        UsageMistake: `lies_oddly`.
-    """
+    """Refuse an array that kernels could not read or write; what they do there ends all work of the GPU."""
     if lies_oddly(array):
         raise UsageMistake(
             f"{kind}: an array of worker {worker} has elements of {array.dtype} that lie at no multiples of"

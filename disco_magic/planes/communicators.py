@@ -134,9 +134,6 @@ class Communicators:
             members: the workers that connect.
             is_over: whether the caller's command has ended meanwhile: its thread may have been given up, and
                 its communicator must not get into the way of the thread's successor.
-
-        Raises:
-            PlaneAborted: that command has ended.
         """
         invitation = self._invitations[members]
         held = self._held[worker].get(members)

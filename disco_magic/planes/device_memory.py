@@ -65,12 +65,7 @@ class DeviceMemory:
         self._kept: list[tuple[Any, Any]] = []  # events, and the arrays of messages that are kept until these
 
     def arrive(self, worker: int) -> None:
-        """Note the current stream of `worker`, which makes a call.
-
-        Raises:
-            UsageMistake: the current GPU is not the worker's, or the current stream is the per-thread default
-                stream, or is captured for a CUDA graph, which would not repeat the call.
-        """
+        """Note the current stream of `worker`, which makes a call."""
         device, here = self.places[worker].device, self.cupy.cuda.runtime.getDevice()
         if here != device.index:
             raise UsageMistake(

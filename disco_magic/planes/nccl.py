@@ -284,11 +284,7 @@ class NcclPlane(GpuPlane):
 
 
 def load_nccl(cupy: Any) -> Any:
-    """Return `cupy.cuda.nccl`.
-
-    Raises:
-        MissingDependency: cupy finds no NCCL that it could load.
-    """
+    """Return `cupy.cuda.nccl`."""
     nccl = find.nccl_of(cupy)
     if nccl is None:
         raise MissingDependency(

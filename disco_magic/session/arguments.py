@@ -39,11 +39,7 @@ def _number(worker: object) -> int:
 
 
 def seconds(timeout: object) -> float | None:
-    """Return `timeout` as a number of seconds; None: no limit.
-
-    Raises:
-        UsageMistake: it is not a number, or it is negative.
-    """
+    """Return `timeout` as a number of seconds; None: no limit."""
     if timeout is None:
         return None
     try:

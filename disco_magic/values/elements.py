@@ -59,9 +59,6 @@ def elements_of(value: Any) -> Elements:
 
     For a PyTorch DTensor, those that the worker has. Of a Series, or another column of a data frame, those
     that are numbers, without the labels.
-
-    Raises:
-        NoPicture: it is none of these, or JAX is still computing it.
     """
     value = local_part(value)
     kind = type(value)
@@ -143,11 +140,7 @@ class Walk:
             self.passed(math.prod(part.stop - part.start for part in index))
 
     def passed(self, count: int) -> None:
-        """Note that `count` more elements were gone through.
-
-        Raises:
-            Stopped: `progress` returned False before the end.
-        """
+        """Note that `count` more elements were gone through."""
         self._done += count
         if self._progress is None:
             return
@@ -184,11 +177,7 @@ def _places(lengths: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def check_count(what: str, given: object) -> int:
-    """Return `given`, a number of elements, lines or bins.
-
-    Raises:
-        UsageMistake: it is no whole number of at least 1.
-    """
+    """Return `given`, a number of elements, lines or bins."""
     if type(given) is not int or given < 1:
         raise UsageMistake(f"{what} is {given!r}, expected a whole number of at least 1")
     return given

@@ -69,11 +69,7 @@ def _is_own(kind: type, name: str) -> bool:
 
 
 def columns_of(frame: Any) -> list[tuple[Any, Column]]:
-    """Label and `Column` for each column; about 50 us.
-
-    Raises:
-        RuntimeError: another thread is changing the frame, or this pandas keeps its columns in another way.
-    """
+    """Label and `Column` for each column; about 50 us."""
     rows = frame.shape[0]
     if home_of(type(frame)) == "polars":
         held = [(label, frame[:, place]) for place, label in enumerate(frame.columns)]

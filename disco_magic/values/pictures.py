@@ -224,11 +224,7 @@ def _check_filled(shape: Shape) -> None:
 
 
 def numbers(part: Array, name: str) -> Array:
-    """Return `part`, whose elements have to be numbers.
-
-    Raises:
-        NoPicture: its elements are not numbers.
-    """
+    """Return `part`, whose elements have to be numbers."""
     if not is_number(part.dtype):
         raise NoPicture(f"elements of type {name} are not numbers")
     return part

@@ -64,11 +64,7 @@ class Sight:
         return Sight([place for sight in (self, *others) for place in sight.places], self._gatherers)
 
     def check(self, index: int) -> None:
-        """Check that what is on a GPU can be read.
-
-        Raises:
-            NoPicture: the workers are still computing on it.
-        """
+        """Check that what is on a GPU can be read."""
         here = [place for place in self.places if place.device.index == index]
         if not (all(place.is_idle() for place in here) if here else self._null_is_idle(index)):
             device = Device(self.places[0].device.kind, index)
@@ -89,11 +85,7 @@ class Sight:
             return bool(self._gatherers.cupy.cuda.Stream.null.done)
 
     def read(self, wanted: Wanted) -> Array:
-        """Return elements as an array of one axis, without checking that they are computed: see `check`.
-
-        Raises:
-            NoPicture: the GPU is busy with other work. For other errors see `Gatherer.gather`.
-        """
+        """Return elements as an array of one axis, without checking that they are computed: see `check`."""
         index = int(wanted.array.device.id)
         found = self._gatherers.on(index).gather([wanted])
         if found is None:

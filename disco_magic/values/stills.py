@@ -20,11 +20,7 @@ class OpaqueError(Exception):
 
 
 def still(value: Any, depth: int = 0, taken: list[int] | None = None) -> Any:
-    """Return a plain value, or a copy of a container of such in its present state; arrays are not copied.
-
-    Raises:
-        OpaqueError: something in it is neither, or it is too large.
-    """
+    """Return a plain value, or a copy of a container of such in its present state; arrays are not copied."""
     kind = type(value)
     if id(kind) in PLAIN_IDS or (
         (kind is np.ndarray or issubclass(kind, np.generic)) and not value.dtype.hasobject

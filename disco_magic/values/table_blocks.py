@@ -59,9 +59,6 @@ def cells_of(table: Any, rows: range, columns: range) -> Cells:
     """Some rows and columns of a table; runs no code of objects in it, which are shown by their types' names.
 
     A table with one axis is one column. Indices follow on one another.
-
-    Raises:
-        NoPicture: another thread is changing it.
     """
     kind = type(table)
     try:

@@ -155,11 +155,7 @@ def elements_of_computed(value: Any) -> dict[int, Any]:
 
 
 def array_of(tensor: Any) -> Array:
-    """A tensor's own memory as an array; bfloat16 and float8 with the dtypes of `ml_dtypes`.
-
-    Raises:
-        UsageMistake: there is no such array, or the result would need a gradient.
-    """
+    """A tensor's own memory as an array; bfloat16 and float8 with the dtypes of `ml_dtypes`."""
     tensor = without_history(tensor)
     if tensor.requires_grad:
         raise UsageMistake("it requires grad - use .detach(), which shares its memory")
@@ -195,9 +191,6 @@ def over_memory(value: Any, place: Place, refusal: str) -> Any:
 
     The result is an array of NumPy, or of the library that computes at `place`; tensors of PyTorch, and
     arrays that other libraries lend there, are converted.
-
-    Raises:
-        UsageMistake: `refusal` with the reason: it requires grad, or there is no such array of it.
     """
     near = place.read(without_history(value))
     if near is not None:
@@ -217,9 +210,6 @@ def read_out(verb: str, out: Any, place: Place) -> Any:
         verb: the collective.
         out: the caller's array or tensor.
         place: the worker's.
-
-    Raises:
-        UsageMistake: it cannot be written to.
     """
     if is_jax_array(type(out)):
         raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")

@@ -32,11 +32,7 @@ class FoundModule(NamedTuple):
 
 
 def find_module(name: str) -> FoundModule:
-    """Find the module of that name; for a package, its ``__main__``.
-
-    Raises:
-        UsageMistake: there is no such module, or it has no source.
-    """
+    """Find the module of that name; for a package, its ``__main__``."""
     if not all(map(str.isidentifier, name.split("."))):
         hint = f"; {name!r} without -m runs a file" if os.path.exists(name) else ""
         raise UsageMistake(f"{name!r} is not the name of a module: write package.module{hint}")

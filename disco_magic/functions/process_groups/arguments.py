@@ -22,11 +22,7 @@ _SHAPES: Final = 4
 
 
 def split(whole: Any, parts: Sequence[Any]) -> None:
-    """Copy what was received, one array of all elements, into tensors.
-
-    Raises:
-        UsageMistake: they have more elements than that, or fewer.
-    """
+    """Copy what was received, one array of all elements, into tensors."""
     sizes = [part.numel() for part in parts]
     if len(whole) != sum(sizes):
         raise UsageMistake(
@@ -49,11 +45,7 @@ def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
 
 
 def joined_alike(tensors: Sequence[Any], mine: Any) -> Any:
-    """Like `joined`, with the bits, of what a root gives: a tensor to each member, to itself `mine`.
-
-    Raises:
-        UsageMistake: not all of them are as long.
-    """
+    """Like `joined`, with the bits, of what a root gives: a tensor to each member, to itself `mine`."""
     sizes = [each.numel() for each in tensors]
     if set(sizes) != {mine.numel()}:
         raise UsageMistake(
@@ -83,11 +75,7 @@ def see_one_each(verb: str, what: str, tensors: Sequence[Any], members: int) -> 
 
 
 def see_alike(tensors: Sequence[Any]) -> None:
-    """Check that a member gathers into tensors as long as the one that it gives, which all members do alike.
-
-    Raises:
-        UsageMistake: it does not.
-    """
+    """Check that a member gathers into tensors as long as the one that it gives, as all members do."""
     given, *parts = [each.numel() for each in tensors]
     if {given} != set(parts):
         raise UsageMistake(
@@ -100,9 +88,6 @@ def shares_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int)
     """How many elements of a tensor, the ``input`` or ``output``, go to each member or come from it.
 
     As many rows as `sizes` says, else equal parts.
-
-    Raises:
-        UsageMistake: that does not divide the tensor.
     """
     if not tensor.shape:
         raise UsageMistake(f"all_to_all_single: the {what} is a number - pass a tensor that has rows")
@@ -125,11 +110,7 @@ def shares_of(tensor: Any, what: str, sizes: Sequence[Any] | None, members: int)
 
 
 def see_can_be_averaged(array: Any) -> None:
-    """Check that the average of such an array fits into its own tensor.
-
-    Raises:
-        UsageMistake: it does not.
-    """
+    """Check that the average of such an array fits into its own tensor."""
     if array.dtype.kind in "biu":
         raise UsageMistake(
             f"ReduceOp.AVG of {array.dtype}: an average is no whole number - "
@@ -158,11 +139,7 @@ def root_of(*opts: Any, root: int = 0, **_named: Any) -> int:
 
 
 def operation_of(*opts: Any, op: Any = None, **_named: Any) -> str:
-    """Our name of a reduction, from options or as passed in their place.
-
-    Raises:
-        UsageMistake: groups of workers do not have it.
-    """
+    """Our name of a reduction, from options or as passed in their place."""
     given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
     operation = given[0] if given else op
     name = "SUM" if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]

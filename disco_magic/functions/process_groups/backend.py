@@ -19,11 +19,7 @@ BACKEND: Final = "disco"
 
 
 def created(options: Any, _: Any = None) -> Any:
-    """Make the group when PyTorch asks our backend for it; `options` say who is a member.
-
-    Raises:
-        UsageMistake: the caller is no worker, or the ranks do not ascend or are not those of the session.
-    """
+    """Make the group when PyTorch asks our backend for it; `options` say who is a member."""
     me = calling_context()
     if me is None:
         raise UsageMistake(f"process groups of the backend {BACKEND!r} are made on workers only, in a cell")

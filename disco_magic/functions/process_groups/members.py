@@ -95,11 +95,7 @@ class Members(Messages):
         return list(map(importlib.import_module("torch").device, kinds))
 
     def _worker(self) -> WorkerContext:
-        """The worker that calls.
-
-        Raises:
-            UsageMistake: it is no member, or the caller is no worker.
-        """
+        """The worker that calls."""
         me = self._caller()
         if me.id not in self._members:
             raise UsageMistake(
@@ -127,11 +123,7 @@ class Members(Messages):
             )
 
     def _root(self, *opts: Any, **named: Any) -> int:
-        """The rank of the root, or the source, from what PyTorch passes.
-
-        Raises:
-            UsageMistake: the group has no such rank.
-        """
+        """The rank of the root, or the source, from what PyTorch passes."""
         root = root_of(*opts, **named)
         if not 0 <= root < len(self._members):
             raise UsageMistake(f"{root} is not a rank of this process group of {len(self._members)} members")

@@ -46,9 +46,6 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     Args:
         tensor: of any strides.
         bits: the elements are only moved: if NumPy lacks their dtype, integers of that size will do.
-
-    Raises:
-        UsageMistake: NumPy lacks the dtype, or there is no such array: it is sparse, or conjugated when read.
     """
     tensor = _waited_for(tensor).detach()
     if str(tensor.device) != "cpu":

@@ -172,11 +172,7 @@ class Messages:
         return f"{tag} in group {self._channel}" if self._channel else tag
 
     def _member(self, verb: str, rank: int) -> int:
-        """The id of the member of that rank.
-
-        Raises:
-            UsageMistake: there is no such rank.
-        """
+        """The id of the member of that rank."""
         if not 0 <= rank < len(self._members):
             raise UsageMistake(
                 f"{verb}: {rank} is not a rank of this process group of {len(self._members)} members"
@@ -201,11 +197,7 @@ class Messages:
         return self._ask(tensors, self._member("recv", rank), tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
-        """Receive as many elements from any other member, when the work is waited for.
-
-        Raises:
-            UsageMistake: there is no other member.
-        """
+        """Receive as many elements from any other member, when the work is waited for."""
         if len(self._members) == 1:
             raise UsageMistake("recv: no other worker is in this process group, so no message can come")
         return self._ask(tensors, None, tag)
@@ -230,11 +222,7 @@ class Messages:
         return asked.work
 
     def _finish(self, pending: _Pending, tag: int | str, wanted: _Asked) -> None:
-        """Take messages until the one that was asked for is there.
-
-        Raises:
-            UsageMistake: it was asked for in another cell.
-        """
+        """Take messages until the one that was asked for is there."""
         if pending is not self._asked():
             what = (
                 "a message of any rank" if wanted.source is None else f"the message of worker {wanted.source}"

@@ -87,9 +87,6 @@ class Owners:
 
         One that has ended is used only if a shared module has defined the operator for it: such a module may
         keep what it has defined, and never define it again.
-
-        Raises:
-            RuntimeError: all that have defined it have ended.
         """
         me = calling_worker()
         mine: dict[str, Any] | None = None if me is None else me.belongings.get(self)

@@ -32,11 +32,7 @@ class _Profiling:
         self._who = ""
 
     def begin(self) -> None:
-        """Let the calling thread profile from now on.
-
-        Raises:
-            UsageMistake: another one does.
-        """
+        """Let the calling thread profile from now on."""
         me, thread = calling_worker(), threading.current_thread()
         with self._lock:
             other = self._thread

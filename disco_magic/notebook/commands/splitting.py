@@ -37,9 +37,6 @@ def split(name: str, value: Any, axis: int, count: int) -> list[Any]:
         value: an array of shape ``(..., count * k, ...)``, or a value with rows or items.
         axis: the axis along which an array is split; 0 for values with rows or items.
         count: number of parts.
-
-    Raises:
-        UsageMistake: the value has another type, or cannot be split like that.
     """
     kind = type(value)
     if not issubclass(kind, _with_rows()):
@@ -92,9 +89,6 @@ def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
     Returns:
         An array, a tensor if all are tensors, a DataFrame, a Series, a tuple, or a list of the items of
         lists or ranges.
-
-    Raises:
-        UsageMistake: the values are of different or unknown types, or do not fit together.
     """
     values = list(held.values())
     kinds = [_kind(value) for value in values]

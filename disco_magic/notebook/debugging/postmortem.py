@@ -163,9 +163,6 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
         shell: IPython's shell.
         failure: the failure of one worker.
         commands: commands to execute instead of asking, each shown as if it had been typed.
-
-    Raises:
-        UsageMistake: no line of the user's code was being executed.
     """
     from IPython.core.display_trap import DisplayTrap
 

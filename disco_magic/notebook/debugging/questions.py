@@ -123,9 +123,6 @@ def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel:
         what: the call that asks, for errors.
         read: asks.
         kernel: the kernel that sends the question to a front end; anything else in a terminal.
-
-    Raises:
-        UsageMistake: there is no way to get an answer.
     """
     _check_not_stopped(worker)
     _bring_up()

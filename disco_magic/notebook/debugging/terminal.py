@@ -19,11 +19,7 @@ _MOST: Final = 1 << 16
 
 
 def read_line(prompt: str) -> str:
-    """Show `prompt` and read a line; return it without its end.
-
-    Raises:
-        EOFError: the user pressed Ctrl-D.
-    """
+    """Show `prompt` and read a line; return it without its end."""
     keyboard = sys.stdin.fileno()
     moves = os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
     if not moves:

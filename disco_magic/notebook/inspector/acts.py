@@ -86,12 +86,7 @@ class Acts:
         return f"{label} becomes a copy of {label} on {ranges((worker,))} everywhere"
 
     def rename(self, session: Session, label: str, name: str) -> str:
-        """Give a register another name; a numbered one gets a name in addition to its number.
-
-        Raises:
-            UsageMistake: `name` is no variable name, a register of that name exists, or it would hide what
-                cells are given.
-        """
+        """Give a register another name; a numbered one gets a name in addition to its number."""
         if name in BEHIND or name in VERBS:
             raise UsageMistake(f"cells find {name!r} without any register; write another name")
         if name in session.names():
@@ -104,11 +99,7 @@ class Acts:
         return f"{label} is called {name} now"
 
     def delete(self, session: Session, label: str) -> str:
-        """Unbind a name on every worker.
-
-        Raises:
-            UsageMistake: a numbered register: it lives as long as a reference.
-        """
+        """Unbind a name on every worker."""
         if label.startswith("#"):
             raise UsageMistake(
                 f"{label} lives as long as something in the notebook refers to it; delete that"

@@ -48,11 +48,7 @@ def _named(holding: list[str]) -> str:
 
 
 def reference_of(session: Session, label: str) -> DRef:
-    """The reference that keeps the numbered register `label`, ``"#5"``.
-
-    Raises:
-        UnknownName: nothing refers to it any more.
-    """
+    """The reference that keeps the numbered register `label`, ``"#5"``."""
     drop = session.drops.get(int(label[1:]))
     reference = None if drop is None else drop()
     if reference is None or reference.life is not session.life:

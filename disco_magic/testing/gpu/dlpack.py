@@ -109,11 +109,7 @@ class _Owner:
 
 
 def take(world: World, foreign: Any) -> Any:
-    """Make an array over another library's memory; the current stream of the device waits for its content.
-
-    Raises:
-        BufferError: it is not on a CUDA device, or has a dtype that cupy lacks.
-    """
+    """Make an array over another library's memory; the current stream of the device waits for its content."""
     kind, number = foreign.__dlpack_device__()
     if kind != CUDA:
         raise BufferError(

@@ -71,11 +71,7 @@ def _gxx(source: str, *flags: str) -> subprocess.CompletedProcess[str]:
 
 @cache
 def _checked(code: str, options: tuple[str, ...]) -> None:
-    """Compile a source only to find errors.
-
-    Raises:
-        CompileException: the source has errors.
-    """
+    """Compile a source only to find errors."""
     done = _gxx(_prologue(options) + code, "-fsyntax-only")
     if done.returncode:
         raise CompileException(done.stderr, code, "kernel.cu", options)

@@ -149,11 +149,7 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def product_shape(a: Sequence[int], b: Sequence[int], *, is_dot: bool) -> tuple[int, ...]:
-    """The shape of ``a @ b``, or of ``dot(a, b)``, which combines the leading axes instead of broadcasting.
-
-    Raises:
-        ValueError: the shapes do not fit together.
-    """
+    """The shape of ``a @ b``, or of ``dot(a, b)``, which combines leading axes instead of broadcasting."""
     if not a or not b:
         if is_dot:
             return (*a, *b)

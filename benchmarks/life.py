@@ -78,7 +78,7 @@ ROWS = (
 def controller(effort: Effort, *, queues: int, kept: bool) -> list[float]:
     """Time the controller's half with `queues` queues."""
     import disco_magic
-    from disco_magic.testing.doubles import scripted_session
+    from tests.doubles.scripted import scripted_session
 
     disco_magic.register_func("bench.noop", noop, override=True)
     session, _ = scripted_session(max(queues, 1))

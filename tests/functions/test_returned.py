@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from disco_magic.functions.returned import as_array_of, library_of
-from disco_magic.testing import arrays
-from disco_magic.testing.arrays import cupy_array, jax_array, tensor
+from tests.doubles import arrays
+from tests.doubles.arrays import cupy_array, jax_array, tensor
 from tests.values.test_gpu_values import foreign
 
 

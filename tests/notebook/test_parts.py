@@ -10,7 +10,7 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.commands.splitting import join, split
 from disco_magic.session.current import session
-from disco_magic.testing import arrays
+from tests.doubles import arrays
 
 
 def names(shell):

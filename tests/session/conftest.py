@@ -14,9 +14,9 @@ from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import pump, stopping
 from disco_magic.stacks import frames
-from disco_magic.testing.doubles import JumpingClock, scripted_session
 from disco_magic.testing.gpu import SimulatedGpus
 from tests import conftest
+from tests.doubles.scripted import JumpingClock, scripted_session
 from tests.gpus import found, with_nccl
 from tests.session.written import FILES, write
 

@@ -11,7 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, WorkerLost
-from disco_magic.testing.doubles import scripted_session
+from tests.doubles.scripted import scripted_session
 from tests.loader.files import write_safetensors
 from tests.session.conftest import MAIN, main_waits, until
 

@@ -11,8 +11,8 @@ from disco_magic.errors import SessionClosed
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.testing.channel import CHANNEL_CHECKS, check_channel
-from disco_magic.testing.doubles import ScriptedChannel
 from disco_magic.testing.launcher import LAUNCHER_CHECKS, check_launcher
+from tests.doubles.scripted import ScriptedChannel
 
 
 def thread_channel():

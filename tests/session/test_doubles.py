@@ -1,4 +1,4 @@
-"""The public doubles: what tests of others build on."""
+"""The doubles that tests build on: gates, and sessions without workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from disco_magic.core.messages import Reached, Sync
 from disco_magic.testing import doubles
-from disco_magic.testing.doubles import Gate, JumpingClock, ScriptedLauncher, scripted_session
+from disco_magic.testing.doubles import Gate
+from tests.doubles.scripted import JumpingClock, ScriptedLauncher, scripted_session
 
 
 def test_a_gate_says_who_came_and_lets_nobody_through(background):

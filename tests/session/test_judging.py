@@ -12,8 +12,8 @@ from disco_magic.core.messages import Failed, Lost
 from disco_magic.errors import Failure, SyncTimeout, UsageMistake, WorkerError, WorkerLost
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session.pump import INTERRUPT
-from disco_magic.testing.doubles import scripted_session
 from tests.conftest import until
+from tests.doubles.scripted import scripted_session
 from tests.session.conftest import interrupted
 
 

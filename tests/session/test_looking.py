@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import pump
-from disco_magic.testing.doubles import scripted_session
+from tests.doubles.scripted import scripted_session
 
 CELL = compile_cell("x", label="Cell In[7]")
 

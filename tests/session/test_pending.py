@@ -17,7 +17,7 @@ from disco_magic.errors import (
 )
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import stopping as module
-from disco_magic.testing.doubles import JumpingClock, scripted_session
+from tests.doubles.scripted import JumpingClock, scripted_session
 from tests.session.conftest import interrupted
 
 CELL = compile_cell("x", label="Cell In[7]")

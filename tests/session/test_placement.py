@@ -10,7 +10,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import PlaneUnavailable, SessionClosed, UsageMistake, WorkerError
-from disco_magic.testing.doubles import scripted_session
+from tests.doubles.scripted import scripted_session
 
 groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (3, 1), (4, 2), (6, 3), (6, 2)])
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds threads to cores")

@@ -17,8 +17,8 @@ from disco_magic.core.messages import Call, Kill, Sync
 from disco_magic.errors import SyncTimeout, UsageMistake
 from disco_magic.session.dref import DRef
 from disco_magic.session.refusing_lock import RefusingLock
-from disco_magic.testing.doubles import scripted_session
 from tests.conftest import until
+from tests.doubles.scripted import scripted_session
 
 
 class Striking:

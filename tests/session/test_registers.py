@@ -12,7 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.messages import Call, Kill
 from disco_magic.errors import SessionClosed, UsageMistake
-from disco_magic.testing.doubles import scripted_session
+from tests.doubles.scripted import scripted_session
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, WorkerError
-from disco_magic.testing import arrays
+from tests.doubles import arrays
 
 MAKE = """
-from disco_magic.testing.arrays import tensor as _make
+from tests.doubles.arrays import tensor as _make
 def _t(x): return _make(np.asarray(x), device='cpu')
 """
 
@@ -208,7 +208,7 @@ def test_a_tensor_in_a_register_that_cannot_be_read_is_refused_with_what_to_do(t
 
 def test_an_array_of_jax_in_a_register_is_read_and_not_filled(tensors):
     s = tensors(2)
-    s.run("from disco_magic.testing.arrays import jax_array\nj = jax_array(np.ones(3))\nd = np.zeros(6)")
+    s.run("from tests.doubles.arrays import jax_array\nj = jax_array(np.ones(3))\nd = np.zeros(6)")
     assert s.allgather(s["j"], s["d"]).get(1).tolist() == [1] * 6
     taken = np.zeros(3)
     s.copy_from_worker_0(taken, s["j"])

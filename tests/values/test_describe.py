@@ -14,11 +14,11 @@ import pytest
 from disco_magic.core.register_text import content
 from disco_magic.core.registers import Poison
 from disco_magic.errors import Failure
-from disco_magic.testing.arrays import cupy_array, tensor
 from disco_magic.values.describe import describe, describe_all
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.samples import SAMPLE
 from disco_magic.values.sizes import nbytes_of
+from tests.doubles.arrays import cupy_array, tensor
 from tests.values.conftest import without_address
 from tests.values.values import Touchy
 

@@ -11,8 +11,8 @@ import pytest
 
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import UsageMistake
-from disco_magic.testing.arrays import cupy_array, tensor
 from disco_magic.values.peek import Stopped, Window, difference_of
+from tests.doubles.arrays import cupy_array, tensor
 from tests.values.values import ALL, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
 
 

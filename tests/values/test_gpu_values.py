@@ -11,7 +11,6 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.testing.arrays import cupy_array
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.values import digests
 from disco_magic.values.describe import describe, describe_all
@@ -20,6 +19,7 @@ from disco_magic.values.divergence import look
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.located import device_of
 from disco_magic.values.sights import Gatherers, sights_of
+from tests.doubles.arrays import cupy_array
 
 LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, 1:7], lambda a: a[:0]]
 

@@ -8,7 +8,6 @@ import pytest
 from disco_magic.errors import NoPicture, UsageMistake
 from disco_magic.functions.arrays import read_array
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.testing.arrays import jax_array
 from disco_magic.values.describe import describe
 from disco_magic.values.differences import difference_of
 from disco_magic.values.divergence import look
@@ -16,6 +15,7 @@ from disco_magic.values.elements import elements_of
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.tensors import bits_of, numbers_of, read_out
 from disco_magic.values.windows import Window
+from tests.doubles.arrays import jax_array
 from tests.values.test_gpu_values import foreign
 
 

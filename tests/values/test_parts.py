@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from disco_magic.testing.arrays import cupy_array, jax_array, tensor
 from disco_magic.values.parts import (
     MOST,
     NOTHING,
@@ -20,6 +19,7 @@ from disco_magic.values.parts import (
     part_at,
     split,
 )
+from tests.doubles.arrays import cupy_array, jax_array, tensor
 from tests.values.values import Touchy, net
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.testing.arrays import cupy_array, tensor
 from disco_magic.values.peek import NoPicture, Window, block_of, histogram_of, picture_of, statistics_of
+from tests.doubles.arrays import cupy_array, tensor
 from tests.values.values import ALL, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
 
 ml_dtypes = pytest.importorskip("ml_dtypes")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.testing.arrays import tensor
 from disco_magic.values.spans import ground_of
+from tests.doubles.arrays import tensor
 
 WHOLE = np.zeros((2, 3, 4))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError, UsageMistake
-from disco_magic.testing.arrays import cupy_array
 from disco_magic.values.peek import Stopped, histogram_of, statistics_of
+from tests.doubles.arrays import cupy_array
 from tests.values.values import NUMBERS, grid, wherever
 
 # --- histograms ------------------------------------------------------------------------------------

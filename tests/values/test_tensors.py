@@ -13,8 +13,6 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import read_array
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.testing import arrays
-from disco_magic.testing.arrays import tensor
 from disco_magic.values import divergence
 from disco_magic.values.describe import describe
 from disco_magic.values.divergence import look, survey
@@ -22,6 +20,8 @@ from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.peek import statistics_of
 from disco_magic.values.sizes import nbytes_of
 from disco_magic.values.tensors import array_of, bits_of, numbers_of, read_out
+from tests.doubles import arrays
+from tests.doubles.arrays import tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.testing.arrays import cupy_array, jax_array, tensor
 from disco_magic.values.peek import Window
+from tests.doubles.arrays import cupy_array, jax_array, tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 ALL = Window()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from disco_magic.testing.arrays import tensor, torch
+from tests.doubles.arrays import tensor, torch
 
 NAMES = (
     "torch",

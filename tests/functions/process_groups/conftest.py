@@ -9,7 +9,7 @@ from tests.functions.process_groups import c10d
 PRELUDE = """
 import torch.distributed as dist
 from types import SimpleNamespace
-from disco_magic.testing.arrays import tensor
+from tests.doubles.arrays import tensor
 dist.init_process_group()
 world, me = dist.world(), float(worker_id)
 

@@ -10,7 +10,7 @@ import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.memory import flat, near, written
-from disco_magic.testing.arrays import tensor, torch
+from tests.doubles.arrays import tensor, torch
 
 
 def on_host(array, **more):

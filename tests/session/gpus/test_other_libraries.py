@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.testing import arrays
+from tests.doubles import arrays
 from tests.gpus import host
 
 

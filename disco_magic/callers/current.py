@@ -103,13 +103,7 @@ def on_worker_of(session_id: int) -> CallingWorker | None:
 
 
 def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
-    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself.
-
-    Args:
-        session_id: of the session that was called.
-        what: what was called.
-        instead: what to call on a worker, ``worker.check(x)``.
-    """
+    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself."""
     me = on_worker_of(session_id)
     if me is not None:
         here = f"; here it is {instead}" if instead else ""

@@ -37,12 +37,7 @@ class _Wait(NamedTuple):
 
 
 class Charges:
-    """What waits are charged to whom.
-
-    Args:
-        timeline: the window, with everything that is known.
-        meetings: the collectives to which all members came, as the spans of their calls.
-    """
+    """What waits are charged to whom."""
 
     def __init__(self, timeline: Timeline, meetings: Iterable[Sequence[Span]]) -> None:
         self._timeline = timeline

@@ -98,10 +98,6 @@ def held_by_imports(positions: Sequence[Position], worker: int) -> str:
     """Why a waiting worker can never go on, if it needs workers that wait for an import by it, else "".
 
     They may wait for it through others, but all of them wait.
-
-    Args:
-        positions: one per worker, by id.
-        worker: the one that waits.
     """
     reached, ahead = set[int](), [worker]
     while ahead:

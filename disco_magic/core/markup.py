@@ -78,12 +78,7 @@ def table_style(name: str, *rules: str) -> str:
 
 
 class TableLook:
-    """The look of one kind of table.
-
-    Args:
-        name: the class of the tables in HTML.
-        *rules: see `table_style`.
-    """
+    """The look of one kind of table."""
 
     def __init__(self, name: str, *rules: str) -> None:
         self._name = name

@@ -9,10 +9,5 @@ if TYPE_CHECKING:
 
 
 def hopes(wait: Any, left: Sequence[int]) -> list[int]:
-    """The missing workers of a plane's wait that can still come.
-
-    Args:
-        wait: one of `Plane.waiting`.
-        left: `Plane.left`.
-    """
+    """The missing workers of a plane's wait that can still come."""
     return [worker for worker in wait.missing() if left[worker] < wait.scope]

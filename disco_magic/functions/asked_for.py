@@ -47,12 +47,7 @@ class AskedFor:
         self._of[1].pop(work, None)
 
     def told(self, command: int, has_come: Callable[[int | None, int | str], bool]) -> str:
-        """Say why the command has not received a message, as far as what it asked for explains it; else "".
-
-        Args:
-            command: its number.
-            has_come: whether a message of that source, with that tag, was not received.
-        """
+        """Say why the command has not received a message, if what it asked for explains it; else ""."""
         at, asked = self._of
         left = [] if at != command else list(asked.copy().values())
         sites = list(dict.fromkeys(str(site_of(each.spot)) for each in left if has_come(*each[1:])))

@@ -14,11 +14,7 @@ _PATIENCE_S: Final = 0.05
 
 
 class Claim:
-    """A thread that loads something, or wants to.
-
-    Args:
-        key: what; a name by which users know it.
-    """
+    """A thread that loads something, or wants to."""
 
     __slots__ = ("key", "over", "thread", "worker")
 

@@ -136,11 +136,7 @@ def _converted(
 
 
 def _await_copies(memo: dict[int, Any]) -> None:
-    """Wait until arrays of cupy are copied: copies are only queued, on the calling thread's streams.
-
-    Args:
-        memo: what `copy.deepcopy` has copied.
-    """
+    """Wait until arrays of cupy are copied: copies are only queued, on the calling thread's streams."""
     made = {array.device.id: array for array in memo.values() if is_gpu_array(type(array)) and array.size}
     for array in made.values():
         # Fetching an element waits for the thread's stream on that GPU, and needs no module of cupy's.

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 class HiddenGenerator(random.Random):
-    """Does what the caller's generator does: the worker's, or the process's.
-
-    Args:
-        everyones: the process's.
-        own: the workers'.
-    """
+    """Does what the caller's generator does: the worker's, or the process's."""
 
     __slots__ = ("_everyones", "_own")
 

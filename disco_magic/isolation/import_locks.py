@@ -14,9 +14,6 @@ class ImportLock:
 
     Threads that wait for each other's modules get them half-initialized. Workers are not interrupted where
     the lock is taken or released.
-
-    Args:
-        name: of the module.
     """
 
     def __init__(self, name: str) -> None:

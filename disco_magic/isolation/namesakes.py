@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 class Namesakes:
-    """Notes for which modules a worker's program has looked.
-
-    Args:
-        finder: finder to be skipped when a module is looked for.
-    """
+    """Notes for which modules a worker's program has looked."""
 
     def __init__(self, finder: MetaPathFinder) -> None:
         self._finder = finder
@@ -51,11 +47,6 @@ class Namesakes:
         It looks when it first imports something, and again after it has changed its import path: 1 us for a
         package beside the program, 15 for another one. What the program has imported itself is not looked for
         again, as in a process.
-
-        Args:
-            name: what is imported.
-            own: the worker's modules.
-            shared: packages of the user's that it shares.
         """
         asked, root = self._asked, name.partition(".")[0]
         if asked is None or root in asked:

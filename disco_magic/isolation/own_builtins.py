@@ -60,10 +60,6 @@ _inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins",
 class _Asking:
     """Proxy installed in place of a builtin: calls the calling worker's own function, or the process's.
 
-    Args:
-        name: of the function.
-        first: the function itself.
-
     Attributes:
         process: the process's function; not `first` if code outside of workers has assigned another one.
         owners: workers that have one of their own.

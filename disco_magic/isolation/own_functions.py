@@ -64,12 +64,7 @@ def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -
 
 
 def own_definitions(inside: Iterable[Inside], receiver: Receiver) -> dict[int, Any]:
-    """Map, by `id`, functions and classes of other workers that a copy contains to the receiver's own.
-
-    Args:
-        inside: what the copy contains, see `all_inside`.
-        receiver: who gets it.
-    """
+    """Map, by `id`, functions and classes of other workers that a copy contains to the receiver's own."""
     found: dict[int, Any] = {}
     for kinds, things in inside:
         if not kinds.isdisjoint(_DEFINING) or any(issubclass(kind, type) for kind in kinds):

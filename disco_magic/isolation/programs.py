@@ -81,15 +81,7 @@ class Exit(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Execution:
-    """One worker's execution of a program.
-
-    Attributes:
-        program: the program.
-        argv: its arguments, which it may change.
-        environment: its own `os.environ`.
-        exits: what it has registered with `atexit`.
-        path: where it imports from, which it may change.
-    """
+    """One worker's execution of a program."""
 
     program: Program
     argv: list[str]

@@ -41,9 +41,6 @@ class StandingSpec(ModuleSpec):
     For a module in `sys.modules`, the import system asks whether another thread is importing it, and if so
     waits in `_lock_unlock_module`: the only point of an import at which it can be intercepted. An exception
     raised here would be lost; see `own_imports`.
-
-    Args:
-        found: spec of the modules that it replaces.
     """
 
     def __init__(self, found: ModuleSpec) -> None:
@@ -90,9 +87,6 @@ class Standing(types.ModuleType):
     """The object in `sys.modules`; every attribute not defined here is the caller's module's.
 
     Its identity does not depend on its dictionary: code that reloads modules clears that.
-
-    Args:
-        spec: the spec of the modules.
     """
 
     __slots__ = ("__disco_spec__",)

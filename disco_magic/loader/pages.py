@@ -48,14 +48,7 @@ _DONTNEED: Final = 4  # for madvise; Python's mmap module has it only if it was 
 
 
 class Pages:
-    """A file that is mapped if possible, otherwise read.
-
-    Args:
-        file: the file, as it was checked.
-
-    Attributes:
-        file: as given.
-    """
+    """A file that is mapped if possible, otherwise read."""
 
     def __init__(self, file: StoredFile) -> None:
         self.file = file
@@ -178,13 +171,7 @@ class Reader:
 
 
 def private(file: StoredFile, begin: int, nbytes: int) -> Array:
-    """Map bytes of a file as uint8, without using memory; writes to them do not reach the file.
-
-    Args:
-        file: the file, as it was checked.
-        begin: the first byte.
-        nbytes: how many, at least one.
-    """
+    """Map bytes of a file as uint8, without using memory; writes to them do not reach the file."""
     lead = begin % mmap.ALLOCATIONGRANULARITY
     with file.open() as opened:
         try:

@@ -29,14 +29,7 @@ BLOCK_NBYTES: Final = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it was when its table of contents was checked.
-
-    Attributes:
-        path: absolute.
-        nbytes: its size.
-        mtime_ns: when it was last written.
-        md5: its expected MD5 sum, in lower-case hex; None if unknown.
-    """
+    """A file as it was when its table of contents was checked."""
 
     path: str
     nbytes: int

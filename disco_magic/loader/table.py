@@ -20,14 +20,7 @@ _STYLE: Final = "text-align:left"
 
 
 class Line(NamedTuple):
-    """One parameter as a row of the table.
-
-    Attributes:
-        name, dtype, shape: of the whole.
-        placement: how it is divided, in words.
-        part: shape on every worker.
-        nbytes: on every worker.
-    """
+    """One parameter as a row of the table."""
 
     name: str
     dtype: str

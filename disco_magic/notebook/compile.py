@@ -43,12 +43,6 @@ def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: in
     The code has the filename that IPython gave to the surrounding cell, and the magic lines are added to its
     `linecache` entry, so that debuggers and tracebacks show the cell as it was typed.
 
-    Args:
-        shell: IPython's.
-        line: the text after ``%%disco``; None for a plain cell.
-        body: the cell without that line.
-        futures: see `Cell`.
-
     Raises:
         CellSyntaxError: with the line number in the whole cell; nothing was sent.
         UsageMistake: there are magics among its statements; nothing was sent.

@@ -90,11 +90,6 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     """Like `execute`, but the event loop serves widgets and questions meanwhile.
 
     Ctrl-C does not wait for the loop: it is a message to the thread that waits for the cell.
-
-    Args:
-        front: the notebook's side.
-        line: the text after ``%%disco``; None for a plain cell.
-        body: the cell without that line.
     """
     import asyncio  # takes 30 ms, so only where it is needed
 

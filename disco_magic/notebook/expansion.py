@@ -32,11 +32,7 @@ _FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
 class Expansion:
-    """Replaces ``shell.var_expand``.
-
-    Args:
-        front: the notebook's side.
-    """
+    """Replaces ``shell.var_expand``."""
 
     def __init__(self, front: Front) -> None:
         self._front = front

@@ -112,13 +112,7 @@ def way_here(name: str, holders: Sequence[int]) -> str:
 
 
 def advice_in_notebook(shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]) -> str:
-    """A line that says where a name is that a plain cell did not find, if workers have it; else "".
-
-    Args:
-        shell: the shell that executed the cell.
-        error: the cell's error.
-        holders_of: returns the workers that have a register of a name.
-    """
+    """A line that says where a name is that a plain cell did not find, if workers have it; else ""."""
     missing = _missing(shell, error)
     if missing is None:
         return ""

@@ -29,10 +29,6 @@ def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | Non
     excluded) or ``all``. Or all parts are coordinates in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along
     dp and at 1 or 2 along tp. Brackets around it, as tables and errors have them, change nothing.
 
-    Args:
-        text: what the user typed, or None.
-        topology: the session's workers and their mesh.
-
     Raises:
         UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
     """

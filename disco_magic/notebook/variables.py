@@ -94,11 +94,6 @@ def _stored(session: Session, value: Any, workers: tuple[int, ...] | None) -> DR
 def fetched(session: Session, sources: Mapping[str, str], workers: Sequence[int]) -> dict[str, list[Any]]:
     """Copies of registers or parts of them: name -> one value per worker, in the order of `workers`.
 
-    Args:
-        session: the session of the registers.
-        sources: name -> register, or a part of one, ``params['w']``.
-        workers: ids.
-
     Raises:
         UnknownName: no worker has the register.
         UsageMistake: a register is missing on some of `workers`, or cannot be copied; the message names it.

@@ -45,14 +45,6 @@ def check_cell(
 
     With `values` also all registers marked as replicated, by value: it may have changed them in place.
 
-    Args:
-        checks: the session.
-        seq: the cell's number.
-        label: the cell in words.
-        workers: those that ran it.
-        values: whether values are compared, too.
-        timeout: in seconds; None: the session's.
-
     Raises:
         WorkerError, SyncTimeout: as `Checks.check`.
     """
@@ -75,11 +67,6 @@ def check_lines(session: Session, seq: int, label: str) -> str:
 
     Calls meet in the order in which workers make them. If they happen to fit, calls in another order give
     wrong numbers, and no error.
-
-    Args:
-        session: the session.
-        seq: the cell's number.
-        label: the cell in words.
 
     Returns:
         What was compared, in words.

@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def told(stop: Stop, failures: Sequence[Failure], halfway: str) -> str:
-    """The message about a cell that has ended.
-
-    Args:
-        stop: how it was stopped.
-        failures: its own.
-        halfway: a sentence about unfinished models, or "".
-    """
+    """The message about a cell that has ended."""
     where = f"Where they were: {stop.then}" if stop.then is not None else ""
     left = refused(failures), older(failures), half_imported(failures), halfway
     return ". ".join(

@@ -28,10 +28,6 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
     What pickle writes of an object need not be all that it shows: an attribute of its class, or a register
     that its `__repr__` reads, may be the worker's own. Arrays show nothing else; objects of libraries are
     assumed to differ in text if they differ, because their HTML has random names in it.
-
-    Args:
-        value: the last value of a cell.
-        shown: MIME type -> how it is shown.
     """
     kind = type(value)
     equal = _of_table(value) if is_table(kind) else fingerprint(value, _of_object)

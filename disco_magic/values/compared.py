@@ -64,10 +64,6 @@ def look_into_parts(value: Any, sample: int) -> Compared:
 
     Nothing is known without a sample, or if not all of it can be looked at: arrays on a GPU, objects of
     libraries, more than 1,000 parts (with a sample of less than 65,536, more than 256).
-
-    Args:
-        value: a container, a PyTorch module or an object of the user's classes.
-        sample: how many elements are looked at in all.
     """
     if not sample:
         return NOT_COMPARED

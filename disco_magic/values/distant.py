@@ -76,10 +76,6 @@ class SeenElements:
 
     Reading raises NoPicture while the elements are being computed. Once they were available, they are read
     even while others are being computed, as on the host: the result may be half old and half new.
-
-    Args:
-        array: of cupy.
-        sight: of its worker.
     """
 
     def __init__(self, array: Any, sight: Sight) -> None:

@@ -116,13 +116,7 @@ def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array
 
 
 class Walk:
-    """Goes through arrays in parts, and reports its progress.
-
-    Args:
-        total: number of elements to go through.
-        chunk: maximum number of elements per part.
-        progress: called as ``progress(done, total)`` after each part; returning False stops.
-    """
+    """Goes through arrays in parts, and reports its progress."""
 
     def __init__(self, total: int, chunk: int, progress: Progress | None) -> None:
         self.chunk = chunk

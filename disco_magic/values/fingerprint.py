@@ -46,10 +46,6 @@ def fingerprint(value: Any, of_object: Callable[[Any], bytes] = pickled_fingerpr
     repr. These two run the value's own code: call this where the value lives, never for a table. Equal values
     can have different fingerprints (objects that pickle differently); different values never have equal ones,
     unless lists in them contain each other in a cycle, or their reprs are all that is known of them.
-
-    Args:
-        value: the value.
-        of_object: makes the fingerprint of what would be pickled.
     """
     return _of(value, 0, {}, of_object)
 

@@ -81,10 +81,6 @@ class Gatherer:
 
     The calling thread keeps its device and stream. The elements are read on the gatherer's own stream: what
     computes them has to be done.
-
-    Args:
-        cupy: the module.
-        index: number of the GPU.
     """
 
     def __init__(self, cupy: Any, index: int) -> None:
@@ -139,12 +135,7 @@ class Gatherer:
 
 
 class _Bench:
-    """Pinned memory, and the fetch that the GPU is writing into it.
-
-    Attributes:
-        stream: used for nothing else.
-        done: whether the GPU has written.
-    """
+    """Pinned memory, and the fetch that the GPU is writing into it."""
 
     def __init__(self, cupy: Any) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)

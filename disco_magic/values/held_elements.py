@@ -29,13 +29,7 @@ OF_OBJECTS: Final = "it is a record, or has one, of objects"
 
 
 def look_at_elements(value: Any, own: Device, *, values: bool) -> Held | None:
-    """Describe an array of NumPy or cupy, a column, or a record of objects; None for any other value.
-
-    Args:
-        value: the value.
-        own: the worker's device.
-        values: whether to add its digest.
-    """
+    """Describe an array of NumPy or cupy, a column, or a record of objects; None for any other value."""
     kind = type(value)
     if issubclass(kind, np.ndarray):
         return _look_at_array(value, values=values)

@@ -37,11 +37,6 @@ MOST: Final = 1 << 16
 def why_apart(first: Any, other: Any, whose: str) -> str:
     """Say how `other` differs from `first`, by the first of their parts that does.
 
-    Args:
-        first: a value of a worker.
-        other: another worker's.
-        whose: owner of `first`, ``worker 0's``.
-
     Returns:
         ``1 of 2 elements differs from worker 0's, by up to 1e-12``, after ``['w']:`` if that is a part. "" if
         nothing was found: it is in a set, in objects of a library, or between the elements compared.

@@ -36,12 +36,7 @@ _INDEX: Final = re.compile(r"\[(\d+)\]")
 
 
 class Part(NamedTuple):
-    """An array in a value.
-
-    Attributes:
-        written: its path, as written after the value's name.
-        kind: as `RegisterInfo.kind`.
-    """
+    """An array in a value."""
 
     written: str
     kind: str

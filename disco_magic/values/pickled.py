@@ -68,9 +68,6 @@ class _Pickler(pickle.Pickler):
     and closure. Without this, PyTorch would also write where it keeps tensors, and zip files with dates;
     pickle would accept the caller's classes and functions only, and no lambdas.
 
-    Args:
-        root: the value that will be dumped.
-
     Attributes:
         root: the argument.
         stream: what is written.

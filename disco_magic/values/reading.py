@@ -67,12 +67,7 @@ def _root(node: ast.AST) -> ast.Name | None:
 
 
 def follow(path: ast.expr, value_of: Callable[[str], Any]) -> Iterator[Read]:
-    """Yield what the path's name and each longer part of it lead to, as far as it can be followed.
-
-    Args:
-        path: one of `paths_in`.
-        value_of: returns the value of a name, or `NOTHING`.
-    """
+    """Yield what the path's name and each longer part of it lead to, as far as it can be followed."""
     nodes: list[Any] = [path]
     while not isinstance(nodes[-1], ast.Name):
         nodes.append(nodes[-1].value)

@@ -34,10 +34,6 @@ def sample_of(array: Array, sample: int = SAMPLE) -> Array:
     A large array is sampled in runs of up to 64 elements, in C order. The distances between runs vary, so
     that rows whose length is a power of two are not sampled in a few columns only. They depend on the number
     of elements alone: arrays of one shape are sampled at the same places.
-
-    Args:
-        array: of any dtype.
-        sample: at least 1.
     """
     if array.size <= sample:
         return array.reshape(-1)

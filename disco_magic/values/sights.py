@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class Gatherers:
-    """A `Gatherer` for each GPU that is looked at, made when it is needed.
-
-    Args:
-        cupy: the module.
-    """
+    """A `Gatherer` for each GPU that is looked at, made when it is needed."""
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
@@ -49,10 +45,6 @@ class Sight:
     """Reads the arrays of one worker, or of several whose values are looked at together.
 
     Any thread may use it; the thread keeps its device and stream.
-
-    Args:
-        places: the workers' places.
-        gatherers: shared with the other workers of the session.
     """
 
     def __init__(self, places: Sequence[Place], gatherers: Gatherers) -> None:

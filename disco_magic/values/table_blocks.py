@@ -33,12 +33,7 @@ _QUOTES: Final = ("'", '"')
 
 
 class Cells(NamedTuple):
-    """A part of a table as text.
-
-    Attributes:
-        columns: the elements of each column.
-        row_labels, column_labels: () if the labels are the numbers of the rows, or are not known.
-    """
+    """A part of a table as text."""
 
     columns: tuple[Texts, ...]
     row_labels: Texts

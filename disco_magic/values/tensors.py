@@ -204,13 +204,7 @@ def over_memory(value: Any, place: Place, refusal: str) -> Any:
 
 
 def read_out(verb: str, out: Any, place: Place) -> Any:
-    """The caller's `out` as planes write to it, see `over_memory`.
-
-    Args:
-        verb: the collective.
-        out: the caller's array or tensor.
-        place: the worker's.
-    """
+    """The caller's `out` as planes write to it, see `over_memory`."""
     if is_jax_array(type(out)):
         raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")
     return over_memory(out, place, f"{verb}: nothing can be written to out, a {type(out).__name__}")

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 def describe_wholly(value: Any, progress: Progress | None = None) -> RegisterInfo:
     """As `describe`; an array of which that looks at a sample is read as a whole, but for its histogram.
 
-    Args:
-        value: of any type.
-        progress: as in `statistics_of`.
-
     Raises:
         Stopped: `progress` returned False before the end.
 

@@ -44,13 +44,7 @@ _EXITS = dict.fromkeys(("exit", "quit"), sys.exit)
 
 
 class ProgramRun:
-    """The environment of a worker's program, from `begin` to `end`; neither must be interrupted.
-
-    Args:
-        worker: executes it.
-        program: what is executed.
-        streams: the worker's; those that the program assigns end with it.
-    """
+    """The environment of a worker's program, from `begin` to `end`; neither must be interrupted."""
 
     def __init__(self, worker: WorkerContext, program: Program, streams: OwnStreams) -> None:
         self.program = program

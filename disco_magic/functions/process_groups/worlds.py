@@ -51,9 +51,6 @@ _numbers: Final = count()  # of worlds
 class Worlds:
     """PyTorch's module, with a world for each worker.
 
-    Args:
-        c10d: the module `HOME`.
-
     Raises:
         AttributeError, KeyError, TypeError: it is not as we know it.
     """

@@ -25,12 +25,7 @@ _TABLE: Final = "_mode_stack_state_for_pre_dispatch"
 
 
 class _Export(NamedTuple):
-    """An export that is under way.
-
-    Attributes:
-        entry: of the thread that exports.
-        before: what was in the table.
-    """
+    """An export that is under way."""
 
     entry: Entry
     before: dict[str, Any]

@@ -26,12 +26,7 @@ _WHAT: Final = "forward-mode gradients are computed"
 
 
 class _Level(NamedTuple):
-    """A level that was entered and not left.
-
-    Attributes:
-        entry: of the thread that has entered it.
-        mutex: releases the mutex that it holds.
-    """
+    """A level that was entered and not left."""
 
     entry: Entry
     mutex: ExitStack

@@ -25,9 +25,6 @@ class Mine(NamedTuple):
 class Generators(PerWorker[Mine]):
     """The workers' generators.
 
-    Args:
-        torch: PyTorch.
-
     Attributes:
         everyones: PyTorch's own generator.
         lock: guards `everyones`.

@@ -23,11 +23,7 @@ _EARLY_STOP: Final = "_enable_checkpoint_early_stop"
 
 
 class _Stance:
-    """The caller's stance, in the place of the process's; the compiler reads its attributes.
-
-    Attributes:
-        process: what the process has.
-    """
+    """The caller's stance, in the place of the process's; the compiler reads its attributes."""
 
     def __init__(self, process: Any) -> None:
         self.process = process

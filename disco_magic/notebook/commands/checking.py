@@ -56,12 +56,6 @@ def _check(front: Front, options: Namespace) -> CheckReport:
 def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit) -> str:
     """Check the workers that ran a cell; return a line that says what agrees, or two.
 
-    Args:
-        cell: the cell, which has ended.
-        result: its result.
-        mode: one of `CHECKS`.
-        limit: how long to wait for the workers' answers.
-
     Raises:
         Divergence: something differs; like all errors of a cell, it has the `result`.
         SyncTimeout: the workers have not answered in time; also with the `result`.

@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Move(NamedTuple):
-    """A command that moves values, after everything that was sent to the workers before.
-
-    Attributes:
-        front: the notebook's side.
-        session: the session of the workers.
-        name: the command's name.
-        timeout: seconds that it may wait; None: the session's timeout.
-        sent: the variables that it sends.
-    """
+    """A command that moves values, after everything that was sent to the workers before."""
 
     front: Front
     session: Session

@@ -68,12 +68,7 @@ def jedi_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request)
 
 
 class _Seen:
-    """A cell as Jedi sees it; a context manager, which makes Jedi release its objects at the end.
-
-    Args:
-        bound, behind: see `Session.examine_names`.
-        request: what to complete.
-    """
+    """A cell as Jedi sees it; a context manager, which makes Jedi release its objects at the end."""
 
     def __init__(self, bound: dict[str, Any], behind: dict[str, Any], request: Request) -> None:
         self._names = [{name: _shadow(value) for name, value in bound.items()}, behind]

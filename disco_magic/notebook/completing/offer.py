@@ -15,14 +15,7 @@ _CAUTIOUS: Final = ("forbidden", "minimal", "limited")
 
 
 class Offer(NamedTuple):
-    """One completion.
-
-    Attributes:
-        start, end: the part of the text that it replaces.
-        text: the replacement.
-        type: the type that front ends show.
-        signature: the signature of a function, ``(x, y=1)``.
-    """
+    """One completion."""
 
     start: int
     end: int

@@ -27,15 +27,7 @@ def bundle(
     sections: Sequence[tuple[str, str]],
     circles: tuple[tuple[int, ...], ...] = (),
 ) -> dict[str, str]:
-    """The MIME bundle of the help.
-
-    Args:
-        shell: IPython's shell, which knows the colours.
-        name: the name that was asked for.
-        infos: the object on each worker, None where there is none.
-        sections: titles and texts about it.
-        circles: sets of workers that should agree; empty: all of them.
-    """
+    """The MIME bundle of the help."""
     told = list(sections)
     there = [info for info in infos if info is not None]
     # Functions and classes are described by their documentation, the same on all workers.

@@ -65,12 +65,7 @@ def cell_of(frame: FrameType | None) -> FrameType | None:
 
 
 class WorkerDebugger(Pdb):
-    """The debugger of one worker, from a breakpoint to the end of the cell.
-
-    Args:
-        worker: the worker; its own thread makes and uses the debugger.
-        what: the call that opens it, for errors.
-    """
+    """The debugger of one worker, from a breakpoint to the end of the cell."""
 
     def __init__(self, worker: WorkerContext, what: str) -> None:
         super().__init__(nosigint=True)

@@ -116,14 +116,7 @@ GETPASS: Final = Way(getpass, _getpass, "read_secret")
 
 
 def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel: Any) -> str:
-    """The answer that ``read()`` gets from the user; the caller has the turn to ask.
-
-    Args:
-        worker: the worker that asks.
-        what: the call that asks, for errors.
-        read: asks.
-        kernel: the kernel that sends the question to a front end; anything else in a terminal.
-    """
+    """The answer that ``read()`` gets from the user; the caller has the turn to ask."""
     _check_not_stopped(worker)
     _bring_up()
     try:

@@ -25,19 +25,7 @@ _DELETE: Final = "Delete"
 
 
 class ActionBar:
-    """Buttons.
-
-    Args:
-        front: the notebook's side.
-        perform: performs an act, shows its result or error, and redraws.
-        watch: the watched registers.
-        follow: called with the new name of the selected register.
-
-    Attributes:
-        of_register: the controls for the selected register.
-        of_workers: the controls for the workers.
-        pinned: names of registers that stay on top of the table.
-    """
+    """Buttons."""
 
     def __init__(
         self,

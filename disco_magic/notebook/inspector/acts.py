@@ -33,11 +33,7 @@ _NEVER = object()
 
 
 class Acts:
-    """Actions on the registers of a notebook's session; each returns a sentence that says what was done.
-
-    Args:
-        front: the notebook's side.
-    """
+    """Actions on the registers of a notebook's session; each returns a sentence that says what was done."""
 
     def __init__(self, front: Front) -> None:
         self._front = front

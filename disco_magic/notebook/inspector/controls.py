@@ -49,11 +49,7 @@ def worker_options(num_workers: int) -> list[tuple[str, int]]:
 
 
 class Changes:
-    """Distinguishes the user's changes of controls from our own.
-
-    Args:
-        changed: called when the user has changed one.
-    """
+    """Distinguishes the user's changes of controls from our own."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

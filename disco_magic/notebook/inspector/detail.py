@@ -72,19 +72,7 @@ FACES: Final = {
 
 
 class Detail:
-    """Selects a register and draws it.
-
-    Args:
-        changed: called when the user has changed something.
-        watch: the watched registers.
-
-    Attributes:
-        box: the outermost widget.
-        register: the list of registers.
-        part: the list of arrays in the selected register.
-        face: the list of ways to draw it.
-        row: the drawn register, or part of it, as last looked at; None: nothing is drawn.
-    """
+    """Selects a register and draws it."""
 
     def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
         self._changes = Changes(changed)

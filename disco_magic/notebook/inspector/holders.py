@@ -24,10 +24,6 @@ _NAMED: Final = 3
 def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
     """``"#5"`` -> what keeps it, in words, for every numbered register that a reference keeps.
 
-    Args:
-        session: the session of the registers.
-        names: the notebook's variables, including IPython's ``Out`` and ``_oh``.
-
     Looks at variables, items of lists, tuples and dicts in them, and results; runs none of their code.
     """
     found: dict[str, list[str]] = {}

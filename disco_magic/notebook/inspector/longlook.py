@@ -26,12 +26,6 @@ _STEPS: Final = 100
 class LongLook:
     """Makes HTML that takes a while, one at a time.
 
-    Args:
-        show: shows the HTML, and a sentence meanwhile.
-
-    Attributes:
-        box: the bar and the button; hidden when idle.
-
     Threads: `start` and `stop` may be called from any thread, one at a time; `show` is called from the thread
     that makes the HTML, and from that of `start`.
     """

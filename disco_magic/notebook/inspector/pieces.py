@@ -19,14 +19,7 @@ _WHOLE: Final = ("all of it", "")
 
 
 class RegisterPicker:
-    """A list of registers, of which one can be selected.
-
-    Args:
-        changes: tells the user's changes from our own.
-
-    Attributes:
-        list: the control; its value is the selected name, "" if none is.
-    """
+    """A list of registers, of which one can be selected."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
@@ -69,14 +62,7 @@ class RegisterPicker:
 
 
 class PartPicker:
-    """A list of parts, hidden if there are none.
-
-    Args:
-        changes: tells the user's changes from our own.
-
-    Attributes:
-        list: the control.
-    """
+    """A list of parts, hidden if there are none."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes

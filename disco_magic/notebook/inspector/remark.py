@@ -9,14 +9,7 @@ if TYPE_CHECKING:
 
 
 class Remark:
-    """A sentence that fades.
-
-    Args:
-        front: the notebook's side.
-
-    Attributes:
-        text: the sentence; empty once it has faded.
-    """
+    """A sentence that fades."""
 
     def __init__(self, front: Front) -> None:
         self._front = front

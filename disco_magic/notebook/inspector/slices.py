@@ -19,17 +19,7 @@ FURTHER: Final = 6
 
 
 class SlicePicker:
-    """Controls for one array shape at a time.
-
-    Args:
-        changed: called when the user has moved one.
-
-    Attributes:
-        box: the outermost widget.
-        axes: the axes that run down and across.
-        rows, columns: the ranges along them.
-        further: a slider for each other axis; unused ones are hidden.
-    """
+    """Controls for one array shape at a time."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changes = Changes(changed)

@@ -21,17 +21,7 @@ _BY_VALUE: Final[tuple[str, Sequence[int]]] = ("by value", ())
 
 
 class Toolbar:
-    """Text, lists and switches.
-
-    Args:
-        changed: called when a control was changed by the user.
-
-    Attributes:
-        controls: all controls, in order.
-        refresh: the refresh button.
-        live: the switch for a refresh every second.
-        numbered: the switch for registers that only references keep.
-    """
+    """Text, lists and switches."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changes = Changes(changed)

@@ -59,12 +59,7 @@ class Watch:
             seen.append(point)
 
     def lines(self, name: str, measure: str) -> dict[int, list[tuple[str, float | None]]]:
-        """Worker -> points ``(label, number)``; None where there was no value or no statistics.
-
-        Args:
-            name: a watched register.
-            measure: one of `MEASURES`.
-        """
+        """Worker -> points ``(label, number)``; None where there was no value or no statistics."""
         seen = list(self.points.get(name, ()))
         count = max((len(cells) for _, cells in seen), default=0)
         return {

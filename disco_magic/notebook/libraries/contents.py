@@ -39,9 +39,6 @@ class Contents:
 
     Changes that others make to the widget (``append_stdout``, ``outputs = ()``) are kept.
 
-    Args:
-        out: the widget; not kept alive.
-
     Attributes:
         lock: an RLock, held around every call.
         writers: sinks that write into it, whose blocks have not ended.

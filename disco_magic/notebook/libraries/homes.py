@@ -66,11 +66,7 @@ def home() -> Home | None:
 
 
 class OfWorkers(Generic[_Thing]):
-    """An object per worker.
-
-    Args:
-        make: makes it when a worker first needs it.
-    """
+    """An object per worker."""
 
     def __init__(self, make: Callable[[], _Thing]) -> None:
         self._make = make

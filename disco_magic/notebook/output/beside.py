@@ -29,10 +29,6 @@ class Beside:
     A figure waits for a moment and is then hung on a `Wall`, to which the other workers' figures are added.
     A worker that has called ``clear_output`` is *live*: its later displays and lines are hung there as well,
     and each further call removes them when the worker's next output comes.
-
-    Args:
-        page: the page of the cell, on which the output is shown.
-        arrange: orders the figures that are shown at the end of the cell.
     """
 
     def __init__(self, page: Page, arrange: Callable[[Kept], Shown]) -> None:

@@ -20,10 +20,6 @@ def with_own_id(kwargs: dict[str, Any], *, among_others: bool) -> dict[str, Any]
 
     Displays that the worker has not made itself, such as the notebook's, keep their names, so that it can
     update them; and so do those of cells of one worker, which the notebook can update.
-
-    Args:
-        kwargs: as ``publish_display_data`` gets them.
-        among_others: whether several workers are shown.
     """
     me, said = calling_worker(), display_id(kwargs)
     if me is None or type(said) is not str or _MADE_UP.fullmatch(said):

@@ -37,9 +37,6 @@ class Wall:
 
     A front end keeps the place of a display, and a saved notebook its last state.
 
-    Args:
-        page: the page of the cell, on which the display is published.
-
     Attributes:
         hung: worker -> its pictures, tables and lines. An empty list takes no space.
         passed: workers that have written below the wall; their next output comes below that.

@@ -24,11 +24,6 @@ _MORE: Final = "\u2026"
 def block_html(block: Block, *, title: str = "") -> str:
     """A table of the elements, with rows and columns of dots where the array continues.
 
-    Args:
-        block: text of the elements at `rows` x `columns` of an array of `shape`; a table's labels stand for
-            the indices.
-        title: text for the caption.
-
     Cost: about 1 us per element.
     """
     all_rows, all_columns = block.extents

@@ -64,11 +64,6 @@ def histograms_html(
     The most frequent histogram is drawn once; workers with an equal one refer to it, those that differ
     from it are marked. With `circles`, so it is in each of them.
 
-    Args:
-        histograms: worker -> its histogram, or why there is none; not empty.
-        title: any text.
-        circles: as for `likeness`.
-
     Cost: about 0.5 ms for each different histogram.
     """
     drawn = [each for each in histograms.values() if not isinstance(each, str)]

@@ -33,11 +33,6 @@ def difference_html(difference: Difference, a_label: str, b_label: str) -> str:
     Equal elements are transparent, and the smallest difference is a visible step away. A ring marks the
     largest one. The colours reach to the largest distance of all elements, including those not shown.
 
-    Args:
-        difference: the result of comparing a and b.
-        a_label: text for a, such as ``"[0]"``.
-        b_label: text for b.
-
     Cost: as `heatmap_html`.
     """
     between = f"{a_label} and {b_label}"

@@ -73,13 +73,6 @@ def multiples_html(
     With `circles`, so it is in each of them. Only the shown elements are compared, so a thinned picture may
     hide a difference.
 
-    Args:
-        pictures: worker -> its picture, or why there is none; not empty.
-        symmetric: as for `heatmap_html`.
-        title: as for `heatmap_html`.
-        width: pixels of each image at most.
-        circles: as for `likeness`.
-
     Cost: 1 to 2 ms for each different picture of 128 x 128.
     """
     things = {

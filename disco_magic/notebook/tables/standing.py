@@ -74,12 +74,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Standings:
-    """The states of several cells, the oldest first; shows itself as a table.
-
-    Attributes:
-        title: the title of the table.
-        cells: the state of each cell.
-    """
+    """The states of several cells, the oldest first; shows itself as a table."""
 
     title: str
     cells: tuple[Standing, ...]

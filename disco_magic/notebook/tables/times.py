@@ -182,14 +182,7 @@ class CellTimes:
 
 
 def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, float]) -> CellTimes:
-    """The times of one cell that has ended.
-
-    Args:
-        timeline: the session's timeline.
-        seq: sequence number of the cell's command.
-        label: the cell's label.
-        elapsed: worker -> seconds, for the workers that ran it.
-    """
+    """The times of one cell that has ended."""
     cells = {span.worker: span for span in timeline.spans if span.kind == "cell" and span.seq == seq}
     mine = tuple(
         span

@@ -39,16 +39,6 @@ _STYLE: Final = (
 class TimelineView:
     """A timeline with controls: time window, workers, refresh, save as a trace.
 
-    Args:
-        take: returns the current timeline.
-        choose: returns the part of it that is shown at first; None: all.
-
-    Attributes:
-        timeline: the whole timeline that was taken last.
-        shown: the selected part of it.
-        box: the outermost widget.
-        window, closer, wider, cell, all, workers, refresh, path, save, picture, said: the widgets in it.
-
     Clicks arrive in threads of the kernel, even while a cell runs; a lock lets one thread at a time draw.
     """
 

@@ -80,13 +80,7 @@ class _Return(weakref.ref[Any]):
 
 
 class Memory:
-    """A loan of device memory, as in `ndarray.data.mem`.
-
-    Attributes:
-        ptr, size: address, and size in bytes.
-        device_id: ordinal of its device.
-        bytes: its content, for work on streams.
-    """
+    """A loan of device memory, as in `ndarray.data.mem`."""
 
     __slots__ = ("__weakref__", "bytes", "device_id", "ptr", "size")
 

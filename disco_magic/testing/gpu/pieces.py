@@ -17,13 +17,7 @@ def nothing() -> None:
 
 
 class Piece:
-    """One piece of a stream's work.
-
-    Attributes:
-        work: called by the stream's thread.
-        needs_health: whether it is skipped once the device is broken.
-        finished: whether it was done or skipped.
-    """
+    """One piece of a stream's work."""
 
     __slots__ = ("finished", "needs_health", "work")
 

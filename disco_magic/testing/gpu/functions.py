@@ -15,77 +15,8 @@ if TYPE_CHECKING:
 
     from disco_magic.testing.gpu.world import World
 
-# Listed one per line: columns would have no meaning.
-_ELEMENTWISE: Final = [
-    "abs",
-    "absolute",
-    "add",
-    "arctan",
-    "arctan2",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "cbrt",
-    "ceil",
-    "conj",
-    "conjugate",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "divide",
-    "equal",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "invert",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "left_shift",
-    "less",
-    "less_equal",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "mod",
-    "multiply",
-    "negative",
-    "not_equal",
-    "positive",
-    "power",
-    "rad2deg",
-    "reciprocal",
-    "remainder",
-    "right_shift",
-    "rint",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "true_divide",
-    "trunc",
-]
+# CuPy has NumPy's elementwise functions, except these.
+_ABSENT: Final = ("isnat", "spacing")
 # Positional parameters after the axis, in CuPy's order; the dtype of argmax and argmin is not simulated.
 _REDUCTIONS: Final = {
     **dict.fromkeys(("sum", "mean", "prod", "argmax", "argmin"), ("dtype", "out", "keepdims")),
@@ -133,8 +64,10 @@ _FROM_NUMPY: Final = [
 def functions(world: World) -> dict[str, Any]:
     """The module's functions and constants, by name."""
     made: dict[str, Any] = {name: getattr(np, name) for name in _FROM_NUMPY}
-    for name in _ELEMENTWISE:
-        made[name] = partial(_elementwise, world, getattr(np, name))
+    for name, each in vars(np).items():
+        # Those with a signature, such as `matmul`, are not elementwise; those with two results not simulated.
+        if isinstance(each, np.ufunc) and each.nout == 1 and not each.signature and name not in _ABSENT:
+            made[name] = partial(_elementwise, world, each)
     for name, options in _REDUCTIONS.items():
         made[name] = partial(_reduction, world, getattr(np, name), options)
     for name in _VIEWS:

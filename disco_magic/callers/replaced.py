@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +48,15 @@ class Replaced:
             setattr(self._owner, self._name, below)
         else:
             delattr(self._owner, self._name)
+
+
+def replacing(owner: Any, name: str) -> Callable[[Callable[..., Any]], Replaced]:
+    """Turn a function into the `Replaced` that puts it in another one's place; it looks like that one."""
+
+    def made(ours: Callable[..., Any]) -> Replaced:
+        return Replaced(owner, name, wraps(getattr(owner, name))(ours))
+
+    return made
 
 
 def replace_all(replaced: list[Replaced]) -> Callable[[], None]:

@@ -16,13 +16,13 @@ import importlib
 import inspect
 import os
 import sys
-from functools import partial, wraps
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import CELL_MODULE
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.isolation import programs
 from disco_magic.isolation.main_module import fit_main
 
@@ -102,8 +102,9 @@ class _Prologue:
 def fit_spawn(module: ModuleType) -> Callable[[], None]:
     """Tell processes that workers start their program and rank; `module` is ``multiprocessing.spawn``."""
 
+    @replacing(module, "get_preparation_data")
     def get_preparation_data(name: str) -> dict[str, Any]:
-        data: dict[str, Any] = prepared.below(name)
+        data: dict[str, Any] = get_preparation_data.below(name)
         me = calling_worker()
         if me is None:
             return data
@@ -119,8 +120,7 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
         # Unpickled first: the rest, which says what is to be called, needs it.
         return {"disco_magic": _Prologue(main, ranks, gone), **data}
 
-    prepared = Replaced(module, "get_preparation_data", get_preparation_data)
-    return replace_all([prepared])
+    return replace_all([get_preparation_data])
 
 
 def fit_pool(module: Any) -> Callable[[], None]:
@@ -130,7 +130,7 @@ def fit_pool(module: Any) -> Callable[[], None]:
     """
     signature = inspect.signature(module.Pool.__init__)
 
-    @wraps(module.Pool.__init__)
+    @replacing(module.Pool, "__init__")
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
         me = calling_worker()
         if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
@@ -141,10 +141,9 @@ def fit_pool(module: Any) -> Callable[[], None]:
             if of_cell is not None and context.get_start_method() != "fork":
                 self._state = module.INIT  # its finalizer reads that
                 raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
-        begun.below(self, *args, **options)
+        __init__.below(self, *args, **options)
 
-    begun = Replaced(module.Pool, "__init__", __init__)
-    return replace_all([begun])
+    return replace_all([__init__])
 
 
 def _of_cells(called: Any) -> Iterator[Any]:
@@ -158,15 +157,14 @@ def _of_cells(called: Any) -> Iterator[Any]:
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:
     """Give processes that programs run their rank in the environment; `module` is ``subprocess``."""
 
-    @wraps(vars(module)["Popen"].__init__)
+    @replacing(vars(module)["Popen"], "__init__")
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
         is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
         if not is_given and programs.is_executed():
             options["env"] = dict(os.environ)
-        begun.below(self, *args, **options)
+        __init__.below(self, *args, **options)
 
-    begun = Replaced(vars(module)["Popen"], "__init__", __init__)
-    return replace_all([begun])
+    return replace_all([__init__])
 
 
 def fit_commands(module: ModuleType) -> Callable[[], None]:
@@ -175,24 +173,23 @@ def fit_commands(module: ModuleType) -> Callable[[], None]:
     `module` is ``os``. In a process that `os.fork` or `os.spawn*` has made, the worker is still known.
     """
 
-    @wraps(vars(module)["execv"])
+    @replacing(module, "execv")
     def execv(path: Any, argv: Any, /) -> None:
         if not programs.is_executed():
-            executed.below(path, argv)
+            execv.below(path, argv)
         os.execve(path, argv, dict(os.environ))  # noqa: S606 - what the user executes
 
-    @wraps(vars(module)["system"])
+    @replacing(module, "system")
     def system(command: Any) -> int:
         if not programs.is_executed():
-            return ran.below(command)  # type: ignore[no-any-return]
+            return system.below(command)  # type: ignore[no-any-return]
         # The C function would give it the environment of the process.
         code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604 - as asked
         if os.name == "nt":
             return code  # type: ignore[no-any-return]
         return -code if code < 0 else code << 8  # type: ignore[no-any-return] # as `os.wait` has it
 
-    ran, executed = Replaced(module, "system", system), Replaced(module, "execv", execv)
-    return replace_all([ran, executed])
+    return replace_all([system, execv])
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:

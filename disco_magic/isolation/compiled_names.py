@@ -7,10 +7,9 @@ They are in the `__builtins__` of a worker's namespace. Numba looks in the modul
 from __future__ import annotations
 
 import builtins
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
@@ -23,23 +22,22 @@ _NOTHING: Final = object()
 def fit_numba(module: ModuleType) -> Callable[[], None]:
     """Let Numba find them, as constants like globals; `module` is ``numba.core.interpreter``."""
 
-    @wraps(module.Interpreter.get_global_value)
+    @replacing(module.Interpreter, "get_global_value")
     def get_global_value(self: Any, name: str) -> Any:
-        value = replaced.below(self, name)
+        value = get_global_value.below(self, name)
         given = _given(self.func_id, name) if value is module.ir.UNDEFINED else _NOTHING
         return value if given is _NOTHING else given
 
-    replaced = Replaced(module.Interpreter, get_global_value.__name__, get_global_value)
-    return replace_all([replaced])
+    return replace_all([get_global_value])
 
 
 def fit_numba_types(module: ModuleType) -> Callable[[], None]:
     """Refuse to compile those that are functions; `module` is ``numba.core.typeinfer``."""
 
-    @wraps(module.TypeInferer.typeof_global)
+    @replacing(module.TypeInferer, "typeof_global")
     def typeof_global(self: Any, inst: Any, target: Any, gvar: Any) -> Any:
         try:
-            return replaced.below(self, inst, target, gvar)
+            return typeof_global.below(self, inst, target, gvar)
         except module.TypingError:
             if _given(self.func_id, gvar.name) is _NOTHING:
                 raise
@@ -47,20 +45,18 @@ def fit_numba_types(module: ModuleType) -> Callable[[], None]:
             f"Numba cannot compile {gvar.name} - call it outside of the compiled function or in its `objmode`"
         )
 
-    replaced = Replaced(module.TypeInferer, typeof_global.__name__, typeof_global)
-    return replace_all([replaced])
+    return replace_all([typeof_global])
 
 
 def fit_numba_objects(module: ModuleType) -> Callable[[], None]:
     """Let code in ``objmode``, which is not compiled, find them; `module` is ``numba.core.pylowering``."""
 
-    @wraps(module.PyLower.lower_global)
+    @replacing(module.PyLower, "lower_global")
     def lower_global(self: Any, name: str, value: Any) -> Any:
         is_given = _given(self.func_ir.func_id, name) is not _NOTHING
-        return self.get_builtin_obj(name) if is_given else replaced.below(self, name, value)
+        return self.get_builtin_obj(name) if is_given else lower_global.below(self, name, value)
 
-    replaced = Replaced(module.PyLower, lower_global.__name__, lower_global)
-    return replace_all([replaced])
+    return replace_all([lower_global])
 
 
 def fit_numba_cache(module: ModuleType) -> Callable[[], None]:
@@ -71,16 +67,15 @@ def fit_numba_cache(module: ModuleType) -> Callable[[], None]:
     ``numba.core.caching``.
     """
 
-    @wraps(module.Cache._index_key)  # noqa: SLF001 - there is no public one
+    @replacing(module.Cache, "_index_key")
     def _index_key(self: Any, *what: Any) -> Any:
         behind = self._py_func.__globals__.get("__builtins__")
         numbers = behind.items() if isinstance(behind, dict) else ()
         mine = tuple(sorted((name, value) for name, value in numbers if type(value) is int))
-        key = replaced.below(self, *what)
+        key = _index_key.below(self, *what)
         return (key, mine) if mine else key
 
-    replaced = Replaced(module.Cache, _index_key.__name__, _index_key)
-    return replace_all([replaced])
+    return replace_all([_index_key])
 
 
 def _given(identity: Any, name: str) -> Any:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from functools import wraps
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.locks import new_lock
 from disco_magic.stacks import forget_import, import_locks
 
@@ -33,13 +32,12 @@ def fit_launching(module: ModuleType) -> Callable[[], None]:
     # Freed in the child, which is forked, and ends, within the call.
     launching = new_lock()
 
-    @wraps(vars(module)["Popen"]._launch)  # noqa: SLF001 - the part that makes pipes and forks
+    @replacing(vars(module)["Popen"], "_launch")
     def _launch(self: Any, process: Any) -> None:
         with launching:
-            launched.below(self, process)
+            _launch.below(self, process)
 
-    launched = Replaced(vars(module)["Popen"], "_launch", _launch)
-    return replace_all([launched])
+    return replace_all([_launch])
 
 
 def fit_joblib(module: ModuleType) -> Callable[[], None]:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.callers.namespaces import CELL_MODULE, of_caller
 from disco_magic.callers.per_worker import PerWorker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation import programs
 
 if TYPE_CHECKING:
@@ -113,20 +113,20 @@ class _Seen:
 def fit_doctest(module: Any) -> Callable[[], None]:
     """Let workers test their own functions, several at a time; `module` is ``doctest``."""
 
+    @replacing(module, "testmod")
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
         if of_caller() and (m is None or m is sys.modules.get("__main__")):
             m = sys.modules[CELL_MODULE]  # doctest looks for functions that come from this very module
-        return tested.below(m, *args, **options)
+        return testmod.below(m, *args, **options)
 
-    tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
     # doctest assigns a `getlines` that calls the one it found; `linecache` has a function that looks for it.
     lines, debugger = _Seen(linecache, getlines=linecache.getlines), _Seen(module.pdb)
 
+    @replacing(linecache, "getlines")
     def getlines(filename: str, module_globals: Any = None) -> list[str]:
         """Return lines of examples, too: tracebacks and `inspect` ask for them."""
-        read = lines.own("getlines") or asked.below
+        read = lines.own("getlines") or getlines.below
         return read(filename, module_globals)  # type: ignore[no-any-return]
 
-    asked = Replaced(linecache, "getlines", wraps(linecache.getlines)(getlines))
     seen = [Replaced(module, "linecache", lines), Replaced(module, "pdb", debugger)]
-    return replace_all([tested, asked, *seen])
+    return replace_all([testmod, getlines, *seen])

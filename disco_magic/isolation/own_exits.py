@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 import traceback
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.isolation.programs import Exit, execution_of
 from disco_magic.libraries import is_of_library
@@ -27,24 +26,22 @@ if TYPE_CHECKING:
 def fit_atexit(module: ModuleType) -> Callable[[], None]:
     """Let programs on workers register functions to be called at their end; `module` is ``atexit``."""
 
-    @wraps(vars(module)["register"])
+    @replacing(module, "register")
     def register(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller's file
         if execution is None or not callable(func):
-            return registered.below(func, *args, **kwargs)  # type: ignore[no-any-return]
+            return register.below(func, *args, **kwargs)  # type: ignore[no-any-return]
         execution.exits.append(Exit(func, args, kwargs))
         return func
 
-    @wraps(vars(module)["unregister"])
+    @replacing(module, "unregister")
     def unregister(func: Callable[..., Any], /) -> None:
         execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - as above
         if execution is not None:
             execution.exits[:] = [each for each in execution.exits if each.function != func]
-        unregistered.below(func)
+        unregister.below(func)
 
-    registered = Replaced(module, "register", register)
-    unregistered = Replaced(module, "unregister", unregister)
-    return replace_all([registered, unregistered])
+    return replace_all([register, unregister])
 
 
 def _of_caller(filename: str) -> Execution | None:

@@ -21,12 +21,12 @@ import re
 import threading
 import warnings
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker, is_beside, is_given_up
 from disco_magic.callers.per_worker import PerProgram
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,29 +56,27 @@ def fit_folders(module: ModuleType) -> Callable[[], None]:
     """Give workers that change their working directory or mask their own; `module` is ``os``."""
 
     def replaced(name: str) -> Replaced:
-        @wraps(vars(module)[name])
+        @replacing(module, name)
         def change(*args: Any, **options: Any) -> None:
             me = calling_worker()
             if me is None:
-                made.below(*args, **options)
+                change.below(*args, **options)
             else:
-                _change(me, lambda: made.below(*args, **options))
+                _change(me, lambda: change.below(*args, **options))
 
-        made = Replaced(module, name, change)
-        return made
+        return change
 
-    @wraps(vars(module)["umask"])
+    @replacing(module, "umask")
     def umask(mask: int, /) -> int:
         me = calling_worker()
         if me is None or _part(me):
-            return masked.below(mask)  # type: ignore[no-any-return]
-        before: int = masked.below(mask)
+            return umask.below(mask)  # type: ignore[no-any-return]
+        before: int = umask.below(mask)
         if not is_given_up():
             _own.of(me)[_OF_FILES] = mask
         return before
 
-    masked = Replaced(module, "umask", umask)
-    return replace_all([*(replaced(name) for name in ("chdir", "fchdir") if name in vars(module)), masked])
+    return replace_all([*(replaced(name) for name in ("chdir", "fchdir") if name in vars(module)), umask])
 
 
 def _change(worker: CallingWorker, change: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ from weakref import WeakSet
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.per_worker import PerProgram, PerWorker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -187,17 +187,17 @@ def fit_loggers(module: Any) -> Callable[[], None]:
         for attribute in attributes:
             setattr(kind, attribute._name, attribute)  # noqa: SLF001
 
+    @replacing(module.Manager, "getLogger")
     def get(self: logging.Manager, name: str) -> logging.Logger:
-        found: logging.Logger = asked.below(self, name)
+        found: logging.Logger = get.below(self, name)
         if found in _made and (me := calling_worker()) is not None:
             _ASKED.of(me)[found] = name
         return found
 
-    asked = Replaced(module.Manager, "getLogger", get)
-    asked.put()
+    get.put()
 
     def undo() -> None:
-        asked.take()
+        get.take()
         for kind, attributes in _ATTRIBUTES.items():
             for attribute in attributes:
                 delattr(kind, attribute._name)  # noqa: SLF001
@@ -212,24 +212,24 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
     later are new ones in a process of its own. `module` is ``logging.config``.
     """
 
+    @replacing(module, "_clearExistingHandlers")
     def clear() -> None:
         mine = _OWN.mine()
         if mine is None:
-            cleared.below()
+            clear.below()
         else:
             close_all(_own_handlers(mine))
 
+    @replacing(module, "_handle_existing_loggers")
     def handle(existing: Iterable[str], children: Collection[str], disable: bool) -> None:  # noqa: FBT001 - as there
         me = calling_worker()
         if me is not None:
             there, known = logging.root.manager.loggerDict, _ASKED.of(me)
             others = {name for name in existing if there[name] in _made and there[name] not in known}
             existing = [name for name in existing if name in children or name not in others]
-        handled.below(existing, children, disable)
+        handle.below(existing, children, disable)
 
-    cleared = Replaced(module, "_clearExistingHandlers", clear)
-    handled = Replaced(module, "_handle_existing_loggers", handle)
-    return replace_all([cleared, handled])
+    return replace_all([clear, handle])
 
 
 class LoggersThen(NamedTuple):

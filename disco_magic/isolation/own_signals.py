@@ -12,12 +12,11 @@ import signal
 import sys
 import threading
 import warnings
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.per_worker import PerProgram
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
     process = module.signal
     undoing: list[Callable[[], None]] = []
 
-    @wraps(process)
+    @replacing(module, "signal")
     def set_handler(signalnum: int, handler: Any, /) -> Any:
         mine = None if calling_worker() is None else _mine()
         name = "" if mine is None else _name_of(signalnum)
@@ -96,31 +95,30 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
         return before
 
     def take() -> None:
-        handlers.take()
+        set_handler.take()
         while undoing:
             undoing.pop()()
 
-    handlers = Replaced(module, "signal", set_handler)
-    handlers.put()
+    set_handler.put()
     return take
 
 
 def _fit_the_rest(module: ModuleType) -> Callable[[], None]:
     """Make the functions that read handlers, and those that send signals, use workers' handlers."""
 
+    @replacing(module, "getsignal")
     def handler_of(signalnum: int, /) -> Any:
         mine = _mine() or {}
-        return mine[signalnum] if signalnum in mine else asked.below(signalnum)
+        return mine[signalnum] if signalnum in mine else handler_of.below(signalnum)
 
+    @replacing(module, "raise_signal")
     def raise_signal(signalnum: int, /) -> None:
         if not _call(signalnum, 2):
-            raised.below(signalnum)
+            raise_signal.below(signalnum)
 
+    @replacing(os, "kill")
     def kill(pid: int, signal: int, /) -> None:
         if pid != os.getpid() or not _call(signal, 2):
-            killed.below(pid, signal)
+            kill.below(pid, signal)
 
-    asked = Replaced(module, "getsignal", handler_of)
-    raised = Replaced(module, "raise_signal", raise_signal)
-    killed = Replaced(os, "kill", kill)
-    return replace_all([asked, raised, killed])
+    return replace_all([handler_of, raise_signal, kill])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, put_back
 from disco_magic.callers.per_worker import PerProgram
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.callers.sites import label_of
 
 if TYPE_CHECKING:
@@ -90,39 +90,38 @@ def _setting(module: ModuleType) -> list[Replaced]:
     """Replace the functions that add a filter, and that remove all."""
     names = vars(module)
 
-    @wraps(names["_add_filter"])
+    @replacing(module, "_add_filter")
     def add(*item: Any, append: bool) -> None:
         me = calling_worker()
         if me is None:
-            added.below(*item, append=append)
+            add.below(*item, append=append)
         elif not is_given_up():
             own = _OWN.of(me)
             others = [each for each in own.get(_FILTERS, names[_FILTERS]) if append or each != item]
             own[_FILTERS] = others if item in others else [*others, item] if append else [item, *others]
             names["_filters_mutated"]()
 
-    @wraps(names["resetwarnings"])
+    @replacing(module, "resetwarnings")
     def reset() -> None:
         me = calling_worker()
         if me is None:
-            emptied.below()
+            reset.below()
         elif not is_given_up():
             _OWN.of(me)[_FILTERS] = []
             names["_filters_mutated"]()
 
-    added, emptied = Replaced(module, "_add_filter", add), Replaced(module, "resetwarnings", reset)
-    return [added, emptied]
+    return [add, reset]
 
 
 def _showing(module: ModuleType) -> Replaced:
     """Replace the function that shows a warning, so that it does so in the worker's way."""
     names = vars(module)
 
-    @wraps(names["_showwarnmsg"])
+    @replacing(module, "_showwarnmsg")
     def show(message: Any) -> None:
         mine = _mine()
         if not mine.keys() & {_PUBLIC, _BEHIND}:
-            shown.below(message)
+            show.below(message)
             return
         public = mine.get(_PUBLIC, names[_PUBLIC])
         if public is names["_showwarning_orig"]:
@@ -131,8 +130,7 @@ def _showing(module: ModuleType) -> Replaced:
             told = message.message, message.category, message.filename, message.lineno
             public(*told, message.file, message.line)
 
-    shown = Replaced(module, "_showwarnmsg", show)
-    return shown
+    return show
 
 
 def _wording(module: ModuleType) -> Replaced:
@@ -141,17 +139,16 @@ def _wording(module: ModuleType) -> Replaced:
     Front ends give cells the names of files that do not exist, with the process's id in them.
     """
 
-    @wraps(vars(module)["_formatwarnmsg_impl"])
+    @replacing(module, "_formatwarnmsg_impl")
     def put(message: Any) -> str:
-        text: str = worded.below(message)
+        text: str = put.below(message)
         label = None if calling_worker() is None else label_of(message.filename)
         head = f"{message.filename}:{message.lineno}: "
         if label is None or not text.startswith(head):
             return text
         return f"{label}, line {message.lineno}: {text.removeprefix(head)}"
 
-    worded = Replaced(module, "_formatwarnmsg_impl", put)
-    return worded
+    return put
 
 
 def _blocks(module: ModuleType) -> list[Replaced]:
@@ -161,27 +158,26 @@ def _blocks(module: ModuleType) -> list[Replaced]:
     """
     kind = vars(module)["catch_warnings"]
 
-    @wraps(kind.__enter__)
+    @replacing(kind, "__enter__")
     def __enter__(block: Any) -> Any:  # noqa: N807 - no interrupt strikes in a function of this name, see `fragile`
         me = calling_worker()
         before = {} if me is None else warnings_now(me)
-        given = entered.below(block)
+        given = __enter__.below(block)
         if me is not None and block._module is module:  # noqa: SLF001 - there is no public attribute
             vars(block)[_WHOSE] = me, before
         return given
 
-    @wraps(kind.__exit__)
+    @replacing(kind, "__exit__")
     def __exit__(block: Any, *error: object) -> None:  # noqa: N807 - as above
         me, before = vars(block).pop(_WHOSE, (None, {}))
         if me is None:
-            left.below(block, *error)
+            __exit__.below(block, *error)
         elif not is_given_up():
             for name in _NAMES:
                 _assign(me, name, before.get(name, _NONE))
             vars(module)["_filters_mutated"]()
 
-    entered, left = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
-    return [entered, left]
+    return [__enter__, __exit__]
 
 
 def fit_capturing(module: ModuleType) -> Callable[[], None]:

@@ -8,16 +8,14 @@ used: executing the module for each worker would replace the classes that the fi
 
 from __future__ import annotations
 
-import importlib
 import sys
-from functools import wraps
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import spec_of
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.isolation import sources
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
@@ -49,15 +47,14 @@ _reloaded: Final[WeakKeyDictionary[types.ModuleType, _Reloaded]] = WeakKeyDictio
 def fit_reload(module: types.ModuleType) -> Callable[[], None]:
     """Let workers reload modules that they share once; `module` is `importlib`."""
 
-    @wraps(importlib.reload)
+    @replacing(module, "reload")
     def reload(module: types.ModuleType) -> types.ModuleType:
         if _is_importing():  # it holds an import lock, for which the thread that has the mutex may wait
-            return replaced.below(module)  # type: ignore[no-any-return]
+            return reload.below(module)  # type: ignore[no-any-return]
         with WORKER_MUTEX.taken("modules are reloaded"):
-            return _reloaded_once(replaced.below, module)
+            return _reloaded_once(reload.below, module)
 
-    replaced = Replaced(module, "reload", reload)
-    return replace_all([replaced])
+    return replace_all([reload])
 
 
 def _is_importing() -> bool:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.isolation import sources
 from disco_magic.libraries import read_import_path
 
@@ -36,21 +36,24 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
     """
     begun: WeakValueDictionary[str, types.ModuleType] = WeakValueDictionary()
 
+    @replacing(module, "module_from_spec")
     def module_from_spec(spec: ModuleSpec) -> types.ModuleType:
-        made: types.ModuleType = making.below(spec)
+        made: types.ModuleType = module_from_spec.below(spec)
         with suppress(TypeError):  # what its loader makes may be no module, or allow no weak references
             begun[spec.name] = made
             sources.note(made, sources.read(spec))
         return made
 
+    @replacing(module, "_exec")
     def execute(spec: ModuleSpec, reloaded: types.ModuleType) -> types.ModuleType:
         source = sources.read(spec)
-        made: types.ModuleType = executing.below(spec, reloaded)
+        made: types.ModuleType = execute.below(spec, reloaded)
         sources.note(made, source)  # only on success: otherwise it is what it was
         return made
 
+    @replacing(module, "_lock_unlock_module")
     def wait(name: str) -> None:
-        waiting.below(name)
+        wait.below(name)
         shell = begun.get(name)
         if shell is None:
             return
@@ -61,7 +64,4 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
             vars(shell).setdefault(_ASKED, lambda attribute: getattr(sys.modules[name], attribute))
 
     read_import_path()  # imports a module, through `sysconfig`: that must not happen inside of `note`
-    making = Replaced(module, "module_from_spec", module_from_spec)
-    executing = Replaced(module, "_exec", execute)  # used by `importlib.reload`
-    waiting = Replaced(module, "_lock_unlock_module", wait)
-    return replace_all([making, executing, waiting])
+    return replace_all([module_from_spec, execute, wait])

@@ -11,13 +11,12 @@ import os
 import sys
 import warnings
 from collections import defaultdict
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, put_back
 from disco_magic.callers.namespaces import CELL_MODULE
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import UsageMistake
 from disco_magic.isolation.standing_modules import imports_of
 
@@ -58,28 +57,27 @@ def fit_hydra_programs(module: ModuleType) -> Callable[[], None]:
     module.
     """
 
-    @wraps(module.detect_calling_file_or_module_from_task_function)
+    @replacing(module, "detect_calling_file_or_module_from_task_function")
     def of_task(task: Any) -> Any:
         inner = inspect.unwrap(task)
         if inspect.isfunction(inner) and inner.__module__ == CELL_MODULE:
             return inspect.getfile(inner), None
-        return first.below(task)
+        return of_task.below(task)
 
-    @wraps(module.detect_calling_file_or_module_from_stack_frame)
+    @replacing(module, "detect_calling_file_or_module_from_stack_frame")
     def of_frame(depth: int) -> Any:
-        file, name = second.below(depth + 1)  # one more: this one
+        file, name = of_frame.below(depth + 1)  # one more: this one
         if name is None and calling_worker() is not None and not os.path.exists(file):
             file = os.path.join(os.getcwd(), "notebook.ipynb")  # as of a notebook's cell, for its folder
         return file, name
 
-    first, second = Replaced(module, of_task.__name__, of_task), Replaced(module, of_frame.__name__, of_frame)
-    return replace_all([first, second])
+    return replace_all([of_task, of_frame])
 
 
 def fit_rpc(module: ModuleType) -> Callable[[], None]:
     """Refuse PyTorch's RPC, which has one agent per process; `module` is ``torch.distributed.rpc``."""
 
-    @wraps(module.init_rpc)
+    @replacing(module, "init_rpc")
     def init_rpc(*args: Any, **options: Any) -> Any:
         me = calling_worker()
         if me is not None and me.num_workers > 1:
@@ -88,10 +86,9 @@ def fit_rpc(module: ModuleType) -> Callable[[], None]:
                 " waited for others would wait for ever. Call functions with session.call_packed, or send"
                 " and recv"
             )
-        return replaced.below(*args, **options)
+        return init_rpc.below(*args, **options)
 
-    replaced = Replaced(module, "init_rpc", init_rpc)
-    return replace_all([replaced])
+    return replace_all([init_rpc])
 
 
 def fit_mpi(module: ModuleType) -> Callable[[], None]:
@@ -133,7 +130,7 @@ def _telling(
     told: set[tuple[int, int]] = set()
     using: defaultdict[int, set[int]] = defaultdict(set)
 
-    @wraps(getattr(owner, function))
+    @replacing(owner, function)
     def instead(*args: Any, **options: Any) -> Any:
         me = calling_worker()
         if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
@@ -148,7 +145,6 @@ def _telling(
                     f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
                     stacklevel=2,
                 )
-        return first.below(*args, **options)
+        return instead.below(*args, **options)
 
-    first = Replaced(owner, function, instead)
-    return replace_all([first])
+    return replace_all([instead])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,13 @@ def fit_linecache(module: ModuleType) -> Callable[[], None]:
     and fails if another thread drops an entry meanwhile.
     """
 
+    @replacing(module, "checkcache")
     def checkcache(filename: str | None = None) -> None:
         for _ in range(_TIMES):
             try:
-                checked.below(filename)
+                checkcache.below(filename)
             except KeyError:
                 continue
             return
 
-    checked = Replaced(module, "checkcache", checkcache)
-    return replace_all([checked])
+    return replace_all([checkcache])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def fit_flat_parameters(module: Any) -> Callable[[], None]:
     former memory, and is needed by a backward pass, still has that.
     """
 
+    @replacing(module, "_free_storage")
     def free(tensor: Any) -> None:
         if not tensor.untyped_storage().resizable():
             new = tensor.new_empty(tensor.size())
             tensor.set_(new.untyped_storage(), 0, new.size(), new.stride())
-        former.below(tensor)
+        free.below(tensor)
 
-    former = Replaced(module, "_free_storage", free)
-    return replace_all([former])
+    return replace_all([free])
 
 
 def fit_profiler(module: Any) -> Callable[[], None]:

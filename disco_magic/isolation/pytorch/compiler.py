@@ -17,13 +17,12 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.callers import namespaces
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.pytorch.entries import is_of_shared_module
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
@@ -106,14 +105,13 @@ def fit_limits(module: ModuleType) -> Callable[[], None]:
     ((checking, limits), *_) = [row for row in _LIMITS if row[0] in vars(module)]
     config = module.config
 
-    @wraps(vars(module)[checking])
+    @replacing(module, checking)
     def exceeds(*args: Any) -> Any:
         count = len(namespaces.in_use())
         scope = sys._getframe(1).f_locals.get("globals")  # noqa: SLF001 - of the code; it is not passed
         if count < 2 or not is_of_shared_module(scope):
-            return replaced.below(*args)
+            return exceeds.below(*args)
         with config.patch({name: getattr(config, name) * count for name in limits}):
-            return replaced.below(*args)
+            return exceeds.below(*args)
 
-    replaced = Replaced(module, checking, exceeds)
-    return replace_all([replaced])
+    return replace_all([exceeds])

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.pytorch.own_values import OWN_VALUES, while_set
 
 if TYPE_CHECKING:
@@ -51,20 +51,19 @@ def fit_replicate(module: ModuleType) -> Callable[[], None]:
     state, model = module._ReplicateState, module.DistributedDataParallel  # noqa: SLF001 - not public
 
     def hook(name: str, active: Callable[[Any], Any]) -> Replaced:
-        @wraps(vars(state)[name])
+        @replacing(state, name)
         def called(self: Any, *args: Any, **options: Any) -> Any:
             own = OWN_VALUES.mine()
             if own is None:
-                return replaced.below(self, *args, **options)
+                return called.below(self, *args, **options)
             try:
-                given = replaced.below(self, *args, **options)
+                given = called.below(self, *args, **options)
                 own[_ACTIVE] = active(self)
                 return given
             finally:
                 setattr(model, _ACTIVE, None)  # where the hook has put it, for the notebook
 
-        replaced = Replaced(state, name, called)
-        return replaced
+        return called
 
     begun = hook("forward_pre_hook", lambda self: self._ddp)
     return replace_all([begun, hook("forward_post_hook", lambda _: None)])

@@ -8,10 +8,9 @@ PyTorch whose compiler asks for that then compiled nothing any more, in the note
 from __future__ import annotations
 
 import threading
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -47,19 +46,19 @@ def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
         if _TOLD in names:
             names[_TOLD](any(map(_NOTED["_is_in_any_mode_without_ignore_compile_internals"], modes)))
 
-    @wraps(kind.__enter__)
+    @replacing(kind, "__enter__")
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces one
         with _lock:
-            found = entering.below(self)
+            found = __enter__.below(self)
             _entered.setdefault(threading.current_thread(), []).append(self)
             note()
             return found
 
-    @wraps(kind.__exit__)
+    @replacing(kind, "__exit__")
     def __exit__(self: Any, *error: Any) -> Any:  # noqa: N807 - replaces one
         with _lock:
             try:
-                return leaving.below(self, *error)
+                return __exit__.below(self, *error)
             finally:
                 mine = _entered.get(threading.current_thread(), [])
                 places = [place for place, mode in enumerate(mine) if mode is self]
@@ -67,11 +66,10 @@ def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
                     del mine[places[-1] :]
                 note()
 
-    entering, leaving = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
     stack = names.get("_get_current_dispatch_mode_stack")
     if stack is not None and (present := stack()):  # the notebook is in some already
         _entered[threading.current_thread()] = list(present)
-    take = replace_all([entering, leaving])
+    take = replace_all([__enter__, __exit__])
     _noting[:] = [note]
 
     def undo() -> None:

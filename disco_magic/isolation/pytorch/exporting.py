@@ -8,10 +8,9 @@ table is restored afterwards.
 from __future__ import annotations
 
 import sys
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
@@ -40,21 +39,20 @@ def fit_exporting(module: ModuleType) -> Callable[[], None]:
 
 
 def _one_at_a_time(module: ModuleType, name: str) -> Replaced:
-    @wraps(vars(module)[name])
+    @replacing(module, name)
     def export(*args: Any, **options: Any) -> Any:
         with WORKER_MUTEX.taken("programs are exported") as entry:
             _forget_gone()
             mine = _Export(entry, _contents(_table()))
             _underway.append(mine)
             try:
-                return replaced.below(*args, **options)
+                return export.below(*args, **options)
             finally:
                 # Otherwise its thread was given up, and another thread has ended it.
                 if any(each is mine for each in _underway):
                     _end(mine)
 
-    replaced = Replaced(module, name, export)
-    return replaced
+    return export
 
 
 def _forget_gone() -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, suppress
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.current import is_given_up
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
@@ -73,21 +72,21 @@ def _fit(pair: list[Replaced], forget: Callable[[], None]) -> Callable[[], None]
 def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
     """Return replacements of the functions that enter and leave a level, which hold the mutex in between."""
 
-    @wraps(vars(module)[entering])
+    @replacing(module, entering)
     def enter() -> Any:
         _take_mutex()
         try:
-            return pair[0].below()
+            return enter.below()
         except BaseException:
             _leave_mutex()
             raise
 
-    @wraps(vars(module)[leaving])
+    @replacing(module, leaving)
     def leave(**options: Any) -> None:
         if is_given_up() and not _is_in_one():
             return  # the thread that now has the turn has forgotten the level
         try:
-            pair[1].below(**options)
+            leave.below(**options)
         except RuntimeError:  # refused: it is not the innermost level
             raise
         except BaseException:
@@ -95,8 +94,7 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
             raise
         _leave_mutex()
 
-    pair = [Replaced(module, entering, enter), Replaced(module, leaving, leave)]
-    return pair
+    return [enter, leave]
 
 
 def _is_in_one() -> bool:

@@ -5,11 +5,10 @@ It puts them into a table of the process, and removes them at its end, also from
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker, is_given_up
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -27,26 +26,24 @@ _disabling: Final[list[Callable[[], Any]]] = []
 def fit_losses(module: ModuleType) -> Callable[[], None]:
     """Let several workers be in it; `module` is ``torch.distributed.tensor.parallel.loss``."""
 
-    @wraps(vars(module)["_enable_custom_loss_ops"])
+    @replacing(module, "_enable_custom_loss_ops")
     def enable() -> None:
         with _lock:
             if not _inside:
-                enabled.below()
+                enable.below()
             _inside.add(calling_worker())
 
-    @wraps(vars(module)["_disable_custom_loss_ops"])
+    @replacing(module, "_disable_custom_loss_ops")
     def disable() -> None:
         if is_given_up():
             return
         with _lock:
             _inside.discard(calling_worker())
             if not _inside:
-                disabled.below()
+                disable.below()
 
-    enabled = Replaced(module, "_enable_custom_loss_ops", enable)
-    disabled = Replaced(module, "_disable_custom_loss_ops", disable)
-    take = replace_all([enabled, disabled])
-    _disabling[:] = [disabled.below]
+    take = replace_all([enable, disable])
+    _disabling[:] = [disable.below]
 
     def undo() -> None:
         take()

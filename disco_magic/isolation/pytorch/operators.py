@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.isolation.pytorch.entries import LOCK, Entry, Owners, become_entry, is_of_shared_module
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def fit_operators(module: Any) -> Callable[[], None]:
     entry_class = type(base.__name__, (Entry, base), {"__module__": base.__module__})
     versions: dict[str, list[ref[Any]]] = {}
 
+    @replacing(base, "__init__")
     def define(
         self: Any, namespace: str, name: str, schema: str, fn: Callable[..., Any], *tags: Any, **others: Any
     ) -> None:
@@ -73,13 +74,12 @@ def fit_operators(module: Any) -> Callable[[], None]:
             if in_use:
                 names = (f"{name}__{number}" for number in count(len(there) + 1))
                 own_name = next(each for each in names if f"{namespace}::{each}" not in definitions)
-            constructor.below(self, namespace, own_name, schema, fn, *tags, **others)
+            define.below(self, namespace, own_name, schema, fn, *tags, **others)
             versions[qualname].append(ref(self))
             if in_use:
                 _let_be_meant(self, namespace, name, definitions)
 
-    constructor = Replaced(base, "__init__", define)
-    return replace_all([constructor])
+    return replace_all([define])
 
 
 def _owner(frame: FrameType | None) -> CallingWorker | None:

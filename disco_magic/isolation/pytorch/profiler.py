@@ -7,11 +7,10 @@ CPU).
 from __future__ import annotations
 
 import threading
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.errors import UsageMistake
 from disco_magic.locks import new_lock
 
@@ -54,25 +53,22 @@ class _Profiling:
 def fit_profilers(module: ModuleType) -> Callable[[], None]:
     """Let one thread at a time profile; `module` is ``torch.autograd.profiler``."""
     profiling = _Profiling()
-    begun = [Replaced(module, name, _beginning(module, name, profiling)) for name in _BEGIN]
+    begun = [_beginning(module, name, profiling) for name in _BEGIN]
 
-    @wraps(vars(module)[_END])
+    @replacing(module, _END)
     def end(*args: Any, **options: Any) -> Any:
         try:
-            return ended.below(*args, **options)
+            return end.below(*args, **options)
         finally:
             profiling.end()
 
-    ended = Replaced(module, _END, end)
-    return replace_all([*begun, ended])
+    return replace_all([*begun, end])
 
 
-def _beginning(module: ModuleType, name: str, profiling: _Profiling) -> Callable[..., Any]:
-    first = vars(module)[name]
-
-    @wraps(first)
+def _beginning(module: ModuleType, name: str, profiling: _Profiling) -> Replaced:
+    @replacing(module, name)
     def begin(*args: Any, **options: Any) -> Any:
         profiling.begin()
-        return first(*args, **options)
+        return begin.below(*args, **options)
 
     return begin

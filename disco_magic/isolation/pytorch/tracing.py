@@ -12,7 +12,7 @@ from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ def fit_tracing(module: ModuleType) -> Callable[[], None]:
     """Let one thread trace at a time, without effect on others; `module` is ``torch.fx._symbolic_trace``."""
     tracer, patcher = module.Tracer, vars(module)["_Patcher"]
 
-    @wraps(tracer.trace)
+    @replacing(tracer, "trace")
     def trace(self: Any, *args: Any, **options: Any) -> Any:
         with WORKER_MUTEX.taken("models are traced"):
             if _now and not _now[-1].is_here:
                 _end_all()  # of a trace that a stop has ended
             _now.append(_Tracing())
             try:
-                return traced.below(self, *args, **options)
+                return trace.below(self, *args, **options)
             finally:
                 _now[-1].end()
                 _now.pop()
 
-    @wraps(patcher.patch_method)
+    @replacing(patcher, "patch_method")
     def patch_method(
         self: Any, cls: type, name: str, new_fn: Callable[..., Any], *further: Any, **options: Any
     ) -> None:
@@ -73,14 +73,12 @@ def fit_tracing(module: ModuleType) -> Callable[[], None]:
         if _now:
             _now[-1].patched.append((cls, name, before))
             new_fn = _in(_now[-1], new_fn, before)
-        patched.below(self, cls, name, new_fn, *further, **options)
+        patch_method.below(self, cls, name, new_fn, *further, **options)
 
-    traced = Replaced(tracer, "trace", trace)
-    patched = Replaced(patcher, "patch_method", patch_method)
     asked = [
         Replaced(module, name, _in_this_thread(vars(module)[name])) for name in _ASKED if name in vars(module)
     ]
-    take = replace_all([traced, patched, *asked])
+    take = replace_all([trace, patch_method, *asked])
 
     def undo() -> None:
         _end_all()
@@ -121,16 +119,16 @@ def fit_scripts(*names: str) -> Callable[[ModuleType], Callable[[], None]]:
     """
 
     def fit(module: ModuleType) -> Callable[[], None]:
-        there = [name for name in names if name in vars(module)]  # not in all versions
-        return replace_all([Replaced(module, name, _one_at_a_time(vars(module)[name])) for name in there])
+        # Not all versions have all of them.
+        return replace_all([_one_at_a_time(module, name) for name in names if name in vars(module)])
 
     return fit
 
 
-def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(function)
+def _one_at_a_time(module: ModuleType, name: str) -> Replaced:
+    @replacing(module, name)
     def call(*args: Any, **options: Any) -> Any:
         with WORKER_MUTEX.taken("models are traced"):
-            return function(*args, **options)
+            return call.below(*args, **options)
 
     return call

@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.debugging.asking import answered, check_attended
 
@@ -113,17 +113,17 @@ class Breakpoints:
 def _replace_set_trace() -> Callable[[], None]:
     from bdb import Bdb
 
+    @replacing(Bdb, "set_trace")
     def set_trace(self: Bdb, frame: FrameType | None = None, *args: Any, **kwargs: Any) -> None:
         """Start debugging at `frame`; in a worker's cell, with the worker's debugger."""
         frame = frame or sys._getframe(1)  # noqa: SLF001 - as the method below
         here = _here(frame)
         if here is None:
-            replaced.below(self, frame, *args, **kwargs)
+            set_trace.below(self, frame, *args, **kwargs)
         else:
             _open(*here, "set_trace()")
 
-    replaced = Replaced(Bdb, "set_trace", set_trace)
-    return replace_all([replaced])
+    return replace_all([set_trace])
 
 
 BREAKPOINTS: Final = Breakpoints()

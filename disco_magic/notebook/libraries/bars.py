@@ -17,7 +17,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
@@ -123,12 +123,12 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
     BARS.install()
     module.tqdm.get_lock()  # else `thread_map` makes one, and deletes it at its end from under other workers
 
+    @replacing(module, "_screen_shape_wrapper")
     def wrapper() -> Any:
-        shape = width.below()
+        shape = wrapper.below()
         return None if shape is None else lambda stream: _narrower(*shape(stream))
 
-    width = Replaced(module, "_screen_shape_wrapper", wrapper)
-    return replace_all([width, Replaced(module.TMonitor, "start", _start_for_all)])
+    return replace_all([wrapper, Replaced(module.TMonitor, "start", _start_for_all)])
 
 
 def _start_for_all(thread: threading.Thread) -> None:

@@ -9,13 +9,12 @@ only the last state of progress bars and other live displays.
 from __future__ import annotations
 
 import sys
-from functools import wraps
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.notebook.libraries.homes import OfWorkers
 
 if TYPE_CHECKING:
@@ -67,9 +66,8 @@ def fit_traceback(module: ModuleType) -> Callable[[], None]:
     workers do not come there.
     """
 
-    @wraps(module.install)
+    @replacing(module, "install")
     def install(*args: Any, **options: Any) -> Any:
-        return installed.below(*args, **options) if calling_worker() is None else sys.excepthook
+        return install.below(*args, **options) if calling_worker() is None else sys.excepthook
 
-    installed = Replaced(module, "install", install)
-    return replace_all([installed])
+    return replace_all([install])

@@ -86,11 +86,6 @@ class _Asking:
         finally:
             _inside.reset(token)
 
-    def of_caller(self, _: object = None) -> Any:
-        """Return the calling worker's own function, or the process's."""
-        mine = _own_of(calling_worker(), self._name)
-        return self.process if mine is None else mine.function
-
     def __repr__(self) -> str:
         return repr(self.process)
 
@@ -118,19 +113,22 @@ def _delete_last(module: types.ModuleType) -> None:
         raise AttributeError(_LAST)
 
 
+def _read(module: types.ModuleType, name: str) -> Any:
+    """Return what the caller has under a name; for ``mock.patch``, which restores it, in ``__dict__``."""
+    asking, me = _asking.get(name), calling_worker()
+    if asking is not None:
+        mine = _own_of(me, name)
+        return asking.process if mine is None else mine.function
+    found = types.ModuleType.__getattribute__(module, name)
+    if name != "__dict__" or not is_tester(sys._getframe(1)):  # noqa: SLF001 - who asks
+        return found
+    return found | of_process() | ({} if me is None else now(me))
+
+
 class BuiltinsOfWorkers(ModuleOfWorkers):
-    """The class of `builtins` while any session runs; names with a proxy are properties of it."""
+    """The class of `builtins` while any session runs. While there are proxies, it reads by `_read`."""
 
     _ = property(_read_last, _set_last, _delete_last)
-
-    @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """The usual one; for ``mock.patch``, which restores what it reads there, the caller's functions."""
-        found = dictionary_of(self)
-        if not _asking or not is_tester(sys._getframe(1)):  # noqa: SLF001 - who asks
-            return found
-        me = calling_worker()
-        return found | of_process() | ({} if me is None else now(me))
 
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
@@ -198,8 +196,9 @@ def _offer(name: str, before: Any, value: Any) -> None:
 
 def _of_cells() -> list[dict[str, Any]]:
     """The `__builtins__` of every cell namespace: a copy of the dictionary of `builtins`, and more."""
-    behind = [namespace.get("__builtins__") for namespace in namespaces.of_everybody()]
-    return [each for each in behind if isinstance(each, dict)]  # a cell may have bound that name
+    everybody = namespaces.of_everybody()
+    # A cell may have bound that name.
+    return [each for names in everybody if isinstance(each := names.get("__builtins__"), dict)]
 
 
 def _last_of_caller() -> dict[str, Any]:
@@ -230,7 +229,7 @@ def _assign(worker: CallingWorker, name: str, value: Any) -> None:
         asking = _asking.get(name)
         if asking is None:
             asking = _asking[name] = _Asking(name, vars(builtins)[name])
-            type.__setattr__(BuiltinsOfWorkers, name, property(asking.of_caller))
+            BuiltinsOfWorkers.__getattribute__ = _read  # type: ignore[method-assign,assignment]
             if name not in _OF_FRAMES:
                 vars(builtins)[name] = asking
         imports = IMPORTS.get(worker)
@@ -256,8 +255,8 @@ def _take_away(name: str, asking: _Asking) -> None:
     if not asking.owners:
         if vars(builtins).get(name) is asking:
             vars(builtins)[name] = asking.process
-        if _asking.pop(name, None) is not None:
-            type.__delattr__(BuiltinsOfWorkers, name)
+        if _asking.pop(name, None) is not None and not _asking:
+            del BuiltinsOfWorkers.__getattribute__
 
 
 def behind_of(worker: CallingWorker) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import pickle
 import sys
 import threading
@@ -414,3 +415,4 @@ def test_reading_what_no_worker_has_of_its_own_runs_no_code_of_ours(session):
     finally:
         sys.setprofile(None)
     assert (read, called) == (sorted, [])
+    assert inspect.getattr_static(builtins, "sorted") is sorted  # as completion reads it

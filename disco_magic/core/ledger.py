@@ -235,7 +235,10 @@ class Ledger:
         Returns:
             These, and what else has failed: the first of each kind, of other commands.
         """
-        waiting = in_order([*further, *self._failures.values()])
+        waiting = [*further, *self._failures.values()]
+        if not waiting and not self._others:
+            return {}, []
+        waiting = in_order(waiting)
         self._failures.clear()
         first: dict[int, Failure] = {}
         for failure in waiting:

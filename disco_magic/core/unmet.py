@@ -86,7 +86,11 @@ def settled(replies: Mapping[int, CellDone]) -> dict[int, Failure]:
     too. Failures stay as they are if the cell was interrupted, or a worker went on after such a failure.
     """
     failures = {worker: reply.failure for worker, reply in replies.items() if reply.failure is not None}
-    if any(reply.caught for reply in replies.values()) or any(map(is_of_interrupt, failures.values())):
+    if (
+        not failures
+        or any(reply.caught for reply in replies.values())
+        or any(map(is_of_interrupt, failures.values()))
+    ):
         return failures
     unmet = {worker: wait for worker, each in failures.items() if (wait := _unmet(each)) is not None}
     left = [worker for worker, wait in unmet.items() if replies.keys() >= set(wait.members)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.functions.execution.running import CellScope
-    from disco_magic.session.pump import Inbox
+    from disco_magic.session.pump import CellInbox
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -173,7 +173,7 @@ class Cells(Failures):
         workers: Sequence[int] | None = None,
         rendezvous: bool = False,
         scope: CellScope | None = None,
-        inbox: Inbox | None = None,
+        inbox: CellInbox | None = None,
     ) -> PendingCell:
         """Send a cell and return at once; waits only if a worker is `max_outstanding` commands behind.
 
@@ -223,14 +223,14 @@ class Cells(Failures):
         chosen: tuple[int, ...],
         present: tuple[int, ...] | None,
         scope: CellScope,
-        inbox: Inbox | None,
+        inbox: CellInbox | None,
     ) -> PendingCell:
         contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
         if self._orphans.qsize() >= _MOST_ORPHANS:  # of a program that drops all handles and never waits
             self.adopt_orphans()
 
-        def act(inbox: Inbox) -> PendingCell:
+        def act(inbox: CellInbox) -> PendingCell:
             me = cast("Session", self)
             seq, kills = self._ordinal(chosen)
             values = CellValues(me, self.ledger.new_register(), cell.label)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
     from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.dref import DRef
-    from disco_magic.session.pump import Inbox
+    from disco_magic.session.pump import CellInbox
     from disco_magic.session.session import Session
     from disco_magic.session.stop import SentCell
 
@@ -63,7 +63,7 @@ class Verdict:
         is_before_end: whether the cell ended before its session.
     """
 
-    def __init__(self, cell: SentCell, inbox: Inbox, values: DRef, scope: CellScope | None) -> None:
+    def __init__(self, cell: SentCell, inbox: CellInbox, values: DRef, scope: CellScope | None) -> None:
         self.cell = cell
         self.inbox = inbox
         self.stop = Stop(cell)
@@ -161,9 +161,11 @@ class Verdict:
 
     def _result(self) -> CellResult:
         ended = cast("Expectation", self.ended)
-        replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
-        failures = settled(replies)
-        replies = {worker: reply._replace(failure=failures.get(worker)) for worker, reply in replies.items()}
+        replies = cast("dict[int, CellDone]", ended.replies)
+        if failures := settled(replies):
+            replies = {
+                worker: each._replace(failure=failures.get(worker)) for worker, each in replies.items()
+            }
         result = CellResult(self.cell.label, replies, self._values, self.cell.session.num_workers)
         if self._scope is not None:
             result.stdout.update(self._scope.stdout)

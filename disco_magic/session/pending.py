@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.arguments import Limit
     from disco_magic.session.dref import DRef
-    from disco_magic.session.pump import Inbox
+    from disco_magic.session.pump import CellInbox
     from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
@@ -59,7 +59,7 @@ class PendingCell(HasResult, Offers):
         *,
         seq: int,
         workers: tuple[int, ...],
-        inbox: Inbox,
+        inbox: CellInbox,
         values: DRef,
         scope: CellScope | None,
     ) -> None:
@@ -84,8 +84,8 @@ class PendingCell(HasResult, Offers):
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, successfully or not."""
-        if self.outcome is not None or self._verdict.inbox.empty():
-            return self.outcome is not None
+        if self._verdict.outcome is not None or self._verdict.inbox.empty():
+            return self._verdict.outcome is not None
         with sigint_held_back():  # between taking an answer and noting it, Ctrl-C would lose the answer
             return self._verdict.look()
 
@@ -192,9 +192,9 @@ class PendingCell(HasResult, Offers):
             KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and so were
                 earlier calls. Earlier cells with handles go on.
         """
-        if self.outcome is None:
+        if self._verdict.outcome is None:
             refuse_in_worker(self.session.id, "wait")
-            if not self.done():
+            if self.session.forsaken and not self.done():
                 self.session.check_present()
             limit = self.session.patience(timeout)
             self._wait_attentively(limit, on_look, stop=stop)

@@ -53,6 +53,22 @@ if TYPE_CHECKING:
     Inbox = SimpleQueue[Expectation | Lost | Signal]
 
 
+class CellInbox(SimpleQueue["Expectation | Lost | Signal"]):
+    """The inbox of `attentive`.
+
+    Attributes:
+        was_struck: whether a SIGINT was ever put into it: most cells end without one, and need not look.
+    """
+
+    was_struck = False
+
+    def put(self, item: Expectation | Lost | Signal) -> None:  # type: ignore[override]  # it never waits
+        """Accept what the pump delivers, or a SIGINT."""
+        if item is INTERRUPT:
+            self.was_struck = True  # first: whoever finds the item finds this
+        super().put(item)
+
+
 class Mark:
     """A place on a queue that several threads can wait for, at once or one after another."""
 
@@ -163,11 +179,13 @@ def take(
                 return item
 
 
-def take_sigint(inbox: Inbox, hear: Callable[[], object] | None = None) -> bool:
+def take_sigint(inbox: CellInbox, hear: Callable[[], object] | None = None) -> bool:
     """Whether a SIGINT is among the items; answers are put back for other waiting threads.
 
     `hear` is called if a SIGINT interrupts the calling thread meanwhile.
     """
+    if not inbox.was_struck:
+        return False
     items = []
     with attentive() as later:  # a SIGINT half-way would lose the answers
         with suppress(Empty):
@@ -181,16 +199,23 @@ def take_sigint(inbox: Inbox, hear: Callable[[], object] | None = None) -> bool:
     return INTERRUPT in items or not later.empty()
 
 
-@contextmanager
-def attentive() -> Iterator[Inbox]:
-    """Yield an inbox for a cell about to be sent; while active, a SIGINT is put into it.
+class attentive:  # noqa: N801 - a context manager, as `sigint_to`
+    """Gives an inbox for a cell about to be sent; while active, a SIGINT is put into it.
 
     Without this a Ctrl-C between sending a cell and waiting for it would leave the cell running, and one
     between two queues would send it to some workers only.
     """
-    inbox: Inbox = SimpleQueue()
-    with sigint_into(inbox):
-        yield inbox
+
+    def __init__(self) -> None:
+        self._inbox = CellInbox()
+        self._into = sigint_into(self._inbox)
+
+    def __enter__(self) -> CellInbox:
+        self._into.__enter__()
+        return self._inbox
+
+    def __exit__(self, *_: object) -> None:
+        self._into.__exit__()
 
 
 @contextmanager

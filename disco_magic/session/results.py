@@ -147,7 +147,7 @@ class CellResult:
             workers: consider only these.
         """
         chosen = [w for w in self.workers if (workers is None or w in workers) and w not in self.errors]
-        if all(self.shown[w] is None for w in chosen):
+        if not [w for w in chosen if self.shown[w] is not None]:
             return []
         groups = who_has((worker, self._digests[worker]) for worker in chosen).values()
         return [(tuple(ids), self.shown[ids[0]] or {_TEXT: "None"}) for ids in groups]

@@ -238,6 +238,8 @@ def test_a_process_that_a_sigint_ends_is_ended_by_one_that_strikes_while_attenti
 class StruckInbox:
     """An inbox; a SIGINT comes when the first item has been taken out of it."""
 
+    was_struck = True
+
     def __init__(self, *items):
         self._queue = SimpleQueue()
         self._armed = True
@@ -300,6 +302,8 @@ def test_cancel_raises_a_sigint_that_comes_while_it_looks_for_one(session):
 
     class Struck:
         """Its inbox; a SIGINT comes once somebody takes something out of it, and all have answered."""
+
+        was_struck = True  # so that it is looked for
 
         def get_nowait(self):
             if verdict.done_by_now:

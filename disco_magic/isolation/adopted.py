@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from disco_magic.isolation.streams import Writer
 
 
-def may_write_to(writer: Writer) -> bool:
-    """Whether anything that was started under that writer is still running, or has not begun yet."""
-    return any(each is not None and each.writer is writer for each in [living() for living in list(_living)])
+def may_write_to(*writers: Writer) -> bool:
+    """Whether anything that was started under one of them is still running, or has not begun yet."""
+    living = [each for alive in list(_living) if (each := alive()) is not None]
+    return any(each.writer is writer for each in living for writer in writers)
 
 
 # Files whose frames surround what a thread executes.

@@ -153,8 +153,8 @@ class Libraries:
                 self._users.add(user)
                 if self._finder not in sys.meta_path:
                     sys.meta_path.insert(0, self._finder)
-            for name in self._fits:
-                if name not in self._undo and is_imported(name):
+            for name in [name for name in self._fits if name in sys.modules and name not in self._undo]:
+                if is_imported(name):
                     self._fit_locked(name, sys.modules[name])
         _tell()
 

@@ -12,7 +12,6 @@ streams.
 from __future__ import annotations
 
 import io
-from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -21,7 +20,7 @@ from weakref import ref
 from disco_magic.callers.module_classes import SYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from disco_magic.isolation.own_streams import OwnStreams
 
@@ -174,7 +173,7 @@ def unwrapped(stream: Any) -> Any:
 # No lock guards these: a finalizer may run a cell anywhere in here, whose worker comes here, too. And weak
 # references have no callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
-_stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
+_stand_ins: Final[dict[tuple[int, str], WorkerStream]] = {}  # by base and channel, the last used one last
 
 
 def install_streams(owner: object) -> None:
@@ -205,17 +204,22 @@ def remove_streams(owner: object) -> None:
         _put()
 
 
-def put_back(channel: str, before: Any) -> None:
-    """Make `before`, a stream or a stand-in, ``sys.stdout`` (or stderr) again.
+def present() -> dict[str, Any]:
+    """The process's sys.stdout and sys.stderr, streams or stand-ins, for `put_back`."""
+    return {channel: SYS.get(channel) for channel in CHANNELS}
 
-    A stand-in over it stays, or is put there, until `remove_streams`: workers may be writing. A closed stream
-    is not put back: the code that closed it has also assigned the present one.
+
+def put_back(before: Mapping[str, Any]) -> None:
+    """Make what `present` gave ``sys.stdout`` and ``sys.stderr`` again.
+
+    A stand-in over a stream stays, or is put there, until `remove_streams`: workers may be writing. A closed
+    stream is not put back: the code that closed it has also assigned the present one.
     """
-    if _is_closed(unwrapped(before)):
-        return
-    if unwrapped(SYS.get(channel)) is not unwrapped(before):
-        bare = before is not None and not isinstance(before, WorkerStream)
-        SYS[channel] = _stand_in(before, channel) if bare else before
+    for channel, stream in before.items():
+        base = unwrapped(stream)
+        if unwrapped(SYS.get(channel)) is not base and not _is_closed(base):
+            bare = stream is not None and stream is base
+            SYS[channel] = _stand_in(stream, channel) if bare else stream
 
 
 def put_below(channel: str, stream: Any) -> None:
@@ -243,11 +247,11 @@ def _put() -> None:
 
 def _stand_in(base: Any, channel: str) -> WorkerStream:
     """Return the stand-in that was over `base` before, or a new one."""
-    before = [each for each in list(_stand_ins) if each.is_over(base, channel)]
-    found = before[0] if before else WorkerStream(base, channel)
-    with suppress(ValueError):
-        _stand_ins.remove(found)
-    _stand_ins.append(found)  # as the most recently used one
+    key = id(base), channel  # no other object gets the number while the stand-in refers to this one
+    found = _stand_ins.pop(key, None) or WorkerStream(base, channel)
+    _stand_ins[key] = found  # as the most recently used one
+    for oldest in list(_stand_ins)[:-_KEPT]:
+        _stand_ins.pop(oldest, None)
     del found.write  # drop what was assigned to it when it was last in use
     return found
 

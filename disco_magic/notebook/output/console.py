@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.isolation.streams import install_streams, put_back, remove_streams
+from disco_magic.isolation.streams import install_streams, present, put_back, remove_streams
 from disco_magic.notebook.output.formatting import worker_formatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
@@ -130,13 +130,12 @@ class Console:
 
     def _save(self) -> tuple[Any, ...]:
         shell = self._shell
-        return sys.stdout, sys.stderr, sys.displayhook, shell.display_pub, shell.displayhook
+        return present(), sys.displayhook, shell.display_pub, shell.displayhook
 
     def _restore(self, saved: tuple[Any, ...]) -> None:
         shell = self._shell
-        stdout, stderr, sys.displayhook, display_pub, displayhook = saved
-        put_back("stdout", stdout)
-        put_back("stderr", stderr)
+        streams, sys.displayhook, display_pub, displayhook = saved
+        put_back(streams)
         if shell.display_pub is not display_pub:
             shell.display_pub = display_pub
         if shell.displayhook is not displayhook:

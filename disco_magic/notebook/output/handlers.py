@@ -7,10 +7,9 @@ the extension was loaded, would show workers' lines without their ids, and in pi
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.isolation.streams import CHANNELS, WorkerStream, unwrapped
+from disco_magic.isolation.streams import WorkerStream, present, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 def route_handlers() -> None:
     """Let handlers with the stream below `sys.stdout` or `sys.stderr` write to these; takes 1 us."""
-    streams = [getattr(sys, channel) for channel in CHANNELS]
+    streams = present()
     for handler in _stream_handlers():
-        for stream in streams:
+        for stream in streams.values():
             if handler.stream is unwrapped(stream):
                 # Not setStream, which waits for the handler's lock: a stuck worker may hold it for ever.
                 handler.stream = stream

@@ -190,7 +190,7 @@ class NotebookScope:
         streams. Such a thread is alive as long as its context is: only the stuck call still refers to it.
         """
         self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
-        return bool(self._ghosts) or any(map(may_write_to, self._sinks.values()))
+        return bool(self._ghosts) or may_write_to(*self._sinks.values())
 
     def close(self) -> CellHandle | None:
         """End the page when no worker executes the cell any more; return the handle, to be reported."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.callers.current import is_beside
@@ -88,7 +89,8 @@ class Sink:
         self.home: Home | None = None
         self._page = page
         self._transcript = Transcript()
-        self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
+        # Made when something is written: most cells write nothing to stderr, many nothing at all.
+        self._pending: defaultdict[str, Unfinished] = defaultdict(Unfinished)
         # channel -> number of updates since a newline that may have ended a bar
         self._rested: dict[str, int] = {}
         self._closed = False
@@ -138,8 +140,9 @@ class Sink:
 
     def _end_bars(self, channel: str) -> None:
         """Hand over bars of this channel that have ended, before lines of the other channel."""
-        if self._pending[channel].resting:
-            self._hand_over(channel, self._pending[channel].rest())
+        pending = self._pending.get(channel)
+        if pending is not None and pending.resting:
+            self._hand_over(channel, pending.rest())
 
     def _part(self, channel: str, lines: Sequence[str]) -> None:
         """Hand over lines, the last of which may be unfinished."""
@@ -209,7 +212,7 @@ class Sink:
         """Handle a `clear_output` call of the worker; the page decides what it means for the others."""
         with self._page.lock:
             if not self._drops():
-                for pending in self._pending.values():
+                for pending in list(self._pending.values()):
                     pending.rest()
                 self._page.clear(self.worker, clear, wait=wait)
 
@@ -231,7 +234,8 @@ class Sink:
                 home.is_lost = True
 
     def _finish_lines(self) -> None:
-        for channel, pending in self._pending.items():
+        for channel in _OTHER if self._pending else ():  # a finalizer may write to the second meanwhile
+            pending = self._pending[channel]
             if pending.resting:
                 self._hand_over(channel, pending.rest())
             elif pending.size:

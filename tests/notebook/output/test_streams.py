@@ -110,14 +110,14 @@ def test_what_stood_in_for_a_stream_stands_in_for_it_again_without_what_was_assi
 def test_a_stream_is_put_back_unless_it_has_been_closed(texts, onto):
     kept, present = io.StringIO(), texts[0]
     with onto(*texts):
-        put_back("stdout", kept)
+        put_back({"stdout": kept})
         assert unwrapped(sys.stdout) is kept
         sys.stdout = present
         kept.close()
         detached = io.TextIOWrapper(io.BytesIO())
         detached.detach()
         for gone in (kept, detached):
-            put_back("stdout", gone)
+            put_back({"stdout": gone})
             assert sys.stdout is present
 
 

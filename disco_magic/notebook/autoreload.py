@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.isolation import sources
 from disco_magic.isolation.standing_modules import imports_for, is_standing
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
+_EXTENSION: Final = "IPython.extensions.autoreload"
+
+
 def is_autoreloaded(shell: Shell, name: str) -> bool:
     """Whether ``%autoreload`` reloads the module before each cell."""
     reloader = _enabled_reloader(shell)
@@ -31,6 +34,8 @@ def is_autoreloaded(shell: Shell, name: str) -> bool:
 
 def _enabled_reloader(shell: Shell) -> Any:
     """IPython's reloader; None while ``%autoreload`` is off. There is no public way to ask."""
+    if _EXTENSION not in sys.modules:
+        return None  # as it mostly is
     reloader = getattr(shell.magics_manager.registry.get("AutoreloadMagics"), "_reloader", None)
     return reloader if reloader is not None and reloader.enabled else None
 

@@ -59,7 +59,8 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
     _complete_listing(filename, place)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
     refuse_magics(tree)
-    if shell.ast_node_interactivity == "last_expr_or_assign":
+    shows = shell.ast_node_interactivity
+    if shows == "last_expr_or_assign":
         _show_assigned(tree)
     return cell_from_tree(
         tree,
@@ -67,7 +68,7 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
         filename=filename,
         label=f"Cell In[{place.number}]",
         flags=shell.compile.flags | futures,
-        show_last=shell.ast_node_interactivity != "none" and not _ends_silent(shell, body),
+        show_last=shows != "none" and not _ends_silent(shell, body),
     )
 
 

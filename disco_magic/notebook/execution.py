@@ -80,8 +80,11 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
-        with _binding_what_failed(sending, handle):
+        try:
             result = handle.wait(sending.limit, on_look=sending.look(handle.pending), stop=True)
+        except BaseException as error:
+            _bind_what_failed(sending, handle, error)
+            raise
         _bind_result(sending, result)
     return _finished(handle, result, sending)
 
@@ -103,14 +106,16 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
-        with _binding_what_failed(sending, handle), ticking():
-            try:
+        try:
+            with ticking():
                 result = await in_thread(
                     partial(handle.wait, sending.limit, on_look=sending.look(handle.pending), stop=True)
                 )
-            except asyncio.CancelledError:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
                 handle.pending.stop_soon()  # something cancelled all tasks
-                raise
+            _bind_what_failed(sending, handle, error)
+            raise
         _bind_result(sending, result)
     return _finished(handle, result, sending)
 
@@ -145,23 +150,21 @@ class _Sending(NamedTuple):
                 yield handle
         if waited:
             pending.note_late_sigint()  # one that came after the last look of the wait
-            with self._showing_its_value():
+            try:
                 pending.wait()  # raises the outcome; there is nothing left to wait for
+            except WorkerError as error:
+                self._show_value(error)
+                raise
         elif take_sigint(inbox):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")
 
-    @contextmanager
-    def _showing_its_value(self) -> Iterator[None]:
-        """If what fails in this block is another command, which was sent before: show the cell's value."""
-        try:
-            yield
-        except WorkerError as error:
-            result = getattr(error, "result", None)
-            if result is not None and not result.errors and not is_empty(result):
-                show_only(result, self.scope.show)
-                display(result)  # type: ignore[no-untyped-call]
-            raise
+    def _show_value(self, error: WorkerError) -> None:
+        """If what has failed is another command, which was sent before: show the cell's value."""
+        result = getattr(error, "result", None)
+        if result is not None and not result.errors and not is_empty(result):
+            show_only(result, self.scope.show)
+            display(result)  # type: ignore[no-untyped-call]
 
     def look(self, pending: PendingCell) -> Callable[[], None] | None:
         """The function that shows progress while there is no output; None if progress is off."""
@@ -195,7 +198,7 @@ def _as_asked(front: Front, cell: Cell, options: Namespace) -> Cell:
 
 def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
     """Find the session, the workers and the output of a compiled cell, and push its variables."""
-    if not options.local:  # with --local, the cell itself may define them
+    if options.push and not options.local:  # with --local, the cell itself may define them
         front.variables(options.push)
     named = options.session
     session = front.session_in(named) if named else front.sessions.ensure(front.settings)
@@ -209,8 +212,9 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
         )
     if options.local:
         run_locally(front.shell, cell)
-    for name, register in stored(session, front.variables(options.push), workers).items():
-        session.bind(name, register, workers)
+    if options.push:
+        for name, register in stored(session, front.variables(options.push), workers).items():
+            session.bind(name, register, workers)
     mode = options.group_outputs or options.output or front.settings.output
     running = workers or range(session.num_workers)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
@@ -245,17 +249,12 @@ def _handed_over(handle: CellHandle, sending: _Sending) -> CellHandle:
     return handle
 
 
-@contextmanager
-def _binding_what_failed(sending: _Sending, handle: CellHandle) -> Iterator[None]:
-    """Wait for a cell in this block; if it fails, bind the partial result."""
-    try:
-        yield
-    except BaseException as error:
-        _bind_result(sending, getattr(error, "result", None))
-        if isinstance(error, SyncTimeout) and sending.options.push and handle.pending.was_withdrawn:
-            names = ", ".join(sending.options.push)
-            error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
-        raise
+def _bind_what_failed(sending: _Sending, handle: CellHandle, error: BaseException) -> None:
+    """Bind the partial result of a cell that has failed with that error, which is about to be raised."""
+    _bind_result(sending, getattr(error, "result", None))
+    if isinstance(error, SyncTimeout) and sending.options.push and handle.pending.was_withdrawn:
+        names = ", ".join(sending.options.push)
+        error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
 
 
 def _bind_result(sending: _Sending, result: CellResult | None) -> None:
@@ -274,9 +273,10 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
         # Not `print`: ipykernel may send the text before `print` writes the end of the line.
         sys.stdout.write(f"{checked}\n")
     show_only(result, sending.scope.show)
-    wanted = dict(zip(sending.options.pull, sending.options.pull, strict=True))
-    pulled = fetched(sending.session, wanted, result.workers[:1])
-    sending.front.bind({name: value for name, (value,) in pulled.items()})
+    if sending.options.pull:
+        wanted = dict(zip(sending.options.pull, sending.options.pull, strict=True))
+        pulled = fetched(sending.session, wanted, result.workers[:1])
+        sending.front.bind({name: value for name, (value,) in pulled.items()})
     _show_times(handle, result, sending)
     return None if is_empty(result) else result
 

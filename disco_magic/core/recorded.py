@@ -56,6 +56,7 @@ _NAMES: Final = {
     "broadcast": ("root", "over"),
     "scatter": ("root", "axis", "counts", "over"),
     "alltoall": ("axis", "counts", "over"),
+    "all_reduce": ("op", "over"),
     "all_gather": ("over",),
     "all_gather_into_tensor": ("over",),
     "reduce_scatter_tensor": ("op", "over"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from disco_magic.core.seat import Theirs
 from disco_magic.functions.process_groups.arguments import (
@@ -29,6 +29,8 @@ from disco_magic.functions.process_groups.arguments import (
 from disco_magic.functions.process_groups.members import Members
 from disco_magic.functions.process_groups.memory import flat, near, written
 from disco_magic.functions.process_groups.messages import done
+
+_ALL_REDUCE: Final = Theirs("all_reduce")
 
 
 class Verbs(Members):
@@ -50,7 +52,7 @@ class Verbs(Members):
         op = operation_of(*opts, **named)
         for tensor in listed(tensors):
             array = near(tensor)
-            self._call("allreduce", array, op, array)
+            self._call("allreduce", array, op, array, theirs=_ALL_REDUCE)
         return done(tensors)
 
     allreduce_coalesced = allreduce

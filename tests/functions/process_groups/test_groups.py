@@ -210,8 +210,8 @@ def test_errors_name_the_line_that_called_pytorch(s):
     called = s.run_nowait("x = t(*range(worker_id))\nworld.allreduce([x])")
     with pytest.raises(CellError) as caught:
         called.wait()
-    assert "allreduce: the members disagree on shape" in str(caught.value)
-    assert f"allreduce(float32 (2,), op=sum) at {called.label}, line 2" in str(caught.value)
+    assert "all_reduce: the members disagree on shape" in str(caught.value)
+    assert f"all_reduce(float32 (2,), op=sum) at {called.label}, line 2" in str(caught.value)
     assert "groups.py" not in str(caught.value)
 
 

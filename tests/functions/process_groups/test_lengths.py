@@ -71,6 +71,7 @@ def test_as_many_tensors_are_given_as_there_are_members(s):
         ),
         ("alltoall([t(0), t(0), t(0)], [t(1), t(2), t(3)])", "all_to_all(float32 (1,), parts=3)"),
         ("alltoall([t(0)] * 3, [t(1), t([2]), t(3)])", "all_to_all(float32 (1,), (1, 1), (1,), parts=3)"),
+        ("allreduce([t([me])], opts())", "all_reduce(float32 (1, 1), op=sum)"),
         ("allgather([[t(0)] * 3], [t([me])])", "all_gather(float32 (1, 1), parts=3)"),
         (
             "gather([[t(0, 0)] * 3] if worker_id == 1 else [], [t([me, 1])], opts(root=1))",

@@ -26,6 +26,7 @@ class Theirs(NamedTuple):
         row: elements in a row of the tensors, if such lengths were given in rows; else 0.
         parts: of a call with a list of tensors, one for each member, how many these are; else 0.
         unlike: shapes of the tensors in a list that is given, in words, if they are not all alike.
+        objects: how many objects are in the user's list, of a call that carries a number for each; else 0.
     """
 
     verb: str
@@ -35,6 +36,7 @@ class Theirs(NamedTuple):
     row: int = 0
     parts: int = 0
     unlike: str = ""
+    objects: int = 0
 
     def shown(self, shape: tuple[int, ...]) -> tuple[int, ...] | str:
         """What is shown as the shape of what is given, ``(2, 3), parts=4``; `shape` of the plane's array."""

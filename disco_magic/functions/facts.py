@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.callers.sites import is_of_torch
+from disco_magic.core.words import plural
 from disco_magic.phrases import class_name
 from disco_magic.values.kinds import is_gpu_array
 
@@ -70,7 +71,7 @@ def facts_of(
 
 def as_theirs(facts: Facts, verb: str, theirs: Theirs) -> Facts:
     """The facts of a call of `verb` for a user who knows it as a call of `torch.distributed`."""
-    if verb == "probe":  # the record has a `recv` of its own, which takes what has come
+    if verb in ("probe", "recv"):  # of a `probe` the record makes a `recv` of its own, which takes what came
         return facts
     _, dtype, shape, rest, *at = facts
     if verb in _OURS:
@@ -78,5 +79,7 @@ def as_theirs(facts: Facts, verb: str, theirs: Theirs) -> Facts:
         # By position the others are named: of a verb of the same name, ours keep their places.
         others[ours] = [None] * (ours.stop - ours.start) if theirs.verb == verb else []
         rest = tuple(others)
+    if theirs.objects:
+        dtype, shape = plural(theirs.objects, "object"), ""
     # Without a shape there is no array.
     return (theirs.verb, dtype, shape if shape == "" else theirs.shown(shape), rest, *at)

@@ -96,9 +96,9 @@ class PointToPoint(Calling):
         """Like `send`, but never waits; returns what `_deliver` takes. The user knows `x` by its `shape`."""
         return self._call("send", x, to, in_group=False, tag=tag, theirs=Theirs("send", shape))
 
-    def _receive(self, out: Any, source: int, tag: int | str, shape: tuple[int, ...]) -> None:
-        """Like `recv`, into an array of as many elements; the user knows it by its `shape`."""
-        self._call("recv", source, out, in_group=False, tag=tag, theirs=Theirs("recv", out=shape))
+    def _receive(self, out: Any, source: int, tag: int | str, theirs: Theirs | None) -> None:
+        """Like `recv`, into an array of as many elements; the user knows it as `theirs`."""
+        self._call("recv", source, out, in_group=False, tag=tag, theirs=theirs)
 
     def _deliver(self, sent: Any, tag: int | str) -> None:
         """Wait until what `_post` has sent in this command is asked for."""

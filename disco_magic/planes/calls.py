@@ -7,6 +7,7 @@ from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import site_of
+from disco_magic.core.words import plural
 from disco_magic.phrases import ranges, who_has
 from disco_magic.planes.memory import HOST
 
@@ -146,6 +147,11 @@ class Call:
         return shape if theirs is None else theirs.shown(shape)
 
     @property
+    def objects(self) -> int:
+        """How many objects are in the user's list, see `Theirs.objects`."""
+        return 0 if self.seat.theirs is None else self.seat.theirs.objects
+
+    @property
     def site(self) -> Site:
         """The call's line in the user's code."""
         return site_of(self.spot)
@@ -160,6 +166,7 @@ class Call:
         brings = None if self.array is None else f"{self.array.dtype} {self.given}{self.where}"
         over = self.seat.over or None
         if self.seat.theirs is not None:
+            brings = plural(self.objects, "object") if self.objects else brings
             return described(self.called, "", brings, op=self.op, root=self.root, over=over)
         counts = None if self.counts is None else reprlib.repr(self.counts)
         facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": counts, "over": over}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_LENGTH = "the length of the list"
 ORDER = "members have to make the same collective calls in the same order"
 
 
@@ -122,6 +123,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("op", _op, calls, "pass the same op everywhere"),
         ("device", _device, with_array, "move the array first, with xp.asarray(x) or x.get()"),
         ("dtype", _dtype, with_array, remedy_for_dtypes(with_array)),
+        (_LENGTH, lambda call: call.objects, with_array, "pass lists of one length on all"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
         ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),
@@ -161,7 +163,7 @@ def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
         return f"{call.shape}{free}"
     if what == "counts" and call.kind == "alltoall":
         return "no counts" if call.counts is None else "counts"
-    return f"{what}={value(call)}"
+    return str(value(call)) if what == _LENGTH else f"{what}={value(call)}"
 
 
 def _root(call: Call) -> int | None:

@@ -82,6 +82,10 @@ def _unlike(
     size, came = prod(own.shape), prod(expected.shape)
     if size == came:
         return f"{begun} is {own.dtype}, what comes is {expected.dtype} - pass one of that dtype"
+    if theirs.objects:
+        return (
+            f"{theirs.verb}: the list has {size} places, and {came} objects were sent - pass one of as many"
+        )
     comes = f"{came} come" if sent is None else f"{came} {sent} were sent"
     given = own.shape if theirs.out is None else theirs.out
     return f"{begun} has {size} elements {given}, and {comes} - pass one of as many elements"

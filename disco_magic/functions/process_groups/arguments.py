@@ -11,6 +11,7 @@ import numpy as np
 from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.memory import flat, written
+from disco_magic.functions.process_groups.object_lists import object_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,8 @@ def see_one_each(verb: str, what: str, tensors: Sequence[Any], members: int) -> 
         UsageMistake: it does not; no other member was involved.
     """
     if len(tensors) != members:
+        if name := object_call():
+            raise UsageMistake(f"{name}: {len(tensors)} objects were passed for {members} members")
         raise UsageMistake(f"{verb}: {len(tensors)} {what} tensors were passed for {members} members")
 
 

@@ -15,6 +15,7 @@ from disco_magic.functions.process_groups.arguments import (
     see_one_each,
 )
 from disco_magic.functions.process_groups.messages import Messages
+from disco_magic.functions.process_groups.object_lists import as_called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +135,8 @@ class Members(Messages):
         me = self._worker()
         if given[1:2] == ("avg",):
             see_can_be_averaged(given[0])
+        if given:
+            theirs = as_called(verb, given[0], theirs)
         over = None if len(self._members) == me.num_workers else list(self._members)
         # Not the verb: by the tag, groups of the same members do not meet each other.
         return me._call(  # noqa: SLF001 - ours

@@ -14,15 +14,16 @@ from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
+from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
 from disco_magic.functions.process_groups.memory import flat, written
+from disco_magic.functions.process_groups.object_lists import as_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.functions.context import WorkerContext
-
 
 HOME: Final = "torch.distributed.distributed_c10d"
 """PyTorch's module that programs call, and that keeps its groups."""
@@ -262,7 +263,8 @@ class Messages:
         first = _first_for(asked, source)
         for tensor in first.work.result():
             with written(tensor, bits=True) as target:
-                self._worker()._receive(target, source, tag, tuple(tensor.shape))  # noqa: SLF001
+                own = as_called("recv", tensor, Theirs("recv", out=tuple(tensor.shape)))
+                self._worker()._receive(target, source, tag, own)  # noqa: SLF001
         first.work.finished(self._members.index(source))
         self._worker()._waits_for(first.work)  # noqa: SLF001
         asked.remove(first)

@@ -190,3 +190,56 @@ def test_messages_are_told_of_by_the_shape_that_was_sent(s):
         s.run("if worker_id == 0: world.send([t([1], [2])], 1)\nbarrier()")
     labels = {span.label for span in s.timeline().spans if span.kind == "collective"}
     assert "send(float32 (2, 1), to=1)" in labels
+
+
+# As PyTorch's functions for objects begin, in its module.
+OBJECTS = """
+source = '''
+def broadcast_object_list(group, objects, opts):
+    group.broadcast([lengths(objects)], opts)
+def scatter_object_list(group, out, objects, opts):
+    group.scatter([out], [[lengths([each]) for each in objects]] if objects else [], opts)
+def send_object_list(group, objects, to):
+    group.send([lengths(objects)], to).wait()
+def recv_object_list(group, objects, source):
+    group.recv([lengths(objects)], source).wait()
+def exchange(group, me):
+    if me == 1: send_object_list(group, 'abc', 0)
+    if me == 0: recv_object_list(group, 'ab', 1)
+'''
+names = {"__name__": "torch.distributed.distributed_c10d", "lengths": lambda x: t(*map(len, x), dtype="i8")}
+exec(source, names)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "names['broadcast_object_list'](world, ['a'] * (3 if me == 1 else 2), opts())",
+            (
+                r"the length of the list: worker 1 gave 3, workers \[0,2\] gave 2 - pass lists of one length "
+                r"on all\n  \[0,2\] broadcast_object_list\(2 objects, root=0\) at "
+            ),
+        ),
+        (
+            "names['scatter_object_list'](world, t(0, dtype='i8'), ['a'] * 2 if me == 0 else None, opts())",
+            r"UsageMistake: scatter_object_list: 2 objects were passed for 3 members",
+        ),
+        (
+            "names['exchange'](world, int(me))",
+            "recv_object_list: the list has 2 places, and 3 objects were sent - pass one of as many",
+        ),
+    ],
+)
+def test_lists_of_objects_are_told_of_by_their_lengths(s, line, said):
+    s.run(OBJECTS)
+    with pytest.raises(CellError, match=said):
+        s.run(line)
+
+
+def test_a_function_for_objects_is_in_the_timeline_under_its_name(s):
+    s.run(OBJECTS)
+    s.run("names['broadcast_object_list'](world, ['a', 'b'], opts())")
+    labels = {span.label for span in s.timeline().of_cell().spans if span.kind == "collective"}
+    assert labels == {"broadcast_object_list(2 objects, root=0)"}

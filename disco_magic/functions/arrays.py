@@ -43,6 +43,7 @@ _CARRIERS: Final = {
     **dict.fromkeys(("broadcast", "scatter"), "broadcast_object(x)"),
     "send": "send_object(x, to)",
 }
+_ROUNDED: Final = "NumPy would round these integers to float64: it reads some as int64, others as uint64"
 _WHOLE: Final = frozenset({int, *(np.dtype(each).type for each in "bhilqBHILQ")})
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # Types that NumPy reads by itself.
@@ -86,7 +87,7 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         raise mistake from None if _is_of_numpy(error) else error
     changed = _changed(x, array)
     if changed:
-        raise UsageMistake(f"{kind}: {changed} - {advice(kind, x)}")
+        raise UsageMistake(f"{kind}: {changed} - {_instead(kind, x, changed)}")
     return array
 
 
@@ -101,7 +102,7 @@ def _changed(x: Any, array: NDArray[Any]) -> str:
     if array.dtype.kind in "US":
         return _changed_texts(x, array)
     if array.dtype.kind == "f" and _are_whole(x):
-        return "NumPy would round these integers to float64: it reads some as int64, others as uint64"
+        return _ROUNDED
     return ""
 
 
@@ -128,8 +129,21 @@ def beyond_64_bits(kind: str, x: Any) -> str:
     if type(x) is not int and not (type(x) in (list, tuple) and _are_whole(x)):
         return ""
     what = "the integer does not fit" if type(x) is int else "these integers do not all fit"
+    return f"{what} into 64 bits - {_as_floats(kind)}"
+
+
+def _instead(kind: str, x: Any, changed: str) -> str:
+    """What to pass instead of `x`, which NumPy would have `changed`."""
+    if changed != _ROUNDED:
+        return advice(kind, x)
+    if min(np.asarray(x, object).ravel().tolist()) >= 0:
+        return "pass np.array(x, 'uint64') on all"
+    return f"no type of 64 bits holds both: {_as_floats(kind)}"
+
+
+def _as_floats(kind: str) -> str:
     carrier = _CARRIERS.get(kind, "allgather_objects(x)")
-    return f"{what} into 64 bits - pass floats; or let {carrier} carry Python's own integers"
+    return f"pass floats; or let {carrier} carry Python's own integers"
 
 
 def refuse_traced(kind: str, x: Any) -> None:

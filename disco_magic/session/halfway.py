@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 _SYSTEM: Final = "<frozen importlib._bootstrap>"
-_STOPPED: Final[set[str]] = set()  # libraries whose import was stopped in this process
+# Library whose import was stopped in this process -> its modules that were being imported.
+_STOPPED: Final[dict[str, set[str]]] = {}
 
 
 def refused(failures: Iterable[Failure]) -> str:
@@ -64,8 +65,11 @@ def half_imported(failures: Iterable[Failure]) -> str:
 
     Parts of them stay imported, and many cannot be executed twice: PyTorch's next import fails.
     """
-    imported = (next(filter(_is_of_library, _imported(each.exception)), "") for each in failures)
-    names = dict.fromkeys(filter(None, imported))
+    names: dict[str, set[str]] = {}
+    for each in failures:
+        modules = list(_imported(each.exception))
+        if name := next(filter(_is_of_library, map(_library, modules)), ""):
+            names.setdefault(name, set()).update(each for each in modules if _library(each) == name)
     if not names:
         return ""
     _STOPPED.update(names)
@@ -78,17 +82,28 @@ def imported_again(error: BaseException) -> str:
 
     Python says that such a module is partially initialized, "most likely due to a circular import".
     """
-    name = next((each for each in _imported(error) if each in _STOPPED), "")
+    name = next((each for each in map(_library, _imported(error)) if each in _STOPPED), "")
     if not name or isinstance(error, WorkerInterrupt):
+        return ""
+    if all(map(_is_there, _STOPPED[name])):  # it has been imported since
+        del _STOPPED[name]
         return ""
     return f"an import of {name} was stopped half-way earlier: it may fail {until_the_end()}"
 
 
 def _imported(error: BaseException) -> Iterator[str]:
-    """The packages and modules in whose import it was raised, the outermost first."""
-    for step in steps_of(traceback_of(error)):
-        if name := _imported_by(step.tb_frame):
-            yield name.partition(".")[0]
+    """The modules in whose import it was raised, the outermost first."""
+    return filter(None, (_imported_by(step.tb_frame) for step in steps_of(traceback_of(error))))
+
+
+def _library(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _is_there(module: str) -> bool:
+    """Whether it is imported, and not only begun."""
+    found = sys.modules.get(module)
+    return found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False)
 
 
 def _imported_by(frame: FrameType) -> str:

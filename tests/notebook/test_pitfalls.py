@@ -150,8 +150,27 @@ def test_an_import_that_was_stopped_is_told_of_where_the_next_one_fails(four, tm
     monkeypatch.syspath_prepend(tmp_path)
     four.fail("%%disco\nimport cut_library", CellError)
     assert "cut_library was stopped" not in four.shown[-1]
-    monkeypatch.setattr(halfway, "_STOPPED", {"cut_library"})
+    monkeypatch.setattr(halfway, "_STOPPED", {"cut_library": {"cut_library"}})
     four.fail("%%disco\nimport cut_library", CellError)
     assert four.shown[-1].startswith(
         "an import of cut_library was stopped half-way earlier: it may fail until"
     )
+
+
+@pytest.mark.parametrize("again", ["import mended_library", "import mended_library.part"])
+def test_of_an_import_that_was_stopped_nothing_is_said_once_it_has_succeeded(
+    four, tmp_path, monkeypatch, again
+):
+    (tmp_path / "mended_library").mkdir()
+    (tmp_path / "mended_library" / "__init__.py").write_text("")
+    (tmp_path / "mended_library" / "part.py").write_text("")
+    (tmp_path / "mended_library" / "broken.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    stopped = again.rpartition(" ")[2]
+    monkeypatch.setattr(halfway, "_STOPPED", {"mended_library": {"mended_library", stopped}})
+    four.fail("%%disco\nimport mended_library.broken", CellError)
+    is_told = four.shown[-1].startswith("an import of mended_library was stopped")
+    assert is_told == (stopped == "mended_library.part")
+    four.run(f"%%disco\n{again}")
+    four.fail("%%disco\nimport mended_library.broken", CellError)
+    assert "was stopped half-way" not in four.shown[-1]

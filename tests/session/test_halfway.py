@@ -84,7 +84,7 @@ def test_a_library_whose_import_was_stopped_is_named(busy, folder, monkeypatch, 
 
 def test_an_import_that_fails_later_on_is_said_to_have_been_stopped(busy, folder, monkeypatch):
     monkeypatch.setattr(halfway, "is_of_library", lambda origin: "library" in origin)
-    monkeypatch.setattr(halfway, "_STOPPED", set())
+    monkeypatch.setattr(halfway, "_STOPPED", {})
     monkeypatch.setattr(builtins, "disco_begun", threading.Event(), raising=False)
     fails = "import builtins\nif builtins.disco_begun.is_set(): 1 / 0\nbuiltins.disco_begun.set()\n"
     write(folder, {"cut_library.py": f"{fails}while True: pass", "whole_library.py": "1 / 0"})

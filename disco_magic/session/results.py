@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 from disco_magic.core.blame import origin_first
 from disco_magic.core.markup import MARK
 from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
+from disco_magic.functions.context import calling_context
 from disco_magic.phrases import padded, ranges, who_has
 
 if TYPE_CHECKING:
@@ -132,8 +133,15 @@ class CellResult:
         return self._values
 
     def release(self) -> None:
-        """Drop the values, so that the workers can free them; what was shown stays."""
-        self._values = None
+        """Drop the values, so that the workers can free them; what was shown stays.
+
+        Where ``_`` is such a value, it is unbound: it would keep it until another cell has a value.
+        """
+        values, self._values = self._values, None
+        have = tuple(worker for worker in self.workers if worker not in self.errors)
+        if values is not None and have:
+            with suppress(SessionClosed):
+                values.session.call_packed(_forget_last, values, workers=have)
 
     def groups(
         self, workers: tuple[int, ...] | None = None
@@ -232,3 +240,10 @@ class CellResult:
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def _forget_last(value: Any) -> None:
+    """Unbind ``_`` on the calling worker if it is this value."""
+    me = calling_context()
+    if me is not None and me.namespace.get("_", me) is value:
+        del me.namespace["_"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import CellError, UnknownName, UsageMistake
 from disco_magic.session.current import session
 
 
@@ -30,6 +30,38 @@ def test_rm_of_a_result_frees_its_values_and_keeps_what_it_shows(crew, name):
     assert repr(crew.ip.user_ns["Out"][3]) == shown
     with pytest.raises(UsageMistake, match="were released"):
         result[0]
+
+
+def test_rm_of_the_last_result_frees_its_memory(crew):
+    crew.run("%%disco\nimport weakref\nclass Big:\n    pass\nbig = Big()\nseen = weakref.ref(big)\nbig")
+    crew.run("%disco rm big Out[3]\n%disco sync")
+    crew.run("%%disco\nprint(seen())")
+    assert set(crew.lines) == {f"[{worker}] None" for worker in range(crew.n)}
+
+
+def test_rm_of_a_result_that_is_none_raises_nothing_later(crew):
+    crew.run("%%disco -o mine\nx = 5\nNone")
+    crew.run("%disco rm mine\n%disco sync")
+
+
+def test_rm_of_an_earlier_result_keeps_the_last_one(crew):
+    crew.run("%%disco\n[5]")
+    crew.run("%%disco\n[6]")
+    crew.run("%disco rm Out[3]")
+    crew.run("%%disco\n_")
+    assert crew.out.endswith(" [6]\n")
+
+
+@pytest.mark.parametrize("command", ["restart", "stop"])
+def test_rm_of_a_result_of_workers_that_have_ended_is_silent(crew, command):
+    crew.run("%%disco\n5")
+    crew.run(f"%disco {command}\n%disco rm Out[3]\n1")
+
+
+def test_rm_of_a_result_that_only_some_workers_have_raises_nothing_later(crew):
+    error = crew.fail("%%disco\n1 / worker_id", CellError)
+    error.result.release()
+    crew.run("%disco sync")
 
 
 def test_rm_takes_a_register_before_a_result_of_the_same_name(crew):

@@ -158,13 +158,14 @@ def _rm(front: Front, options: Namespace) -> None:
     for name, result in results.items():
         if result is None:
             raise _no_register(front, name, known)
+    positions = () if session is None else session.doctor().positions
+    busy = [each for each in positions if each.state not in ("idle", "queued")]
     for name in names:
         if name in results:
             cast("CellResult", results[name]).release()
         else:
             del cast("Session", session)[name]
     if session is not None:
-        busy = [each for each in session.doctor().positions if each.state not in ("idle", "queued")]
         session.flush()  # now, not with the next command, because the memory may be needed
         registers = [name for name in names if name not in results]
         if busy and registers:

@@ -8,6 +8,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.core.doctor import Diagnosis, Position
+from disco_magic.core.words import human_bytes
 from disco_magic.errors import CellError, SyncTimeout, UnknownName, UsageMistake
 from disco_magic.notebook.commands.table import COMMANDS
 from disco_magic.notebook.keeper import Wanted
@@ -119,6 +120,16 @@ def test_status_tells_of_values_without_a_name(crew):
     crew.run("%%disco\n7")
     crew.run("%disco status")
     assert crew.lines[1] == "besides, 1 value that results and references keep"
+
+
+def test_status_says_which_result_keeps_the_most_memory_and_how_to_free_it(crew):
+    crew.run("%%disco\nx = np.ones(2**20)\nx")
+    crew.run("%%disco -o total\nnp.ones(2)")
+    crew.run("%disco rm x\n%disco status")
+    size = human_bytes(crew.n << 23)
+    assert crew.lines[1].endswith(f"; the largest, {size} in all, by Out[3] (%disco rm Out[3] frees it)")
+    crew.run("%disco rm Out[3]\n%disco sync\n%disco status")
+    assert "largest" not in crew.out
 
 
 def test_status_does_not_count_results_that_are_none_everywhere(crew):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from IPython.display import display
 
 from disco_magic.core.register_text import totals
-from disco_magic.core.words import plural
+from disco_magic.core.words import human_bytes, plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of, session_parser
 from disco_magic.notebook.keeper import Wanted
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.core.doctor import Position
-    from disco_magic.core.snapshot import SessionSnapshot
+    from disco_magic.core.snapshot import Row, SessionSnapshot
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
     from disco_magic.session.session import Session
+
+_MUCH: Final = 1 << 20
+"""Bytes on all workers from which on it is said what keeps them."""
 
 
 def _start(front: Front, options: Namespace) -> None:
@@ -108,7 +111,8 @@ def _say_status(front: Front, session: Session) -> None:
     besides = replace(everything, rows=tuple(kept))
     if besides.rows:
         values = plural(len(besides.rows), "value")
-        front.sessions.say(f"besides, {values} that results and references keep{_sizes(besides)}")
+        largest = _largest_of(front, session, kept)
+        front.sessions.say(f"besides, {values} that results and references keep{_sizes(besides)}{largest}")
     if session.mesh:
         shown = {"text/plain": str(session.mesh), "text/html": session.mesh._repr_html_()}
         front.shell.display_pub.publish(shown)
@@ -119,6 +123,25 @@ def _say_status(front: Front, session: Session) -> None:
     if others:
         said = "; ".join(map(repr, others))
         front.sessions.say(f"also open: {said} (%disco status --session {others[0].id})")
+
+
+def _largest_of(front: Front, session: Session, kept: list[Row]) -> str:
+    """What keeps the largest of these values, and how to free it; "" if that is not worth a word."""
+    from disco_magic.notebook.inspector.holders import holders  # brings NumPy
+
+    row = max(kept, key=_size)
+    if _size(row) < _MUCH:
+        return ""
+    who = holders(session, front.shell.user_ns).get(row.name)
+    if who is None:  # it is being freed
+        return ""
+    way = f" (%disco rm {who} frees it)" if who.startswith("Out[") and "," not in who else ""
+    return f"; the largest, {human_bytes(_size(row))} in all, by {who}{way}"
+
+
+def _size(row: Row) -> int:
+    """Bytes of a register on all workers."""
+    return sum(cell.nbytes for cell in row.present)
 
 
 def _sizes(snapshot: SessionSnapshot) -> str:

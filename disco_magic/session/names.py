@@ -78,6 +78,7 @@ class NamedRegisters(Calls):
 
         Raises:
             UnknownName: no worker has it.
+            UsageMistake: it is no text.
 
         Example:
             >>> session.put("step", 7)
@@ -90,6 +91,11 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
+        if not isinstance(name, str):
+            raise UsageMistake(
+                f"session[{name!r}]: a register has a name, session['a']; its value on worker 2 is "
+                "session['a'].get(2)"
+            )
         if name not in self.ledger.names.known() and self.ledger.expecting:
             self.sync_all()
         known = self.ledger.names.known()

@@ -15,6 +15,7 @@ from disco_magic.session import current
 from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
+from disco_magic.session.elsewhere import Elsewhere
 from disco_magic.session.exchange import Exchange
 from disco_magic.session.host_arrays import HostArrays
 from disco_magic.session.interrupts import Interrupting
@@ -67,6 +68,7 @@ class Session(
     Parameters,
     Interrupting,
     Offers,
+    Elsewhere,
 ):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 

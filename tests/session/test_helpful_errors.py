@@ -95,3 +95,35 @@ def test_exit_ends_the_cell_and_leaves_the_process_its_input(session, name, monk
     assert "worker_namespace" not in caught.value.origin.traceback_text
     assert s.run(f"repr({name})").values[0].startswith(f"Use {name}() or Ctrl-")
     assert closed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("push", r"session\.put\('a', value\)"),
+        ("pull", r"session\['a'\]\.get_all\(\)"),
+        ("apply_sync", r"session\.call_packed\(f, 1\)\.get_all\(\)"),
+        ("map_sync", "there are no tasks"),
+        ("ids", r"range\(session\.num_workers\)"),
+    ],
+)
+def test_who_asks_a_session_for_what_a_view_of_ipyparallel_has_is_told_what_is_here(session, name, here):
+    s = session(2)
+    with pytest.raises(AttributeError, match=f"'ThreadedSession' object has no attribute '{name}': .*{here}"):
+        getattr(s, name)
+
+
+def test_other_attributes_that_a_session_lacks_are_left_to_python(session):
+    s = session(1)
+    with pytest.raises(AttributeError, match=r"'ThreadedSession' object has no attribute 'pushed'$"):
+        s.pushed  # noqa: B018 - that it fails
+    assert not hasattr(s, "_repr_html_")
+
+
+@pytest.mark.parametrize("index", [0, slice(None)])
+def test_a_session_is_not_indexed_by_worker(session, index):
+    s = session(2)
+    with pytest.raises(
+        UsageMistake, match=r"a register has a name, .* on worker 2 is session\['a'\]\.get\(2\)"
+    ):
+        s[index]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.module_classes import dictionary_of, spec_of
 from disco_magic.isolation.imported import find_beside
-from disco_magic.isolation.plain_modules import plain_modules
+from disco_magic.isolation.standing_modules import plain_modules
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

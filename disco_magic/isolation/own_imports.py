@@ -19,7 +19,6 @@ from disco_magic.callers.module_classes import spec_of
 from disco_magic.callers.replaced import Replaced
 from disco_magic.isolation.imported import find_beside, is_asked_for
 from disco_magic.isolation.own_modules import Importer
-from disco_magic.isolation.plain_modules import plain_modules
 from disco_magic.isolation.specs import is_loaded_once
 from disco_magic.isolation.standing_modules import (
     IMPORTS,
@@ -29,6 +28,7 @@ from disco_magic.isolation.standing_modules import (
     imports_of,
     is_standing,
     leave_all,
+    plain_modules,
     serve_process,
     stand,
 )

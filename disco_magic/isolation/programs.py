@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import SYS
-from disco_magic.isolation import process_settings
+from disco_magic.isolation import settings
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def _fit() -> None:
     """Give ``os.environ`` and settings exactly what the programs executed now need."""
     with _lock:
         wanted = bool(_executions)
-        process_settings.fit(is_executed=wanted)
+        settings.fit(is_executed=wanted)
         if wanted and type(os.environ) is _PLAIN:
             os.environ.__class__ = _Environment
         elif not wanted and type(os.environ) is _Environment:

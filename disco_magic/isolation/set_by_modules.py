@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker, is_beside, is_given_up
 from disco_magic.callers.per_worker import PerWorker
-from disco_magic.isolation import process_settings
+from disco_magic.isolation import settings
 from disco_magic.isolation.pytorch.switches import every_switch
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def kept() -> Iterator[None]:
         yield
         return
     switches, variables = every_switch(me), _variables()
-    with process_settings.kept():
+    with settings.kept():
         try:
             yield
         finally:

@@ -1,4 +1,10 @@
-"""Settings that a process has once: how each is read and written."""
+"""Settings that a process has once: how each is read and written, and how a program's end with it.
+
+Those that are one for all workers and the notebook are put back when the last program that runs has ended. A
+process would take them with it: after ``gc.disable()`` in a program, the notebook would collect no garbage
+any more. What the body of a worker's own module sets stays, as the module does: a second run would not
+execute it again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import gc
 import logging
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,7 +22,7 @@ from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _UNKNOWN: Final = None  # a setting that cannot be read now, and is not to be written
 
@@ -140,3 +146,37 @@ SETTINGS: Final = (
 """Those that end with programs and are read in 10 us; not those that workers have of their own."""
 SLOW: Final = (Setting(_umask, _mask),)
 """More of them: reading them takes longer."""
+
+
+_before: Final[list[Any]] = []  # of each setting; empty while no program runs
+
+
+def fit(*, is_executed: bool) -> None:
+    """Note the settings when the first program begins, and put them back when none is executed any more.
+
+    One thread at a time calls this.
+    """
+    if is_executed and not _before:
+        _before[:] = [setting.get() for setting in (*SETTINGS, *SLOW)]
+    elif not is_executed and _before:
+        for setting, before in zip((*SETTINGS, *SLOW), _before, strict=True):
+            if setting.get() != before:
+                with suppress(RecursionError):  # the notebook is deeper now than that limit
+                    setting.put(before)
+        _before.clear()
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Keep what a module's body sets, executed in a ``with`` block; not settings that are slow to read."""
+    then = _now() if _before else []
+    try:
+        yield
+    finally:
+        for place, (old, new) in enumerate(zip(then, _now() if then else [], strict=False)):
+            if new != old and _before:
+                _before[place] = new
+
+
+def _now() -> list[Any]:
+    return [setting.get() for setting in SETTINGS]

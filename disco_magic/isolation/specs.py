@@ -1,8 +1,11 @@
-"""What the specs of modules tell: whether a module can be executed twice, whose it is, where it still is."""
+"""Parts of the import system for `own_modules`: specs, arguments of `__import__`, locks of modules."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import threading
+from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +13,7 @@ from disco_magic.libraries import is_of_library, read_import_path
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Mapping, Sequence
 
 _ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
 
@@ -33,3 +37,49 @@ def is_of_user(spec: object) -> bool:
     read_import_path()
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
     return bool(places) and not any(is_of_library(str(each)) for each in places)
+
+
+def resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:
+    """Return the absolute name; "" if there is none, in which case `__import__` raises the error."""
+    package = None if scope is None else scope.get("__package__")
+    if not level:
+        return name if isinstance(name, str) else ""
+    if not isinstance(package, str):
+        return ""
+    try:
+        return importlib.util.resolve_name("." * level + name, package)
+    except ImportError:
+        return ""
+
+
+def listed(module: types.ModuleType, fromlist: Sequence[str]) -> list[str]:
+    """Return the names after ``from module import``."""
+    everything = getattr(module, "__all__", ())
+    return [name for each in fromlist for name in (everything if each == "*" else [each])]
+
+
+_SYSTEM: Final[Any] = _bootstrap
+
+
+class ImportLock:
+    """Held by the thread that executes one module. Reentrant, like the import system's own locks.
+
+    Threads that wait for each other's modules get them half-initialized. Workers are not interrupted where
+    the lock is taken or released.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - its other locks are global
+        self._taken = threading.local()
+
+    def __enter__(self) -> None:
+        taken: list[bool] = self._taken.__dict__.setdefault("taken", [])
+        try:
+            self._lock.acquire()
+            taken.append(True)
+        except _SYSTEM._DeadlockError:  # noqa: SLF001
+            taken.append(False)
+
+    def __exit__(self, *_: object) -> None:
+        if self._taken.taken.pop():
+            self._lock.release()

@@ -14,27 +14,25 @@ from disco_magic.isolation.compiled_names import (
     fit_numba_objects,
     fit_numba_types,
 )
-from disco_magic.isolation.forks import fit_joblib, fit_launching
+from disco_magic.isolation.forks import fit_joblib, fit_launching, fit_start_methods
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_exits import fit_atexit
 from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
-from disco_magic.isolation.own_processes import fit_start_methods
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits
-from disco_magic.isolation.pytorch.data_parallel import fit_forward, fit_replicate
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.exporting import fit_exporting
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.losses import fit_losses
 from disco_magic.isolation.pytorch.operators import fit_operators
+from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
-from disco_magic.isolation.pytorch.stances import fit_early_stop, fit_stances
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random

@@ -1,19 +1,19 @@
-"""The result of a load: references to parameters by name."""
+"""The result of a load: references to parameters by name, and how they are shown as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.errors import UnknownName
-from disco_magic.loader.table import as_html, as_text
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.loader.stored import Catalogue
-    from disco_magic.loader.table import Line
+    from disco_magic.loader.stored import Catalogue, StoredTensor
 
 Ref = TypeVar("Ref")
 
@@ -57,3 +57,68 @@ class LoadedParameters(Mapping[str, Ref]):
 
     def _repr_html_(self) -> str:
         return as_html(self._lines)
+
+
+HEADER: Final = ("parameter", "dtype", "shape", "placement", "per worker", "bytes per worker")
+# Of longer tables the middle is left out: models have hundreds of parameters.
+MOST_ROWS: Final = 60
+_LAST_ROWS: Final = 10
+_STYLE: Final = "text-align:left"
+
+
+class Line(NamedTuple):
+    """One parameter as a row of the table."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    placement: str
+    part: tuple[int, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, tensor: StoredTensor, axis: int | None, count: int) -> Line:
+        """Describe what a load makes of a tensor."""
+        part = tensor.part_shape(axis, count)
+        placement = "replicated" if axis is None else f"axis {axis} in {count}"
+        nbytes = tensor.part_nbytes(axis, count)
+        return cls(tensor.name, str(tensor.dtype), tensor.shape, placement, part, nbytes)
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the texts in the order of `HEADER`."""
+        shape, part = ("\u00d7".join(map(str, each)) or "0-d" for each in (self.shape, self.part))
+        return self.name, self.dtype, shape, self.placement, part, human_bytes(self.nbytes)
+
+
+def caption(lines: Sequence[Line]) -> str:
+    """Return the number of parameters and their total size."""
+    total = human_bytes(sum(line.nbytes for line in lines))
+    return f"{plural(len(lines), 'parameter')}, {total} per worker"
+
+
+def _rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    if len(lines) <= MOST_ROWS:
+        return [line.cells() for line in lines]
+    first = MOST_ROWS - _LAST_ROWS
+    gap = (f"... {len(lines) - MOST_ROWS} more ...", *[""] * (len(HEADER) - 1))
+    return [*(line.cells() for line in lines[:first]), gap, *(line.cells() for line in lines[-_LAST_ROWS:])]
+
+
+def as_text(lines: Sequence[Line]) -> str:
+    """Return the table as text."""
+    texts = aligned([HEADER, *_rows(lines)], words=len(HEADER))
+    return "\n".join([caption(lines), *(texts if lines else ())])
+
+
+def as_html(lines: Sequence[Line]) -> str:
+    """Return the table as HTML."""
+    head = "".join(f'<th scope="col" style="{_STYLE}">{cell}</th>' for cell in HEADER)
+    body = "".join(f"<tr>{_html_cells(cells)}</tr>" for cells in _rows(lines))
+    top = f'<caption style="{_STYLE}">{caption(lines)}</caption>'
+    return f"<table>{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_cells(cells: Sequence[str]) -> str:
+    name, *rest = cells
+    others = "".join(f'<td style="{_STYLE}">{escape(cell)}</td>' for cell in rest)
+    return f'<th scope="row" style="{_STYLE}"><code>{escape(name)}</code></th>{others}'

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from disco_magic.core.mesh import Mesh
     from disco_magic.functions.calling import Who
     from disco_magic.loader.pages import Reader
+    from disco_magic.loader.progress import Tally
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
-    from disco_magic.loader.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from disco_magic.loader.loaded import LoadedParameters
     from disco_magic.loader.parts import LoadPart
     from disco_magic.loader.plan import Placement
-    from disco_magic.loader.progress import Watch
+    from disco_magic.loader.progress import Tally, Watch
     from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
-    from disco_magic.loader.tally import Tally
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox, Pump
 
@@ -159,12 +158,11 @@ class Parameters(Calls):
         *,
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
-        from disco_magic.loader.loaded import LoadedParameters
+        from disco_magic.loader.loaded import Line, LoadedParameters
         from disco_magic.loader.pages import Reader
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
-        from disco_magic.loader.table import Line
-        from disco_magic.loader.tally import Tally
+        from disco_magic.loader.progress import Tally
 
         chosen = select(catalogue.tensors, names)
         count = self.topology.part_size(**who(members))

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UnknownName
-from disco_magic.loader.loaded import LoadedParameters
+from disco_magic.loader.loaded import MOST_ROWS, Line, LoadedParameters
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
-from disco_magic.loader.table import MOST_ROWS, Line
 
 FILE = StoredFile("/f", 0, 0)
 

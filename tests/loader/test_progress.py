@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from disco_magic.loader.progress import LOOK_S, Bar, Progress, Watch, display
-from disco_magic.loader.tally import Tally
+from disco_magic.loader.progress import LOOK_S, Bar, Progress, Tally, Watch, display
 
 
 @pytest.fixture

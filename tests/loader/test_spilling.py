@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError
-from disco_magic.loader import spilling
-from disco_magic.loader.spilling import spilled
+from disco_magic.loader import shards
+from disco_magic.loader.shards import spilled
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 
@@ -46,21 +46,21 @@ def test_a_spilled_array_is_a_file_without_a_name_and_goes_with_the_array(tmp_pa
 
 def test_it_lies_where_there_is_room_rather_than_in_memory(monkeypatch, tmp_path):
     folders = []
-    make = spilling.tempfile.TemporaryFile
+    make = shards.tempfile.TemporaryFile
 
     def noted(**given):
         folders.append(given["dir"])
         return make(**given | {"dir": tmp_path})
 
-    monkeypatch.setattr(spilling.tempfile, "TemporaryFile", noted)
+    monkeypatch.setattr(shards.tempfile, "TemporaryFile", noted)
     monkeypatch.setenv("TMPDIR", "/somewhere")
     spilled((3,), np.dtype("f8"))
     monkeypatch.delenv("TMPDIR")
-    monkeypatch.setattr(spilling.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(shards.os, "access", lambda path, mode: True)
     spilled((3,), np.dtype("f8"))
-    monkeypatch.setattr(spilling.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(shards.os, "access", lambda path, mode: False)
     spilled((3,), np.dtype("f8"))
-    assert folders == ["/somewhere", spilling.ROOMY, spilling.tempfile.gettempdir()]
+    assert folders == ["/somewhere", shards.ROOMY, shards.tempfile.gettempdir()]
 
 
 def test_a_folder_that_is_not_there_is_named(monkeypatch):
@@ -73,14 +73,14 @@ def test_a_full_disk_is_found_before_anything_is_written(monkeypatch):
     def full(descriptor, start, nbytes):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spilling.os, "posix_fallocate", full, raising=False)
+    monkeypatch.setattr(shards.os, "posix_fallocate", full, raising=False)
     with pytest.raises(DiscoError, match=r"temporary file of 800 bytes .* No space left .* TMPDIR"):
         spilled((100,), np.dtype("f8"))
 
 
 def test_room_is_taken_by_writing_where_the_system_cannot_reserve_it(monkeypatch, tmp_path):
-    monkeypatch.delattr(spilling.os, "posix_fallocate", raising=False)
+    monkeypatch.delattr(shards.os, "posix_fallocate", raising=False)
     with (tmp_path / "f").open("wb") as file:
-        spilling._reserve(file.fileno(), 2**21 + 5)
+        shards._reserve(file.fileno(), 2**21 + 5)
     assert (tmp_path / "f").stat().st_size == 2**21 + 5
     assert (tmp_path / "f").stat().st_blocks * 512 >= 2**21

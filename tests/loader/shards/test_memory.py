@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from disco_magic.loader import shards
-from disco_magic.loader.spilling import spilled
+from disco_magic.loader.shards import spilled
 from tests.loader.files import write_cache
 from tests.loader.shards.made import loader_of, same
 

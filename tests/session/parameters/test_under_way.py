@@ -16,9 +16,8 @@ from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInter
 from disco_magic.loader import pages, parts, stored
 from disco_magic.loader.pages import Reader
 from disco_magic.loader.parts import CheckFiles, LoadPart
-from disco_magic.loader.progress import Progress, Watch
+from disco_magic.loader.progress import Progress, Tally, Watch
 from disco_magic.loader.safetensors import open_safetensors
-from disco_magic.loader.tally import Tally
 from disco_magic.session import parameters
 from tests.conftest import until
 from tests.loader.files import write_cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.notebook.elsewhere import ELSEWHERE, KEYWORDS, OF_MESSAGES
-from disco_magic.notebook.expressions import failed_expression, name_of_called
+from disco_magic.notebook.pitfalls import failed_expression, name_of_called
 from disco_magic.phrases import near_misses, words
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from disco_magic.patience import pause
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
-from disco_magic.session.part_tables import described_parts
+from disco_magic.session.marked import described_parts
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.parts import on_part, on_parts, split
 

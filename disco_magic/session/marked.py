@@ -1,14 +1,21 @@
-"""Which workers have to agree on registers that are marked as equal along axes of the mesh, for looks."""
+"""Looks at registers that are marked as equal, and who has to agree on them; and at one part by part."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.register_parts import RegisterParts
 from disco_magic.core.registers import nearest, register_of
 from disco_magic.core.snapshot import Row
 from disco_magic.errors import UnknownName
-from disco_magic.values.parts import describe_parts
+from disco_magic.phrases import ranges
+from disco_magic.session.apart import told_apart
+from disco_magic.values.describe import affordable_sample, describe
+from disco_magic.values.part_lists import MOST, PartList, list_parts
+from disco_magic.values.parts import as_listed, describe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.core.circles import Workers
     from disco_magic.core.mesh import Mesh
     from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.session.looks import Looks
 
     Circles = Mapping[str, tuple[Workers, ...]]
 
@@ -86,3 +94,42 @@ def drifted(
         with suppress(UnknownName):  # no longer bound
             rows += rows_of(register, written, examine(register, describe_parts, written, sample), circles)
     return tuple(row for row in rows if row.differs)
+
+
+# Up to this many differing parts are explained, if they have at most this many bytes.
+_TOLD: Final = 4
+_NBYTES: Final = 4 << 20
+_EMPTY: Final = PartList({}, is_all=True)
+
+
+def described_parts(session: Looks, register: str, sample: int | None) -> RegisterParts:
+    """See `Looks.look_into`."""
+    register = as_listed(register)
+    circles = session.circles_of_marks()
+    lists = [each or _EMPTY for each in session.examine(register, list_parts)]
+    if sample is None:
+        headers = [info for each in lists for info in each.parts.values()]
+        sample = affordable_sample([*headers, *filter(None, session.examine(register, describe, 0))])
+    # Ask all workers for the same parts: a part that one of them lists in another place is not missing.
+    union = dict.fromkeys(written for each in lists for written in each.parts)
+    labels = tuple(islice(union, MOST))
+    columns = session.examine(register, describe_parts, labels, sample) if labels else []
+    rows = rows_of(register, labels, columns, circles)
+    is_all = len(labels) == len(union) and all(each.is_all for each in lists)
+    whole = row_of(register, session.examine(register, describe, sample), circles)
+    seen = is_all and all(each.compared and not each.differs for each in rows)
+    if seen and any(each.circles for each in rows):
+        # Marked parts need not agree between all workers, so neither does the whole register.
+        whole = replace(whole, circles=tuple((worker,) for worker in range(len(whole.cells))))
+    differing = islice((each for each in rows or [whole] if each.differs), _TOLD)
+    gaps = {each.name: gap for each in differing if (gap := _gap(session, each))}
+    return RegisterParts(whole, tuple(rows), is_all, gaps)
+
+
+def _gap(session: Looks, row: Row) -> str:
+    """Say how the first worker that differs from the majority differs; "" if that is not known."""
+    pair = row.pair()
+    if pair is None or max(info.nbytes for info in row.present) > _NBYTES:
+        return ""
+    why = told_apart(session, row.name, *pair)
+    return f"{ranges(pair[1:])} {why}" if why else ""

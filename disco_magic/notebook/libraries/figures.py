@@ -178,7 +178,7 @@ def take_new_figures() -> list[Any]:
 def draw(shell: Shell, figure: Any) -> Item:
     """A figure in the formats that the user wants, ``InlineBackend.figure_formats``.
 
-    Raises any error of drawing it, see `formatting`.
+    Raises any error of drawing it, see `worker_formatting`.
     """
     data, metadata = shell.display_formatter.format(figure)
     ask = getattr(sys.modules[INLINE], "_fetch_figure_metadata", None)  # a background for a transparent one

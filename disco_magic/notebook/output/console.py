@@ -1,7 +1,7 @@
 """Replaces process-wide state while cells run on workers, and restores it afterwards.
 
 That is: sys.stdout and sys.stderr (`streams.WorkerStream`), also in log handlers (`handlers`); `publish` and
-`clear_output` of the shell's display publisher; its `showtraceback` (`formatting`); the interpreter's switch
+`clear_output` of the shell's display publisher; its `showtraceback`; the interpreter's switch
 interval. Changes in libraries stay until the extension is unloaded (`libraries.changes`). Only the main
 thread replaces and restores.
 """
@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.isolation.streams import install_streams, present, put_back, remove_streams
-from disco_magic.notebook.output.formatting import worker_formatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
-from disco_magic.notebook.output.publisher import WorkerPublisher
+from disco_magic.notebook.output.publisher import WorkerPublisher, worker_formatting
 from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""Handles `display` and `clear_output` on a worker."""
+"""Handles `display` and `clear_output` on a worker, and errors of displaying a value there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
@@ -60,3 +61,23 @@ class WorkerPublisher:
             self._clearing.below(wait=wait)
         else:
             sink.clear(self._clearing.below, wait=wait)
+
+
+_FORMATTERS: Final = "IPython.core.formatters"
+
+
+def worker_formatting(shell: Shell) -> Replaced:
+    """The replacement of the shell's `showtraceback`: a cell whose value cannot be shown fails.
+
+    IPython's formatters print the traceback and go on: four workers would print four tracebacks without
+    labels, in a cell that succeeds.
+    """
+
+    @replacing(shell, "showtraceback")
+    def show(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
+        asked_by = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - inspect.currentframe is the same call
+        if exc_tuple is not None and asked_by == _FORMATTERS and current_sink.get() is not None:
+            raise exc_tuple[1]
+        show.below(exc_tuple, *args, **options)
+
+    return show

@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.notebook.libraries.bars import fit_auto
 from disco_magic.notebook.libraries.rich_console import fit_console, fit_traceback
-from disco_magic.notebook.output.formatting import worker_formatting
+from disco_magic.notebook.output.publisher import worker_formatting
 from tests.notebook.acting import as_worker, new_worker
 
 # --- what goes wrong while something is displayed --------------------------------------------------

@@ -25,6 +25,8 @@ class Reasons:
     def __init__(self, num_workers: int) -> None:
         # First and last scope that a failure holds for: one stop may skip thousands of commands.
         self._of: list[deque[tuple[int, int, Failure]]] = [deque(maxlen=_KEPT) for _ in range(num_workers)]
+        self._through = -1
+        self._has_late = False  # whether any is kept of a scope up to that one
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -32,6 +34,7 @@ class Reasons:
 
     def keep(self, worker: int, scope: int, last: int, failure: Failure) -> None:
         """Keep why `worker` leaves `scope`; `last`: the scope that it left before."""
+        self._has_late |= scope <= self._through
         kept = self._of[worker]
         if kept and kept[-1][1] == last and _is_stop(kept[-1][2]) and _is_stop(failure):
             # The worker did nothing in between: the stop of the earlier command has skipped this one.
@@ -47,7 +50,13 @@ class Reasons:
         return next((failure for first, last, failure in self._of[worker] if first <= scope <= last), None)
 
     def forget(self, through: int) -> None:
-        """Forget those of scopes that everybody has left."""
+        """Forget those of scopes that everybody has left.
+
+        Every worker that leaves asks for it, so it looks at all of them only if there is something to forget.
+        """
+        if through <= self._through and not self._has_late:
+            return
+        self._through, self._has_late = max(through, self._through), False
         for kept in self._of:
             while kept and kept[0][1] <= through:
                 kept.popleft()

@@ -34,11 +34,11 @@ from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
 from disco_magic.own_threads import start_thread
 from disco_magic.patience import pause
-from disco_magic.stacks import frame_of
+from disco_magic.stacks import frame_of, frames
 from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
 _PAUSE_S: Final = 0.5e-3
@@ -48,6 +48,8 @@ _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
 # The part of a slice in which further threads may be struck after the first.
 _OF_A_SLICE: Final = 0.5
+# So many threads are struck between two looks at the clock: 0.2 ms.
+_AT_ONCE: Final = 128
 # Threads that contend for a lock release the GIL exactly where they wait for the lock. A look would never
 # find them anywhere else, unless they have to release it at any instruction.
 _ANYWHERE_S: Final = 1e-6
@@ -115,20 +117,44 @@ _STRIKES_LATER: Final = sys.version_info >= (3, 13)
 
 def is_fragile(frame: FrameType | None) -> bool:
     """Whether an interrupt of a thread with this innermost frame could leave a lock taken."""
-    if frame is None:
-        return False
+    return frame is not None and (_is_fragile(frame.f_code) or _is_fragile_there(frame))
+
+
+def strikable(thread_ids: Iterable[int]) -> list[int]:
+    """Those of these threads that may be struck where they are now.
+
+    One look at all of them: a look for each would take time in the square of how many threads there are.
+    """
+    return _strikable(thread_ids, frames())
+
+
+def _strikable(thread_ids: Iterable[int], there: Mapping[int, FrameType]) -> list[int]:
+    known: dict[int, bool] = {}  # by the identity of the code, which lives as long as its frame
+    found = []
+    for each in thread_ids:
+        frame = there.get(each)
+        if frame is not None and id(frame.f_code) not in known:
+            known[id(frame.f_code)] = _is_fragile(frame.f_code)
+        if frame is None or not (known[id(frame.f_code)] or _is_fragile_there(frame)):
+            found.append(each)
+    return found
+
+
+def _is_fragile(code: CodeType) -> bool:
+    return code in _CODES or code in SPARED or _is_of_library_and_short(code)
+
+
+def _is_fragile_there(frame: FrameType) -> bool:
+    """Whether it is the place in its code that makes a frame fragile, or who has called it."""
     code = frame.f_code
-    if code in _CODES or code in SPARED:
-        return True
-    if _is_of_library_and_short(code):
-        return True
     if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
         return True
     # On 3.11 the exception hits the thread that is being started instead, which then never reports its start.
-    while frame is not None and frame.f_code.co_filename == _THREADING:
-        if frame.f_code is _START:
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_filename == _THREADING:
+        if caller.f_code is _START:
             return True
-        frame = frame.f_back
+        caller = caller.f_back
     return False
 
 
@@ -151,9 +177,14 @@ class _Slice(threading.local):
 
     def take(self) -> None:
         """Begin a slice, unless one has just begun: if other threads compute, each of them runs before it."""
-        if perf_counter() - self._began_s >= _OF_A_SLICE * sys.getswitchinterval():
+        if not self.lasts:
             pause(_A_MOMENT_S)
             self._began_s = perf_counter()
+
+    @property
+    def lasts(self) -> bool:
+        """Whether no other thread has run since the slice began: they ask for the GIL when it is over."""
+        return perf_counter() - self._began_s < _OF_A_SLICE * sys.getswitchinterval()
 
     def end(self) -> None:
         """Let the next `take` begin a new one."""
@@ -175,6 +206,30 @@ def strike(thread_id: int) -> bool:
 
     _slice.take()
     return may_be_struck() and injection.inject(thread_id, may_be_struck)
+
+
+def strike_all(thread_ids: Sequence[int]) -> list[int]:
+    """`strike` several other threads; return those that were struck. The others are in fragile code.
+
+    If n threads compute, the caller waits for n slices until it has its own. So it waits for nothing else,
+    and a slice serves as many threads as it can.
+    """
+    struck: list[int] = []
+    ahead = [*thread_ids]
+    while ahead:
+        _slice.take()
+        ahead = strikable(ahead)
+        now: list[int] = []
+        while ahead and (not now or _slice.lasts):
+            injection.inject_all(ahead[:_AT_ONCE])
+            now += ahead[:_AT_ONCE]
+            del ahead[:_AT_ONCE]
+        if not _slice.lasts:  # they may have gone on, as in `strike`
+            late = {*now}.difference(strikable(now))
+            injection.take_back(late)
+            now = [each for each in now if each not in late]
+        struck += now
+    return struck
 
 
 class Pursuit:

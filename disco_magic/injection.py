@@ -27,10 +27,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.stacks import handled_by
+from disco_magic.stacks import handled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
 _set_async_exc: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -64,16 +64,29 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
     Returns:
         What `may_be_struck` returned.
     """
-    _put(thread_id, ctypes.py_object(WorkerInterrupt))
+    inject_all((thread_id,))
     stays = may_be_struck()
     if not stays:
-        _put(thread_id, ctypes.py_object())
+        take_back((thread_id,))
     return stays
 
 
-def is_cleaning_up(thread_id: int) -> bool:
-    """Whether that thread is in an ``except`` or ``finally`` because of a WorkerInterrupt."""
-    error = handled_by(thread_id)
+def inject_all(thread_ids: Collection[int]) -> None:
+    """Raise WorkerInterrupt in other threads, that of a thread which has ended in none."""
+    _put(thread_ids, ctypes.py_object(WorkerInterrupt))
+
+
+def take_back(thread_ids: Collection[int]) -> None:
+    """Let nothing be pending for these threads; call it at once after `inject_all`."""
+    _put(thread_ids, ctypes.py_object())
+
+
+def cleaning_up(thread_ids: Iterable[int]) -> set[int]:
+    """Those of these threads that are in an ``except`` or ``finally`` because of a WorkerInterrupt."""
+    return {each for each, error in handled(thread_ids).items() if _is_of_interrupt(error)}
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
     for _ in range(_CONTEXTS):
         if error is None or isinstance(error, WorkerInterrupt):
             break
@@ -81,13 +94,14 @@ def is_cleaning_up(thread_id: int) -> bool:
     return isinstance(error, WorkerInterrupt)
 
 
-def _put(thread_id: int, pending: ctypes.py_object[type[BaseException]]) -> None:
-    """Make `pending` the pending exception of another thread, and lower the interpreter's flag again.
+def _put(thread_ids: Collection[int], pending: ctypes.py_object[type[BaseException]]) -> None:
+    """Make `pending` the pending exception of other threads, and lower the interpreter's flag again.
 
     No Python function is called in between: a thread that is traced would not come out of it.
     """
     unheard = None
-    _set_async_exc(thread_id, pending)
+    for thread_id in thread_ids:
+        _set_async_exc(thread_id, pending)
     try:
         _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
         let_strike()

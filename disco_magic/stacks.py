@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
 
 # Before 3.12 CPython may collect garbage in the middle of these two functions, which hold a lock of the
@@ -31,7 +31,11 @@ def frame_of(thread_id: int) -> FrameType | None:
 
 
 def frames() -> dict[int, FrameType]:
-    """The innermost frame of every thread that has one, by its id."""
+    """The innermost frame of every thread that has one, by its id; the caller's own is that of this function.
+
+    Pass it on to a function that makes plain facts of it. In a variable of the caller's it would be in a
+    cycle with the caller's own frame, and keep the variables of all threads until garbage is collected.
+    """
     with _nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
 
@@ -51,9 +55,11 @@ def forget_import(lock: Any) -> None:
     _OF_MODULES.pop(lock.name, None)
 
 
-def import_waited_for(thread_id: int) -> tuple[str, int] | None:
-    """The module that a thread waits for another thread to import, and that one's id; None if it does not."""
-    frame = frame_of(thread_id)
+def import_waited_for(frame: FrameType | None, thread_id: int) -> tuple[str, int] | None:
+    """The module that a thread waits for another thread to import, and that one's id; None if it does not.
+
+    `frame`: the thread's innermost one.
+    """
     if frame is None or frame.f_code.co_filename != _IMPORTS or frame.f_code.co_name != "acquire":
         return None
     lock = frame.f_locals.get("self")
@@ -61,12 +67,12 @@ def import_waited_for(thread_id: int) -> tuple[str, int] | None:
     return None if owner is None or owner == thread_id else (str(getattr(lock, "name", "a module")), owner)
 
 
-def handled_by(thread_id: int) -> BaseException | None:
-    """The exception that a thread handles, in an ``except`` or ``finally``; None if it handles none."""
+def handled(thread_ids: Iterable[int]) -> dict[int, BaseException | None]:
+    """Per thread the exception that it handles, in an ``except`` or ``finally``; None if it handles none."""
     with _nothing_collected():
-        found: Any = sys._current_exceptions().get(thread_id)  # noqa: SLF001 - Python's own, which others see, too
-    error: BaseException | None = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
-    return error
+        there: dict[int, Any] = sys._current_exceptions()  # noqa: SLF001 - Python's own, which others see, too
+    found = {each: there.get(each) for each in thread_ids}
+    return {each: it[1] if isinstance(it, tuple) else it for each, it in found.items()}  # a tuple before 3.12
 
 
 @contextmanager

@@ -1,30 +1,23 @@
-"""One worker: the ordered lane of `serving.py`, and the urgent one.
+"""One worker: its ordered lane, see `serving.py`, and its urgent one, see also `striking.py`.
 
 Urgent lane: called from other threads, while the worker executes or sleeps. It never runs user code.
 """
 
 from __future__ import annotations
 
-import _thread
 import time
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
-from disco_magic.bridges import AGAIN_S, on_a_bridge
-from disco_magic.callers.sites import cell_site, innermost_site, own_site, runtime_file, site_of
+from disco_magic.callers.sites import innermost_site, runtime_file, site_of
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
-from disco_magic.core.waits import hopes
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.fragile import Pursuit, strike
-from disco_magic.functions.execution.unheard import spared
-from disco_magic.injection import is_cleaning_up
 from disco_magic.lane import Lane
+from disco_magic.look import Look
 from disco_magic.phrases import words
-from disco_magic.serving import Serving
 from disco_magic.stacks import frame_of
+from disco_magic.striking import Striking
 from disco_magic.values.allocations import nbytes_kept
 from disco_magic.values.sizes import nbytes_of
 
@@ -32,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
+    from disco_magic.callers.sites import Stand
     from disco_magic.core.doctor import State
-    from disco_magic.core.messages import Command
     from disco_magic.core.timeline import Record
 
 
@@ -53,128 +46,8 @@ def _placing() -> Callable[[CodeType, int], str]:
     return place
 
 
-class Worker(Serving):
+class Worker(Striking):
     """Interpreter, registers, context, and the thread that serves it; arguments as in `Serving`."""
-
-    def interrupt(self, through: int) -> bool:
-        """End what is executing if its `seq` is ``<= through``, and skip what has not begun.
-
-        Workers that wait for this one in a collective of that command are released.
-
-        Returns whether something was executing; it may still be, if it is stuck in C code. Call again to
-        inject again: the first call only cancels a cell that awaits, so that its ``finally`` can await too.
-        """
-        self.claim(through)
-        return self.strike()
-
-    def skip(self, through: int) -> None:
-        """Let no command up to that number begin; a running one goes on."""
-        self.skip_through = max(self.skip_through, through)
-
-    def claim(self, through: int) -> None:
-        """The first half of `interrupt`: mark what executes as interrupted, whatever ends its waits later.
-
-        Several workers are claimed before any is struck: otherwise a worker that waits for another one would
-        be released by its departure, and go on as if only the other one had been interrupted.
-        """
-        self.skip(through)
-        with self.mutex:
-            if self.lane.interrupted is None:
-                self.lane.seize(through)
-
-    def strike(self) -> bool:
-        """The second half of `interrupt`: end what was claimed; the result is the same."""
-        with self.mutex:
-            lane = self.lane
-            command = lane.interrupted
-            if command is None:
-                return False
-            again, lane.released = lane.released, True
-            if not again:
-                self.plane.leave(self.id, command.seq, self.failure(command, WorkerInterrupt()))
-            spared = lane.told and not again  # it has this interrupt, from a plane call that it came out of
-            cancel = self.cells.cancel
-            if again or (cancel is None and not spared):
-                self._inject(lane)
-            if cancel is not None:
-                try:
-                    cancel()  # also ends the sleep of a loop in which an injection cannot strike
-                except RuntimeError:  # the loop was closed in this moment: the await is over
-                    if not spared:
-                        self._inject(lane)
-            return True
-
-    def claim_cell(self, seq: int) -> tuple[bool, bool]:
-        """Like `claim`, of one cell; what was sent before it goes on, and if it has not begun it never will.
-
-        Returns whether it had not begun, and whether to strike it.
-        """
-        unbegun = self.withdrawals.add(seq)
-        claimed = not unbegun or self._claims(seq)  # all earlier commands have ended
-        if claimed:
-            self.claim(seq)
-        return unbegun, claimed
-
-    def _claims(self, seq: int) -> bool:
-        """Whether the thread is at command `seq`, which may not have begun: registers are dropped before."""
-        try:
-            return self.lane.running[-1][0] == seq
-        except IndexError:
-            return False
-
-    def _inject(self, lane: Lane) -> None:
-        now = time.monotonic()
-        if lane.shielded or now < lane.inject_at:
-            return
-        lane.withheld = on_a_bridge(lane)
-        if lane.withheld or lane.pursued is not None:
-            return
-        if strike(lane.thread_id):
-            lane.inject_at = now + AGAIN_S
-            return
-        lane.pursued = pursuit = object()
-        with suppress(
-            RuntimeError
-        ):  # too many threads, or the interpreter is ending: the next interrupt tries again
-            Pursuit(lane.thread_id, partial(self._pursue, lane, pursuit))
-            return
-        lane.pursued = None
-
-    def _pursue(self, lane: Lane, pursuit: object) -> bool:
-        """Strike the lane's thread unless it has ended its command; return whether the pursuit is over."""
-        with self.mutex:
-            if lane.pursued is not pursuit:
-                return True
-            if lane.interrupted is None:
-                lane.pursued = None
-                return True
-            if lane.shielded or on_a_bridge(lane) or not strike(lane.thread_id):
-                return False
-            lane.pursued = None
-            lane.inject_at = time.monotonic() + AGAIN_S
-            return True
-
-    @spared
-    def unheard(self, lane: Lane) -> bool:
-        """Strike the calling thread, the lane's, again in a moment: Python has swallowed what struck it.
-
-        Returns whether it was meant to be struck. Takes no lock: it may be called in the middle of anything.
-        """
-        command = lane.interrupted
-        if command is None:
-            return False
-        try:
-            # Not by `threading`: the thread may be in that module just now, and hold its lock.
-            _thread.start_new_thread(self._strike_again, (lane, command))
-        except RuntimeError:  # too many threads, or the interpreter is ending: the next interrupt tries again
-            return False
-        return True
-
-    def _strike_again(self, lane: Lane, command: Command) -> None:
-        with self.mutex:
-            if lane.interrupted is command:
-                lane.inject_at = 0.0  # the thread is not handling the last one
-                self._inject(lane)
 
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; return its successor's lane, or None if it ended.
@@ -210,19 +83,20 @@ class Worker(Serving):
         self.fail(command, error)
         return self.lane
 
-    def position(self) -> Position:
-        """What the worker is doing now."""
+    def position(self, look: Look | None = None) -> Position:
+        """What the worker is doing now; `look`: at the threads of this worker and others, None: its own."""
         lane = self.lane
         stopping = lane.interrupted is not None
         try:
             command = lane.interrupted or full(lane.running[-1])
         except IndexError:
             return Position(self.id, "idle")
+        look = look or Look([lane.thread_id])
         words = self.interpreter.describe(command)
         wait = self.plane.waiting.get(self.id)
         if wait is not None and not stopping:
             call, site = wait.call_of(self.id)
-            needs = tuple(hopes(wait, self.plane.left) or wait.missing())
+            needs = look.needs(wait, self.plane.left)
             waiting_s = self.plane.waiting_s(self.id)
             doing: State = "waiting" if needs else "moving"
             return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)
@@ -230,24 +104,24 @@ class Worker(Serving):
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
         asking = self.context.asking
         state: State = "stopping" if stopping else "asking" if asking else "executing"
-        if stopping and is_cleaning_up(lane.thread_id):
+        if stopping and lane.thread_id in look.cleaning:
             state = "cleaning"
-        at_most = started is None
+        site, at_most = self._site(look.stand(lane.thread_id)), started is None
         return Position(
-            self.id, state, words, self._site(), asking, seconds=seconds, at_most=at_most, seq=command.seq
+            self.id, state, words, site, asking, seconds=seconds, at_most=at_most, seq=command.seq
         )
 
-    def _site(self) -> str:
+    def _site(self, stand: Stand) -> str:
         """The line of the user's code that is executing, or at which it awaits; empty if there is none.
 
         In a module of the user's called by a cell: ``lib/comm.py, line 4 (Cell In[7], line 2)``.
         """
-        frame, awaits = frame_of(self.lane.thread_id), self.cells.awaits
-        cell = cell_site(frame) or (awaits.site() if awaits is not None else None)
+        awaits = self.cells.awaits
+        cell = stand.cell or (awaits.site() if awaits is not None else None)
         if cell is not None:
-            own = own_site(frame)
+            own = stand.own
             return str(cell) if own is None or own.is_labelled else f"{own} ({cell})"
-        line = innermost_site(frame)
+        line = stand.innermost
         return str(line) if line.filename and (self.cells.started is None or line.is_labelled) else ""
 
     def missing_because(self) -> str:

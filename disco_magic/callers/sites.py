@@ -125,6 +125,25 @@ def callers_of(code: CodeType) -> tuple[Spot, ...]:
     return tuple(found)
 
 
+class Stand(NamedTuple):
+    """Where a thread is, in plain facts: the variables of a frame that is kept would die in another thread.
+
+    Attributes:
+        cell: see `cell_site`.
+        own: see `own_site`.
+        innermost: see `innermost_site`.
+    """
+
+    cell: Site | None
+    own: Site | None
+    innermost: Site
+
+
+def stand_of(frame: FrameType | None) -> Stand:
+    """Where the thread with that innermost frame is."""
+    return Stand(cell_site(frame), own_site(frame), innermost_site(frame))
+
+
 def site_of(spot: Spot | None) -> Site:
     """The line of a place in code."""
     if spot is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from disco_magic.core.doctor import Position
+    from disco_magic.core.doctor import Position, State
     from disco_magic.core.messages import Event, Message
     from disco_magic.core.seat import Seat
     from disco_magic.core.snapshot import RegisterInfo
@@ -259,6 +259,12 @@ class Launcher(Protocol):
 
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
+
+    def stopping(self, workers: Sequence[int]) -> Mapping[int, State]:
+        """Those of `workers` that were interrupted and have not ended: "stopping" or "cleaning".
+
+        Never waits.
+        """
 
     def given_up(self) -> int:
         """How many given-up threads have not ended; they may still change what they share with others."""

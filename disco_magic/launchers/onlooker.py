@@ -12,7 +12,8 @@ from disco_magic.devices.visiting import visiting
 from disco_magic.functions.claims import load_waited_for
 from disco_magic.functions.copies import is_shared
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.stacks import import_waited_for
+from disco_magic.injection import cleaning_up
+from disco_magic.look import Look
 from disco_magic.values.describe import describe_all
 from disco_magic.values.members import visible
 from disco_magic.values.sights import seen_by
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from disco_magic.channels.thread import ThreadChannel
-    from disco_magic.core.doctor import Position
+    from disco_magic.core.doctor import Position, State
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
     from disco_magic.core.snapshot import RegisterInfo
@@ -144,24 +145,36 @@ class Onlooker:
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""
-        places = [self._with_module(worker.position()) for worker in self.workers]
+        look = Look([worker.lane.thread_id for worker in self.workers if worker.is_executing])
+        ids: dict[int, tuple[int, ...]] = {}
+        for worker in self.workers:
+            thread = worker.lane.thread_id
+            ids[thread] = (*ids.get(thread, ()), worker.id)
+        places = [self._with_module(worker.position(look), look, ids) for worker in self.workers]
         return [
             replace(place, state="queued" if place.state == "idle" and behind else place.state, behind=behind)
             for place, behind in zip(places, self.backlog(), strict=True)
         ]
 
-    def _with_module(self, place: Position) -> Position:
-        """`place`, as waiting if the worker waits until another one has imported or loaded a module."""
+    def _with_module(self, place: Position, look: Look, ids: dict[int, tuple[int, ...]]) -> Position:
+        """`place`, as waiting if the worker waits until another one has imported or loaded a module.
+
+        `ids`: the workers of each thread.
+        """
         if place.state != "executing":
             return place
         thread = self.workers[place.worker].lane.thread_id
-        for what, find in (IMPORT, import_waited_for), (LOAD, load_waited_for):
-            if (found := find(thread)) is not None:
-                module, owner = found
-                needs = tuple(each.id for each in self.workers if each.lane.thread_id == owner)
-                if needs:
-                    return replace(place, state="waiting", call=f"{what} {module}", needs=needs)
+        for what, found in (IMPORT, look.imports.get(thread)), (LOAD, load_waited_for(thread)):
+            if found is not None and (needs := ids.get(found[1])):
+                return replace(place, state="waiting", call=f"{what} {found[0]}", needs=needs)
         return place
+
+    def stopping(self, workers: Sequence[int]) -> dict[int, State]:
+        """See `Launcher.stopping`."""
+        there = [self.workers[number] for number in workers if number < len(self.workers)]
+        threads = {each.id: each.lane.thread_id for each in there if each.lane.interrupted is not None}
+        cleaning = cleaning_up(threads.values()) if threads else set[int]()
+        return {each: "cleaning" if thread in cleaning else "stopping" for each, thread in threads.items()}
 
     def backlog(self) -> list[int]:
         """Per worker the commands sent and not done, without cells that were withdrawn.

@@ -25,6 +25,7 @@ from disco_magic.launchers.last_calls import note_given_up
 from disco_magic.launchers.onlooker import Onlooker
 from disco_magic.own_threads import start_thread
 from disco_magic.phrases import class_name, words
+from disco_magic.striking import strike_all
 from disco_magic.values.sights import sights_of
 from disco_magic.worker import Worker
 
@@ -166,7 +167,7 @@ class ThreadLauncher(Onlooker):
         chosen = self._own_last(workers)
         for number in chosen:
             self.workers[number].claim(through)
-        return [number for number in chosen if self.workers[number].strike()]
+        return [each.id for each in strike_all([self.workers[number] for number in chosen])]
 
     def skip(self, through: int, workers: Sequence[int]) -> None:
         """See `Launcher.skip`."""
@@ -176,9 +177,7 @@ class ThreadLauncher(Onlooker):
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
         """End cell `seq` on `workers`, or keep it from beginning; return those that had not begun it."""
         chosen = {number: self.workers[number].claim_cell(seq) for number in self._own_last(workers)}
-        for number, (_, claimed) in chosen.items():
-            if claimed:
-                self.workers[number].strike()
+        strike_all([self.workers[number] for number, (_, claimed) in chosen.items() if claimed])
         return [number for number, (unbegun, _) in chosen.items() if unbegun]
 
     def _own_last(self, workers: Sequence[int]) -> list[int]:

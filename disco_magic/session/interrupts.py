@@ -13,8 +13,9 @@ from disco_magic.session.dispatch import Dispatch
 from disco_magic.session.pump import sigint_held_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from disco_magic.core.doctor import State
     from disco_magic.session.arguments import Life
 
 __tracebackhide__ = is_told
@@ -68,16 +69,18 @@ class Interrupting(Dispatch):
             if stuck:
                 self.interrupt_through(seq, stuck, life)
             until = time.monotonic() + patience_s
-            while (left := self._stopping(chosen, life)) and time.monotonic() < until:
+            while (left := self.stopping(chosen, life)) and time.monotonic() < until:
                 pause(_LOOK_S)
             stuck = [worker for worker, state in left.items() if state == "stopping"]
         return self.replace_stuck(stuck, life), [worker for worker in left if worker not in stuck]
 
-    def _stopping(self, workers: Sequence[int], life: Life) -> dict[int, str]:
-        """Map those of `workers` that were interrupted and have not ended to "stopping" or "cleaning"."""
-        places = self.diagnosis().positions if life is self.life else ()
-        chosen = [each for each in places if each.worker in workers]
-        return {each.worker: each.state for each in chosen if each.state in ("stopping", "cleaning")}
+    def stopping(self, workers: Sequence[int], life: Life) -> Mapping[int, State]:
+        """Those of `workers` that were interrupted and have not ended: "stopping" or "cleaning".
+
+        `life`: as in `interrupt_through`.
+        """
+        launcher = self._launcher
+        return launcher.stopping(workers) if life is self.life else {}
 
     def interrupt_through(self, seq: int, workers: Sequence[int], life: Life | None = None) -> None:
         """Stop `workers` up to command `seq`; a repeated call injects again where that is needed.

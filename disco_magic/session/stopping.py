@@ -159,8 +159,8 @@ class Stopping:
     def _cleaning(self) -> set[int]:
         """The workers that are cleaning up."""
         cell = self._cell
-        places = cell.session.diagnosis().positions if cell.is_of_present_life else ()
-        return {each.worker for each in places if each.state == "cleaning" and each.worker in cell.workers}
+        states = cell.session.stopping(cell.workers, cell.life)
+        return {worker for worker, state in states.items() if state == "cleaning"}
 
     def _to_strike(self, workers: Sequence[int]) -> list[int]:
         """Those of `workers` that may be interrupted now."""

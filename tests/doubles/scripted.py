@@ -6,7 +6,7 @@ import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
-from disco_magic.core.doctor import Position
+from disco_magic.core.doctor import Position, State
 from disco_magic.core.messages import CellDone, Lost, Run, full
 from disco_magic.core.registers import ABSENT
 from disco_magic.core.stats import Account
@@ -169,6 +169,10 @@ class ScriptedLauncher:
     def glance(self, worker: int, register: int) -> Any:
         """Return ABSENT: there are no workers."""
         return ABSENT
+
+    def stopping(self, workers: Sequence[int]) -> dict[int, State]:
+        """None: what executes was not interrupted, see `positions`."""
+        return {}
 
     def given_up(self) -> int:
         """No thread was given up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 import threading
 
 import pytest
@@ -312,3 +313,21 @@ def test_a_worker_that_interrupts_its_session_stops_all_workers(busy, here):
     assert sorted(caught.value.failures) == [0, 1, 2]
     for worker in s._launcher.workers:
         worker.registers.names.clear()
+
+
+def test_a_look_at_all_workers_is_one_look_at_their_threads(session, gate, monkeypatch):
+    """A look for each worker took time in the square of how many there are."""
+    s, looks, errors = session(8, extras=lambda _: {"gate": gate}), [], []
+    current = sys._current_frames
+    handled = sys._current_exceptions
+    pending = s.run_nowait("gate()")
+    gate.arrived(8)
+    monkeypatch.setattr(sys, "_current_frames", lambda: looks.append(1) or current())
+    monkeypatch.setattr(sys, "_current_exceptions", lambda: errors.append(1) or handled())
+    s.interrupt(workers=range(4))  # these are asked whether they clean up
+    looks.clear()
+    states = [each.state for each in s._launcher.positions()]
+    assert states == ["stopping"] * 4 + ["executing"] * 4
+    assert (len(looks), len(errors)) == (1, 1)
+    gate.open()
+    pending.cancel()

@@ -189,10 +189,10 @@ class LetsGhostsSpeak(SteppedWorker):
 class InterruptsInSilence(SteppedWorker):
     """An interrupt that does not tell the plane."""
 
-    def strike(self):
+    def strike(self, *, is_hit=False):
         leave, self.plane.leave = self.plane.leave, lambda *_: None
         try:
-            return super().strike()
+            return super().strike(is_hit=is_hit)
         finally:
             self.plane.leave = leave
 

@@ -295,6 +295,40 @@ def test_each_thread_that_strikes_takes_slices_of_its_own(slices, monkeypatch):
     assert slices.taken == [0, 0]
 
 
+def test_many_threads_are_struck_in_one_slice_after_one_look(slices, monkeypatch):
+    looks, struck = [], []
+    monkeypatch.setattr(fragile, "frames", lambda: looks.append(1) or {})
+    monkeypatch.setattr(fragile.injection, "inject_all", struck.extend)
+    threads = [*range(1000, 1300)]
+    assert fragile.strike_all(threads) == struck == threads
+    assert (len(looks), len(slices.taken)) == (1, 1)
+
+
+def test_a_slice_that_is_over_is_followed_by_another_one_for_the_rest(slices, monkeypatch):
+    interval, struck, back = sys.getswitchinterval(), [], []
+
+    def inject_all(threads):
+        struck.append([*threads])
+        slices.clock[0] += interval
+
+    looks = iter([{}, {3: sys._getframe()}, {}, {}, {}])
+    monkeypatch.setattr(fragile, "frames", lambda: next(looks))
+    monkeypatch.setattr(fragile, "_AT_ONCE", 2)
+    monkeypatch.setattr(fragile, "_is_fragile", lambda _: True)
+    monkeypatch.setattr(fragile.injection, "inject_all", inject_all)
+    monkeypatch.setattr(fragile.injection, "take_back", back.extend)
+    assert fragile.strike_all([2, 3, 4]) == [2, 4]  # meanwhile 3 has come to where nothing may strike
+    assert (struck, back) == ([[2, 3], [4]], [3])
+    assert len(slices.taken) == 2
+
+
+def test_threads_that_may_not_be_struck_where_they_are_are_left_out(monkeypatch):
+    there = {1: sys._getframe(), 2: sys._getframe(1)}
+    monkeypatch.setattr(fragile, "frames", lambda: there)
+    monkeypatch.setattr(fragile, "_is_fragile", lambda code: code is there[1].f_code)
+    assert fragile.strikable([1, 2, 3]) == [2, 3]
+
+
 class Between:
     """A package that stops an import where the module is there and the package does not know of it yet."""
 

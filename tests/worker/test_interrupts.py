@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextvars
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from disco_magic import injection, lane
+from disco_magic import injection, lane, striking
 from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
-from disco_magic.worker import Worker
 from tests.conftest import DEADLINE_S
 from tests.worker.conftest import noted
 
@@ -258,7 +256,7 @@ def test_an_await_that_ended_as_a_plane_call_raised_is_left_alone(bench, monkeyp
 
 
 def test_who_pursues_a_thread_leaves_it_alone_once_a_plane_call_has_raised(bench, monkeypatch):
-    attempts, module = [], sys.modules[Worker.__module__]
+    attempts, module = [], striking
     monkeypatch.setattr(module, "strike", lambda _: False)
     monkeypatch.setattr(module, "Pursuit", lambda _, attempt: attempts.append(attempt))
     monkeypatch.setattr(lane, "AGAIN_S", 0.0)

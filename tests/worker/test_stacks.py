@@ -7,10 +7,13 @@ import subprocess
 import sys
 import threading
 import timeit
+import weakref
 
 import pytest
 
-from disco_magic.stacks import frame_of, frames, handled_by
+from disco_magic.fragile import strikable
+from disco_magic.look import Look
+from disco_magic.stacks import frame_of, frames, handled
 from disco_magic.switching import SWITCHING
 from tests.conftest import DEADLINE_S
 
@@ -18,7 +21,7 @@ from tests.conftest import DEADLINE_S
 # threads. On CPython 3.11 this stands still at once if `sys._current_frames` collects.
 CROWD = """
 import _thread, faulthandler, gc, os, sys, threading
-from disco_magic.stacks import frames, handled_by
+from disco_magic.stacks import frames, handled
 faulthandler.dump_traceback_later(30, exit=True)
 
 class Circle:
@@ -57,7 +60,10 @@ os._exit(0)
 
 @pytest.mark.parametrize(
     "look",
-    ["assert threading.main_thread().ident in frames()", "assert handled_by(threading.get_ident()) is None"],
+    [
+        "assert threading.main_thread().ident in frames()",
+        "assert handled([threading.get_ident()]) == {threading.get_ident(): None}",
+    ],
 )
 def test_a_look_at_threads_while_others_start_stops_nobody(look):
     program = CROWD.replace("LOOK", look)
@@ -90,14 +96,13 @@ def test_a_thread_s_innermost_frame():
 
 def test_the_error_that_a_thread_handles():
     me, seen, raised = threading.get_ident(), [], KeyError()
-    assert handled_by(me) is None
+    assert handled([me]) == {me: None}
     try:
         raise raised
     except KeyError:
-        seen.append(handled_by(me))
-    assert seen == [raised]
-    assert handled_by(me) is None
-    assert handled_by(0) is None
+        seen.append(handled([me, 0]))
+    assert seen == [{me: raised, 0: None}]
+    assert handled([me]) == {me: None}
 
 
 @pytest.mark.parametrize("collects", [True, False])
@@ -128,3 +133,27 @@ def test_who_switches_collection_off_for_a_while_finds_it_on_again():
     on = gc.isenabled()
     gc.enable()
     assert on
+
+
+@pytest.mark.parametrize("look", [lambda ids: Look(ids).stand(ids[0]), strikable], ids=["look", "strikable"])
+def test_a_look_at_several_threads_keeps_nothing_of_theirs(look):
+    """The variables of all threads stayed until the next garbage collection, large arrays among them."""
+    ready, go, kept = threading.Event(), threading.Event(), []
+
+    def hold():
+        big = threading.Event()
+        kept.append(weakref.ref(big))
+        ready.set()
+        go.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert ready.wait(DEADLINE_S)
+    gc.disable()
+    try:
+        look([thread.ident, threading.get_ident()])
+        go.set()
+        thread.join()
+        assert kept[0]() is None
+    finally:
+        gc.enable()

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from disco_magic import striking
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, WorkerInterrupt
 from disco_magic.fragile import is_fragile
-from disco_magic.worker import Worker
 from tests.conftest import DEADLINE_S, until
 
 OF_A_REFERENCE = """
@@ -109,7 +109,7 @@ def test_nothing_strikes_in_the_hook_itself(struck, ignored, monkeypatch):
         seen.extend((is_fragile(caller), is_fragile(caller.f_back)))
         _thread.start_new_thread(*given)
 
-    monkeypatch.setattr(sys.modules[Worker.__module__], "_thread", SimpleNamespace(start_new_thread=start))
+    monkeypatch.setattr(striking, "_thread", SimpleNamespace(start_new_thread=start))
     struck(OF_AN_OBJECT)
     assert seen == [True, True]
     assert not ignored

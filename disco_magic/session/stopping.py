@@ -6,6 +6,7 @@ In steps, because CPython cannot end a thread that is in C code::
     0.35 s   inject again (the first one may have been caught)
     0.70 s   inject again
     0.90 s   give up the threads that are still stuck; new ones go on with the same registers
+             (later if there are more than 16, and some of them have ended in the last pause)
     10.9 s   give up the cell: something other than a command holds a worker up
 
 Ctrl-C also stops calls that were sent before the cell and hold it up. If a cell with a handle was sent before
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _SIGINTS_TO_INSIST = 2
 _SIGINTS_TO_GIVE_UP = 3
 _LOOKS_TO_GIVE_UP = 100
+_MANY = 16  # more than have had their turns when a pause is over, on a machine that is busy
 
 
 class Stopping:
@@ -149,7 +151,7 @@ class Stopping:
     def _strike_and_replace(self, strike: Callable[[], None]) -> None:
         for pause in PAUSES_S:
             (self.press if self._stop.struck else strike)()
-            self._listen(time.monotonic() + pause)
+            self._listen_for(pause)
             if self._is_settled:
                 break
         if not self._verdict.is_over:
@@ -166,6 +168,22 @@ class Stopping:
         """Those of `workers` that may be interrupted now."""
         cleaning = self._cleaning() if self._spares else set[int]()
         return [worker for worker in workers if worker not in cleaning]
+
+    def _listen_for(self, pause_s: float) -> None:
+        """Wait for so long; for many workers longer, as long as they end one after the other.
+
+        Those that compute take turns at the interpreter, and each is struck in its own.
+        """
+        left = self._count_stopping()
+        while True:
+            self._listen(time.monotonic() + pause_s)
+            before, left = left, self._count_stopping()
+            if self._is_settled or not _MANY < left < before:
+                return
+
+    def _count_stopping(self) -> int:
+        cell = self._cell
+        return len(cell.session.stopping(cell.workers, cell.life))
 
     def _listen(self, deadline: float) -> None:
         while not self._verdict.is_over and self._sigints < _SIGINTS_TO_GIVE_UP:

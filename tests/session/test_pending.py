@@ -225,6 +225,39 @@ def test_a_cell_that_was_stopped_goes_with_its_last_reference(again):
         session.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("left", "pauses"),
+    [
+        ((41, 40, 30, 20, 16, 16, 16, 16, 16), 6),
+        ((41, 40, 40, 40, 40, 40, 40), 4),
+        ((41, 41, 41, 41, 41, 41), 3),
+        ((16, 12, 12, 8, 8, 7), 3),
+    ],
+    ids=["until few are left", "until none ends any more", "none ends", "few"],
+)
+def test_workers_are_not_given_up_while_many_end_one_after_the_other(fast, monkeypatch, left, pauses):
+    """Those that compute take turns: some of 256 threads were given up before they had theirs."""
+    session, launcher = scripted_session(41)
+    pending = session.run_nowait(compile_cell("x", label="Cell In[7]"))
+    counts, listened, replaced = iter(left), [], []
+
+    def replace(workers):
+        assert next(counts, None) is None
+        launcher.cell_done(interrupted())
+        return []
+
+    monkeypatch.setattr(launcher, "stopping", lambda _: dict.fromkeys(range(next(counts)), "stopping"))
+    monkeypatch.setattr(pending._stopping, "_cleaning", set)
+    listen = pending._stopping._listen
+    monkeypatch.setattr(
+        pending._stopping, "_listen", lambda end: listened.append(len(listened)) or listen(end)
+    )
+    launcher.on_replace = lambda workers: replaced.append(len(listened)) or replace(workers)
+    pending.cancel()
+    assert replaced == [pauses]
+    session.shutdown()
+
+
 def test_a_loss_while_a_cell_is_being_stopped_ends_it_too(stage, fast):
     _, launcher, pending = stage
     launcher.on_interrupt = lambda through, workers: launcher.lose(0, "killed")

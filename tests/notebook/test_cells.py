@@ -171,6 +171,23 @@ def test_a_scope_that_was_never_sent_holds_nothing_back(four):
     assert (sys.stdout, sys.getswitchinterval()) == before
 
 
+@pytest.mark.parametrize(("workers", "interval_s"), [(1, 0.001), (64, 0.001), (256, 0.004), (1024, 0.005)])
+def test_the_more_workers_the_longer_are_their_turns_up_to_pythons_own(four, workers, interval_s):
+    """Threads that wait for a turn wake once in each: 256 that did every ms were stopped after 9 s."""
+    console, before = Console(four.ip), sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    try:
+        few, many = (NotebookScope(four.ip, range(n)) for n in (1, workers))
+        with console.cell(few), console.cell(many):
+            assert sys.getswitchinterval() == pytest.approx(interval_s)
+        few.close()
+        many.close()
+        console.settle()
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_only_the_main_thread_replaces_streams(four):
     console = Console(four.ip)
     before = sys.stdout

@@ -41,6 +41,12 @@ def test_who_holds_one_already_keeps_it(before):
     assert sys.getswitchinterval() == before
 
 
+def test_nobody_makes_it_longer_than_it_was(before):
+    switching = Switching()
+    with switching.held(0.016):
+        assert sys.getswitchinterval() == before
+
+
 def test_who_begins_while_another_one_holds_it_does_not_take_that_for_what_was_before(before):
     switching = Switching()
     switching.hold("pursuit", 1e-6)

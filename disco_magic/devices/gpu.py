@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.core.device import Device
+from disco_magic.devices import streams
 from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
@@ -59,7 +61,7 @@ class GpuPlace:
         self.device = Device(gpu_kind(cupy), index)
         self._device = cupy.cuda.Device(index)
         with self._device:
-            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self.stream = streams.take(cupy, index)
             self.fence = cupy.cuda.Event(disable_timing=True)
             self._done = cupy.cuda.Event(disable_timing=True)
             self._left = cupy.cuda.Event(disable_timing=True)
@@ -67,6 +69,7 @@ class GpuPlace:
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._digests = DeviceDigests(cupy)
         self._thread = 0
+        self._to_return = [self.stream]
         self.wait: Callable[[Callable[[], bool]], object] = wait_until
         self.incomplete: Callable[[], Sequence[tuple[Any, bool, BaseException]]] = tuple
 
@@ -87,6 +90,11 @@ class GpuPlace:
             self._digests = DeviceDigests(self.xp)
             use_gpus(self._digests)
             self._thread = thread
+
+    def end(self) -> None:
+        """Let a later worker have the stream, with the memory that cupy keeps for it. Idempotent."""
+        with suppress(IndexError):
+            streams.give_back(self.xp, self.device.index, self._to_return.pop())
 
     def beside(self) -> AbstractContextManager[object]:
         """See `Place.beside`: on the caller's current device and stream, which may be the user's."""

@@ -93,3 +93,9 @@ class DevicePlane(GpuPlane):
 
     def __init__(self, places: Sequence[GpuPlace]) -> None:
         super().__init__(places, DeviceMemory(places))
+
+    def close(self) -> None:
+        """Release all waiting workers and refuse further calls. Idempotent."""
+        super().close()
+        for place in self._places:
+            place.end()

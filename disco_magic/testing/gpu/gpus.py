@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from disco_magic.devices import streams
 from disco_magic.testing.gpu.modules import simulated_cupy
 from disco_magic.testing.gpu.world import World
 
@@ -58,6 +59,7 @@ class SimulatedGpus:
         """
         if not self._is_closed:
             self._is_closed = True
+            streams.forget(self.cupy)
             complaints = self._world.close()
             if complaints:
                 raise RuntimeError(f"the simulated GPUs ended with: {'; '.join(complaints)}")

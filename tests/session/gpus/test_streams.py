@@ -11,8 +11,9 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
+from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import until
-from tests.gpus import done_after_a_barrier, host, streams
+from tests.gpus import done_after_a_barrier, found, host, streams
 
 
 @contextmanager
@@ -174,12 +175,44 @@ def test_a_stream_that_a_cell_leaves_current_is_not_that_of_the_calls_after_it(s
         assert [int(each.sum()) for each in shared.allreduce(y).get_all()] == [4000 * (step + 1)] * 4
 
 
-def test_restart_gives_new_streams(shared):
-    before = {stream.ptr for stream in streams(shared)}
-    shared.restart()
-    after = {stream.ptr for stream in streams(shared)}
-    assert not before & after
-    assert host(shared.allreduce(shared.broadcast(np.ones(1))))[0] == [4]
+@pytest.fixture
+def fresh(monkeypatch):
+    """A GPU whose streams nobody has used."""
+    with SimulatedGpus(count=1) as made:
+        found(monkeypatch, made, 1)
+        yield made
+
+
+def test_who_starts_again_takes_no_more_of_the_gpu_s_memory(fresh, session):
+    pool = fresh.cupy.get_default_memory_pool()
+
+    def used():
+        two.run("x = xp.ones(1 << 20, 'uint8')")
+        total.append(pool.total_bytes())
+
+    total = []
+    two = session(2, devices=[0] * 2)
+    used()
+    for _ in range(2):
+        two.restart()
+        used()
+    two.shutdown()
+    two = session(2, devices=[0] * 2)
+    used()
+    assert len(set(total)) == 1
+    assert host(two.allreduce(two.broadcast(np.ones(1))))[0] == [2]
+
+
+def test_who_restarts_beside_work_that_does_not_end_gets_a_stream_without_it(fresh, session):
+    two = session(2, devices=[0] * 2)
+    busy, idle = streams(two)
+    with fresh.hold(busy):
+        two.restart()
+        assert busy not in streams(two)
+        assert idle in streams(two)
+        assert host(two.allreduce(two.broadcast(np.ones(1))))[0] == [2]
+    two.restart()
+    assert busy in streams(two)
 
 
 # --- threads that cells start ----------------------------------------------------------------------

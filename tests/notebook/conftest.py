@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import re
 import sys
@@ -97,7 +98,10 @@ def bare(capsys, monkeypatch):
     yield shell
     shell.ip.extension_manager.unload_extension("disco_magic")
     atexit.unregister(shell.ip.atexit_operations)
-    shell.ip.atexit_operations()
+    with monkeypatch.context() as patch:
+        # IPython would look at all that the file's tests have imported: up to 80 ms, and the test 10.
+        patch.setattr(gc, "collect", lambda: 0)
+        shell.ip.atexit_operations()
     for name in set(vars(builtins)) - set(saved[0]):
         delattr(builtins, name)
     sys.modules["__main__"] = saved[1]["__main__"]

@@ -286,7 +286,8 @@ class Serving(Ending):
             self.scopes[command.seq] = scope, None
         cell = command.cell
         value = self.cells(cell, scope) if context is None else context.run(self.cells, cell, scope)
-        self._check_mail(command)
+        if self.plane.mail[self.id]:
+            self._check_mail(command)
         return value
 
     def dispose(self) -> None:

@@ -99,7 +99,10 @@ class RegisterFile:
 
     def public_names(self) -> tuple[str, ...]:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""
-        return tuple(name for name in dict(self.names) if is_public(name))
+        # `is_public`, written out: this is done at the end of every cell, on every worker.
+        return tuple(
+            [name for name in dict(self.names) if isinstance(name, str) and not name.startswith("_")]
+        )
 
     def content(self, register: int) -> Any:
         """The value or `Poison` of a numbered register, `ABSENT` if neither; safe from any thread."""

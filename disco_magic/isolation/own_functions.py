@@ -130,7 +130,7 @@ def own_code(code: types.CodeType) -> types.CodeType:
 
 def with_own_code(cell: types.CodeType) -> types.CodeType:
     """Return the code of a cell, so that its functions are the worker's own."""
-    return own_code(cell) if any(type(each) is types.CodeType for each in cell.co_consts) else cell
+    return own_code(cell) if types.CodeType in map(type, cell.co_consts) else cell
 
 
 def _is_same(own: Any, other: Any) -> bool:

@@ -78,6 +78,7 @@ def test_a_callable_without_manners_can_be_described(bench):
 
 def test_an_unread_message_fails_the_cell(bench):
     bench.plane.messages = ["float32 (3,) from worker 0"]
+    bench.plane.mail[1]["from 0"] = bench.plane.messages
     (event,) = bench.serve(Run(1, 5, compile_cell("5")))
     assert "worker 1 finished without receiving float32 (3,) from worker 0" in str(event.failure.exception)
 

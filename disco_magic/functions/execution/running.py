@@ -231,7 +231,7 @@ class CellRunner:
         """Execute all of a cell; return the last expression's value."""
         codes, value, process = list(map(with_own_code, codes)), None, os.getpid()
         try:
-            if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            if [code for code in codes if code.co_flags & inspect.CO_COROUTINE]:
                 value = self._await(codes)
             else:
                 for code in codes:

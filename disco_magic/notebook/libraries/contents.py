@@ -216,6 +216,8 @@ def updated(data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
 
 def show_all() -> None:
     """Show all collected output, at the end of a cell."""
+    if not _waiting:
+        return
     with _lock:
         for contents in list(_waiting):
             contents.put()

@@ -161,8 +161,11 @@ def take_new_figures() -> list[Any]:
     They are removed from pyplot's table, unless the user wants to continue with them
     (``InlineBackend.close_figures = False``).
     """
-    backend, notes, table = sys.modules.get(INLINE), _drawn.mine(), _tables.mine()
-    if backend is None or notes is None or table is None or not notes.called:
+    backend = sys.modules.get(INLINE)
+    if backend is None:
+        return []
+    notes, table = _drawn.mine(), _tables.mine()
+    if notes is None or table is None or not notes.called:
         return []
     waiting, notes.called, notes.waiting = notes.waiting, False, []
     managers = list(table.values())

@@ -266,9 +266,9 @@ class Page:
 
     def finish(self, worker: int) -> None:
         """Note that `worker` has ended the cell; only threads that it started may still write."""
-        was_running = self.running
+        was_running = bool(self._running)
         self._running.discard(worker)
-        if was_running and not self.running:
+        if was_running and not self._running:
             BARS.leave()
             if self.area is not None:
                 self.area.close()

@@ -246,9 +246,14 @@ def test_the_end_of_a_cell_looks_at_all_widgets_while_nobody_adds_one(monkeypatc
             seen.append(contents._lock._is_owned())
             return super().__iter__()
 
-    monkeypatch.setattr(contents, "_waiting", Waiting())
+    class One:
+        def put(self):
+            seen.append(self)
+
+    one = One()
+    monkeypatch.setattr(contents, "_waiting", Waiting([one]))
     contents.show_all()
-    assert seen == [True]
+    assert seen == [True, one]
 
 
 def test_blocks_by_the_hundred_are_not_sent_by_the_hundred(fresh):

@@ -1,0 +1,55 @@
+"""How many Python functions a cell calls that does nothing: the price of each cell, which grows by calls."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from statistics import median
+
+import pytest
+
+CELL = "%%disco\npass"
+WARM = 5  # cells before those that are counted, in which caches are filled
+COUNTED = 5
+
+# With room for other versions: 15 % in the notebook, where 287 are IPython's own for any cell magic.
+MOST_IN_THE_NOTEBOOK = 920  # 800 with Python 3.11 and IPython 9
+MOST_ON_A_WORKER = 95  # 80, and what one does all workers do
+
+
+@pytest.fixture
+def counts(shell):
+    """Thread -> how many functions it has called, in a notebook with four workers."""
+    found = Counter()
+
+    def note(_frame, event, _argument):
+        if event == "call":
+            found[threading.get_ident()] += 1
+
+    threading.setprofile(note)  # threads that begin now
+    try:
+        shell.keep_silent()
+        shell.run("%disco start -n 4")
+    finally:
+        threading.setprofile(None)
+    for _ in range(WARM):
+        shell.run(CELL)
+    found.clear()
+    sys.setprofile(note)
+    try:
+        for _ in range(COUNTED):
+            shell.ip.run_cell(CELL)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_cell_that_does_nothing_calls_few_functions_in_the_notebook(counts):
+    assert counts[threading.get_ident()] / COUNTED < MOST_IN_THE_NOTEBOOK
+
+
+def test_a_cell_that_does_nothing_calls_few_functions_on_each_worker(counts):
+    workers = [count / COUNTED for thread, count in counts.items() if thread != threading.get_ident()]
+    assert len(workers) == 4
+    assert median(workers) < MOST_ON_A_WORKER  # of all; one of them ends last, and does what follows then

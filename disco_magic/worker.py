@@ -12,6 +12,7 @@ from disco_magic.callers.sites import innermost_site, runtime_file, site_of
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
+from disco_magic.core.waits import unread_in
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.lane import Lane
 from disco_magic.look import Look
@@ -99,7 +100,10 @@ class Worker(Striking):
             needs = look.needs(wait, self.plane.left)
             waiting_s = self.plane.waiting_s(self.id)
             doing: State = "waiting" if needs else "moving"
-            return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)
+            unread = unread_in(self.plane.mail[self.id], wait.scope) if needs else ()
+            return Position(
+                self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq, unread=unread
+            )
         started = self.cells.started
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
         asking = self.context.asking

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from disco_magic.core.waits import not_received
 from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
 from disco_magic.phrases import people, people_who, ranges
 
@@ -48,6 +49,7 @@ class Position:
         at_most: whether `seconds` is an upper bound: it has been busy so long, perhaps with several commands.
         behind: commands sent to it and not done, including the one it executes.
         seq: number of `command`, which distinguishes commands of the same name; None if it executes none.
+        unread: while it waits, what was sent to it in this command and not received yet, in words.
     """
 
     worker: int
@@ -60,6 +62,7 @@ class Position:
     at_most: bool = False
     behind: int = 0
     seq: int | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def doing(self) -> str:
@@ -234,8 +237,13 @@ class Diagnosis:
         return rows
 
     def table(self) -> str:
-        """The rows as text, a line per row, indented."""
-        return "\n".join(f"  {line}" for line in aligned([self.header, *self.rows()], words=WORDS))
+        """The rows as text, a line per row, indented; below them what was not received."""
+        lines = [*aligned([self.header, *self.rows()], words=WORDS), *self.unread()]
+        return "\n".join(f"  {line}" for line in lines)
+
+    def unread(self) -> list[str]:
+        """A line for each of the first messages that waiting workers have not received."""
+        return not_received(((each.worker, each.unread) for each in self.positions), " yet")
 
     def __str__(self) -> str:
         return f"{self.sentence}\n{self.table()}"

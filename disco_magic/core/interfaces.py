@@ -61,7 +61,8 @@ class Plane(Protocol):
     def unread(self, worker: int, scope: int) -> list[str]:
         """Messages sent to `worker` in `scope` that it has not received, in words; `leave` drops them.
 
-        There can only be any if ``mail[worker]`` is not empty.
+        There can only be any if ``mail[worker]`` is not empty. That maps source, scope and tag to what was
+        sent, in queues of objects that `describe` says in words.
         """
 
     def arrived(self, worker: int, source: int, scope: int, tag: int | str) -> int:

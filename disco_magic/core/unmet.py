@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.core.blame import is_consequence, standing
+from disco_magic.core.waits import not_received
 from disco_magic.errors import PlaneAborted, is_by, is_of_interrupt
 from disco_magic.phrases import people, people_who, ranges, who_has
 
@@ -28,12 +29,14 @@ class Unmet(NamedTuple):
         site: ``Cell In[3], line 4``.
         members: ids of the workers that have to make it.
         scope: the number of the command that it was made in.
+        unread: what was sent to the member in that command, and not received, in words.
     """
 
     call: str
     site: str
     members: tuple[int, ...]
     scope: int
+    unread: tuple[str, ...] = ()
 
 
 def described(waits: Iterable[tuple[int, tuple[str, str]]]) -> str:
@@ -124,18 +127,20 @@ def _retold(failure: Failure, unmet: Mapping[int, Unmet], failures: Mapping[int,
     finished = [worker for worker in members if worker not in failures]
     # One that was released from another wait tells less than one that has failed, or has finished.
     failed.sort(key=standing)
+    unread: list[str] = []
     if failed and not (finished and is_consequence(failed[0])):
         first, origin = failed[0], failed[0].first
         text = without_failed(origin, waits, None if origin is first else first.worker)
     elif finished:
         origin, text = None, without_absent(finished, waits, members)
+        unread = not_received((worker, unmet[worker].unread) for worker in here)
     else:
         return failure
     rows = [
         (worker, waiting_in(*unmet[worker][:2]) if worker in unmet else left(failures.get(worker)))
         for worker in members
     ]
-    return _with_text(failure, f"{text}\n{table(rows)}", origin)
+    return _with_text(failure, "\n  ".join([f"{text}\n{table(rows)}", *unread]), origin)
 
 
 def _with_text(failure: Failure, text: str, origin: Failure | None) -> Failure:

@@ -24,7 +24,7 @@ own lock).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
@@ -38,7 +38,7 @@ from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from threading import RLock
 
     from disco_magic.core.seat import Seat
@@ -59,6 +59,7 @@ class Board:
         left: worker -> the last scope that it has left.
         waiting: worker -> what it waits for.
         sent: worker -> its last message.
+        mail: see `Plane.mail`.
         ended: calls with a scope up to this one raise.
         asleep: worker -> the time that it has spent waiting.
         look: says in words where a missing worker is; called with the lock held.
@@ -70,6 +71,7 @@ class Board:
         self.left = [-1] * num_workers
         self.waiting: dict[int, Wait] = {}
         self.sent: dict[int, Sent] = {}
+        self.mail: Sequence[Mapping[Any, Any]] = [{}] * num_workers
         self.ended = -1
         self.asleep = [Stopwatch() for _ in range(num_workers)]
         self.look: Callable[[int], str] | None = None
@@ -139,7 +141,7 @@ class Board:
         """The verdict on `wait`, which `worker` has made hopeless by leaving, with this `failure`, if any."""
         # The failure of an earlier command may have made it leave this one too.
         why = failure or self.failure_of(worker, wait.scope)
-        return departures.gone(worker, wait, why, self._whereabouts(wait.scope))
+        return departures.gone(worker, wait, why, self._whereabouts(wait.scope), self.mail)
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
         """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
@@ -183,7 +185,7 @@ class Board:
         if not workers:
             return
         waits = _distinct(self.waiting[w] for w in workers)
-        text, failure = deadlocks.describe(self.waiting, workers, self.sent), self._missed(waits)
+        text, failure = deadlocks.describe(self.waiting, workers, self.sent, self.mail), self._missed(waits)
         verdict = Verdict(PlaneMismatch, text)
         if failure is not None:  # with it, one that waits for any of several could perhaps go on
             verdict = departures.without(failure, text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.waits import hopes
 from disco_magic.phrases import people, people_who
-from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, unread_by
+from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, not_received_in, unread_by
 from disco_magic.planes.meeting import Meeting
 
 if TYPE_CHECKING:
@@ -122,13 +122,19 @@ def _are_twins(waiting: Mapping[int, Wait], workers: list[int]) -> bool:
     return len({members for members, _ in seats}) < len(seats)
 
 
-def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int, Sent]) -> str:
+def describe(
+    waiting: Mapping[int, Wait],
+    workers: list[int],
+    sent: Mapping[int, Sent],
+    mail: Sequence[Mapping[Any, Any]],
+) -> str:
     """Describe a deadlock: per worker a line with the call that it waits in and the worker that it needs.
 
     Args:
         waiting: worker -> what it waits for.
         workers: the workers of a circle.
         sent: worker -> its last message.
+        mail: see `Plane.mail`.
     """
     if len(workers) == 1:
         wait = waiting[workers[0]]
@@ -149,6 +155,7 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
     if not kinds <= {Receive, Probe, Delivery}:
+        said[-1] += "".join(not_received_in(waiting[each], [each], mail) for each in workers)
         return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
     alone = [wait for wait in waits if isinstance(wait, LoneWait)]
     if any(each.call.worker in wait.peers for wait in alone for each in wait.others()):  # with another tag

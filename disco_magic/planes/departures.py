@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core import unmet
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, people_who
-from disco_magic.planes.mail import LoneWait, unread_by
+from disco_magic.planes.mail import LoneWait, not_received_in, unread_by
 from disco_magic.planes.meeting import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Wait
 
 
-def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable[[int], str]) -> Verdict:
+def gone(
+    worker: int,
+    wait: Wait,
+    failure: Failure | None,
+    whereabouts: Callable[[int], str],
+    mail: Sequence[Mapping[Any, Any]],
+) -> Verdict:
     """The verdict on `wait`, which cannot complete without `worker`.
 
     Args:
@@ -25,6 +31,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         wait: what the other workers wait in.
         failure: why it left, if it failed.
         whereabouts: says in words where a missing worker is.
+        mail: see `Plane.mail`.
     """
     missing = wait.missing()
     failure, through = _origin(failure)
@@ -43,6 +50,8 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     ]
     rows += [(absent, left if absent == worker else whereabouts(absent)) for absent in missing]
     beside = unread_by(wait) if isinstance(wait, LoneWait) else ""
+    if not beside and failure is None:  # perhaps a `recv` was meant to be made there
+        beside = not_received_in(wait, [each for each, _ in wait.gates()], mail)
     return Verdict(PlaneAborted, f"{text}\n{unmet.table(rows)}{beside}", failure)
 
 

@@ -7,17 +7,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.core.seat import PICKLE
+from disco_magic.core.waits import not_received, unread_in
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
     from disco_magic.core.seat import Seat
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Verdict
+    from disco_magic.planes.meeting import Verdict, Wait
 
     Key = tuple[int, int, int | str]  # source, scope, tag
 
@@ -282,3 +283,9 @@ def unread_by(wait: LoneWait) -> str:
     more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
     lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
     return "".join(f"\n{line}" for line in lines + more)
+
+
+def not_received_in(wait: Wait, workers: Iterable[int], mail: Sequence[Mapping[Any, Any]]) -> str:
+    """The first messages that `workers` in a `wait` have not received: a line each."""
+    lines = not_received((worker, unread_in(mail[worker], wait.scope)) for worker in workers)
+    return "".join(f"\n  {line}" for line in lines)

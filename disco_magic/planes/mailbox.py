@@ -39,6 +39,7 @@ class Mailbox:
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
+        board.mail = self.boxes
         # Receiver -> how many messages were sent to it, for errors.
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
         self.why_not: OfMessage = lambda *_: ""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from disco_magic.core.unmet import Unmet, described
+from disco_magic.core.waits import unread_in
 from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from _thread import LockType
     from collections import deque
+    from collections.abc import Mapping
 
     from disco_magic.errors import Failure
     from disco_magic.planes.blocks import Fold
@@ -183,9 +185,9 @@ class Meeting:
         call = self.calls[worker]
         return call.describe(), str(call.site)
 
-    def unmet_by(self, worker: int) -> Unmet:
-        """What `worker`, which has come, waited in if the meeting has failed."""
-        return Unmet(*self.call_of(worker), self.members, self.scope)
+    def unmet_by(self, worker: int, mail: Mapping[Any, Any]) -> Unmet:
+        """What `worker`, which has come and has that `mail`, waited in if the meeting has failed."""
+        return Unmet(*self.call_of(worker), self.members, self.scope, unread_in(mail, self.scope))
 
     def seen_by(self, worker: int) -> str:
         """``allreduce(float32 (3,), op=sum) of workers [0-3] at Cell In[3], line 4``."""

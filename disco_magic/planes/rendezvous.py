@@ -103,7 +103,8 @@ class Rendezvous:
             self._help(meeting, call)
         if meeting.verdict is not None:
             # A failed meeting is kept for late members, without the caller's arrays.
-            unmet = None if meeting.complete else meeting.unmet_by(call.worker)
+            mail = self._board.mail[call.worker]
+            unmet = None if meeting.complete else meeting.unmet_by(call.worker, mail)
             call.array = call.out = call.ready = None
             raise meeting.verdict.error(unmet)
         return meeting

@@ -32,6 +32,7 @@ def diagnosis_bundle(diagnosis: Diagnosis) -> dict[str, str]:
             for column, cell in enumerate(row[1:], 1)
         )
         body.append(f'<tr class="{kind}"><th scope="row">{row[0]}</th>{cells}</tr>')
-    caption = f"Disco session {diagnosis.session_id}: {escape(diagnosis.sentence)}"
+    said = [f"Disco session {diagnosis.session_id}: {diagnosis.sentence}", *diagnosis.unread()]
+    caption = "<br>".join(map(escape, said))
     html = _LOOK.html(caption, head_cells(diagnosis.header), "".join(body))
     return {"text/plain": repr(diagnosis), "text/html": html}

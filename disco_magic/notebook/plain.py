@@ -7,8 +7,8 @@ in the notebook:
   is a plain cell again, so that the workers' work is timed or captured;
 * cells with only ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register asks the workers;
 * ``%magic`` lines at the top of a cell, before its Python (``%load_ext autoreload``);
-* one line that uses the handle of a cell: ``h``, ``await h``, ``h.cancel()``. On the workers it would queue
-  behind the very cell that it is about;
+* one line that uses the handle or the result of a cell, or what ``%%capture`` has kept: ``await h``,
+  ``h.cancel()``, ``result.stdout``. No worker can have these, and a handle would queue behind its own cell;
 * ``exit`` and ``quit``; magics without ``%`` that IPython accepts (``cd``, ``pip install x``).
 
 In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain one.
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.macro import Macro
+from IPython.utils.capture import CapturedIO
 
 from disco_magic.notebook.history import PlainHistory
 from disco_magic.notebook.shell import is_of_cell, request_of
@@ -48,7 +49,7 @@ _HELP: Final = re.compile(r"\s*(?:%(?:pinfo2?|psearch)\s|\?{1,2})?\s*([\w*]+)[\w
 _MAGIC: Final = re.compile(r"%(?!(?:pinfo2?|psearch|time|timeit|prun|memit|mprun|lprun)\b)\w[^\\]*$")
 _HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
-_HANDLE: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\))?)*;?")
+_OF_CELL: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\))?|\[[^\[\]\n]*\])*;?")
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
 
@@ -162,7 +163,7 @@ class PlainCells:
         end = _END.fullmatch(stripped)
         if (end is not None and not self._is_known(end[1])) or self._is_magic(stripped):
             return False
-        if self._asks_handle(stripped):
+        if self._asks_what_a_cell_left(stripped):
             return False
         return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
 
@@ -185,10 +186,10 @@ class PlainCells:
             frame = frame.f_back
         return False
 
-    def _asks_handle(self, line: str) -> bool:
-        found = _HANDLE.fullmatch(line)
+    def _asks_what_a_cell_left(self, line: str) -> bool:
+        found = _OF_CELL.fullmatch(line)
         value = None if found is None else self._front.shell.user_ns.get(found[1])
-        return found is not None and _is_handle(value) and not self._is_known(found[1])
+        return found is not None and is_left_by_cell(value) and not self._is_known(found[1])
 
     def _asks_for_register(self, line: str) -> bool:
         found = _HELP.match(line) if "?" in line or "%" in line else None
@@ -217,10 +218,16 @@ class PlainCells:
         )
 
 
-def _is_handle(value: object) -> bool:
-    """Whether `value` is a cell's handle. Does not import the module, which loads NumPy."""
-    module = sys.modules.get("disco_magic.notebook.handle")
-    return module is not None and type(value) is module.CellHandle
+def is_left_by_cell(value: object) -> bool:
+    """Whether `value` is a cell's handle, its result, or what ``%%capture`` kept; none can go to workers."""
+    kind = type(value)
+    if kind is CapturedIO:
+        return True
+    # Looked up, not imported: these bring NumPy.
+    handle, results = map(sys.modules.get, ("disco_magic.notebook.handle", "disco_magic.session.results"))
+    return (handle is not None and kind is handle.CellHandle) or (
+        results is not None and kind is results.CellResult
+    )
 
 
 def _leading_magics(lines: list[str]) -> list[str]:

@@ -6,13 +6,17 @@ that was just bound. A line below it says where the name is, and how its value g
 
 from __future__ import annotations
 
+import linecache
 import types
 from typing import TYPE_CHECKING, Final
+
+from IPython.utils.capture import CapturedIO
 
 from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.libraries import is_of_library
 from disco_magic.notebook.elsewhere import ELSEWHERE
+from disco_magic.notebook.plain import is_left_by_cell
 from disco_magic.notebook.shell import is_of_cell
 from disco_magic.phrases import near_misses, only, people
 
@@ -27,6 +31,7 @@ _OF_IPYTHON: Final = {
     **dict.fromkeys(("exit", "quit"), "%disco stop ends the workers"),
 }
 
+_SENT: Final = " sends it to every worker"
 _IN_CELLS: Final = "worker, worker_id and the collectives: allreduce(x), barrier(), ..."
 
 
@@ -54,7 +59,9 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
         return ELSEWHERE.get(name, "") or _of_worker(frame, name)
-    return _of_notebook(name, shell.user_ns[name])
+    said = _of_notebook(name, shell.user_ns[name])
+    is_plain = not linecache.getline(frame.f_code.co_filename, 1).startswith("%%disco")
+    return f"{said}; %%local runs a cell there" if is_plain and said.endswith(_SENT) else said
 
 
 def _of_worker(frame: types.FrameType, name: str) -> str:
@@ -92,6 +99,9 @@ def _of_notebook(name: str, value: object) -> str:
 
     if issubclass(type(value), CellHandle | PendingCell):
         return f"{name} is the handle of a cell, and the notebook's; ask it there, under %%local if need be"
+    if is_left_by_cell(value):
+        what = "what %%capture has kept" if type(value) is CapturedIO else "the result of a cell"
+        return f"{name} is {what}, and the notebook's; ask it there, under %%local if need be"
     if issubclass(type(value), Session):
         return f"{name} is a session, which the notebook has; a cell has {_IN_CELLS}"
     if issubclass(type(value), DRef):
@@ -100,7 +110,7 @@ def _of_notebook(name: str, value: object) -> str:
     if issubclass(type(value), types.ModuleType):
         return f"{name} is imported in the notebook; import it in a %%disco cell, too"
     ways = f"%disco broadcast {name} or %%disco --push {name}"
-    return f"{name} is a variable of the notebook; {ways} sends it to every worker"
+    return f"{name} is a variable of the notebook; {ways}{_SENT}"
 
 
 def way_here(name: str, holders: Sequence[int]) -> str:

@@ -285,6 +285,46 @@ def test_magics_that_execute_a_line_do_it_where_their_cell_is(auto, line):
     assert session().names() == ("x",)
 
 
+def test_a_line_that_asks_a_result_is_the_notebook_s(auto):
+    auto.run("%%disco -o result\nprint('here')\nworker_id")
+    assert auto.run("result.stdout[1]") == "here\n"
+    assert auto.run("result[1]") == 1
+    assert auto.run("result.values") == [0, 1]
+    auto.run("result = 7")  # a register is the workers'
+    auto.run("result")
+    assert auto.lines == ["[0-1] 7"]
+
+
+def test_a_line_that_asks_what_capture_has_kept_is_the_notebook_s(auto):
+    auto.run("%%capture kept\nprint('here')")
+    assert "here" in auto.run("kept.stdout")
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (
+            "len(result)",
+            "result is the result of a cell, and the notebook's; ask it there, under %%local if need be",
+        ),
+        (
+            "len(kept)",
+            "kept is what %%capture has kept, and the notebook's; ask it there, under %%local if need be",
+        ),
+        (
+            "rate * 2",
+            "%%disco --push rate sends it to every worker; %%local runs a cell there",
+        ),
+    ],
+)
+def test_a_plain_cell_that_needs_the_notebook_is_told_of_local(auto, cell, said):
+    auto.run("%%local\nrate = 2")
+    auto.run("%%disco -o result\nworker_id")
+    auto.run("%%capture kept\nprint('here')")
+    auto.fail(cell, CellError)
+    assert auto.shown[-1].endswith(said)
+
+
 def test_a_line_that_asks_a_handle_is_the_notebook_s(auto):
     auto.run("%%disco --nowait -o h\nwhile True: pass")
     assert auto.run("h.done()") is False

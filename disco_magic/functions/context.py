@@ -276,7 +276,7 @@ def worker() -> WorkerContext:
     me = calling_context()
     if me is None:
         raise UsageMistake(
-            "disco_magic.worker() was called outside of a worker; call it in a %%disco cell or in a function "
-            "given to call_packed"
+            "disco_magic.worker() was called outside of a worker; call it in a %%disco cell, in a program "
+            "that %disco run executes, or in a function given to call_packed"
         )
     return me

@@ -222,7 +222,7 @@ def test_every_verb_is_a_method():
 
 
 def test_worker_outside_of_a_worker_says_where_it_belongs():
-    with pytest.raises(UsageMistake, match="called outside of a worker"):
+    with pytest.raises(UsageMistake, match=r"outside of a worker; .*, in a program that %disco run executes"):
         disco.worker()
 
 

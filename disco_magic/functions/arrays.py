@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,7 +36,8 @@ _ARRAYS: Final = "an array, a number or a regular list of numbers"
 _ALL_AT_ONCE: Final = {
     "allreduce": "in cells allreduce_tree(x) reduces every array in it; or ",
     "broadcast": "in cells broadcast_object(x) takes any object; or ",
-    "allgather": "in cells allgather_objects(x) takes any object; or ",
+    **dict.fromkeys(("allgather", "gather"), "in cells allgather_objects(x) takes any object; or "),
+    "scatter": "in cells broadcast_object(x)[worker_id] takes a list of any objects; or ",
     "send": "in cells send_object(x, to) takes any object; or ",
 }
 # Of tables.
@@ -178,6 +180,8 @@ def advice(kind: str, x: Any) -> str:
             return f"{whole}make one call per array, {one}, or stack those of one shape first"
         if any(map(is_gpu_array, kinds)):
             return "xp.stack([...]) makes one array of several on a GPU"
+    if kind == "reduce" and isinstance(x, FunctionType | BuiltinFunctionType):
+        return "in cells this is a collective; Python's own reduce is functools.reduce"
     return f"{'' if kind == 'allreduce' else whole}pass {_ARRAYS}"
 
 

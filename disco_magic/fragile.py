@@ -47,7 +47,7 @@ _OFTEN: Final = 2000
 _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
 # The part of a slice in which further threads may be struck after the first.
-_OF_A_SLICE: Final = 0.5
+_OF_A_SLICE: Final = 0.75
 # So many threads are struck between two looks at the clock: 0.2 ms.
 _AT_ONCE: Final = 128
 # Threads that contend for a lock release the GIL exactly where they wait for the lock. A look would never
@@ -179,12 +179,16 @@ class _Slice(threading.local):
         """Begin a slice, unless one has just begun: if other threads compute, each of them runs before it."""
         if not self.lasts:
             pause(_A_MOMENT_S)
-            self._began_s = perf_counter()
+            self.has_begun()
 
     @property
     def lasts(self) -> bool:
         """Whether no other thread has run since the slice began: they ask for the GIL when it is over."""
         return perf_counter() - self._began_s < _OF_A_SLICE * sys.getswitchinterval()
+
+    def has_begun(self) -> None:
+        """Note that the calling thread has taken the GIL only just."""
+        self._began_s = perf_counter()
 
     def end(self) -> None:
         """Let the next `take` begin a new one."""
@@ -192,6 +196,11 @@ class _Slice(threading.local):
 
 
 _slice: Final = _Slice()
+
+
+def note_wait() -> None:
+    """Note that the calling thread comes from a wait: it may strike at once, in the slice that it has now."""
+    _slice.has_begun()
 
 
 def strike(thread_id: int) -> bool:

@@ -141,6 +141,9 @@ class Stand(NamedTuple):
 
 def stand_of(frame: FrameType | None) -> Stand:
     """Where the thread with that innermost frame is."""
+    if frame is not None and label_of(frame.f_code.co_filename) is not None:
+        site = _site_at(frame)  # the usual case; a look at all workers is to fit into one time slice
+        return Stand(site, site, site)
     return Stand(cell_site(frame), own_site(frame), innermost_site(frame))
 
 

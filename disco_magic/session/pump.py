@@ -26,6 +26,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
+from disco_magic.fragile import note_wait
 from disco_magic.session.sigint import sigint_deferred_to, sigint_to
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ SOON: Final = Signal()
 GIVEN_UP: Final = Signal()
 """The answers are no longer needed: what was waited for has an outcome without them."""
 LOOK_UP_S: Final = 0.1
+_WAITED_S: Final = 1e-3  # a `get` that takes longer has waited, for the item and then for the GIL
 
 if TYPE_CHECKING:
     Inbox = SimpleQueue[Expectation | Lost | Signal]
@@ -167,6 +169,7 @@ def take(
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left = LOOK_UP_S if deadline is None else max(0.0, deadline - time.monotonic())
+        began = time.perf_counter()
         try:
             item = inbox.get(timeout=min(left, LOOK_UP_S))
         except Empty:
@@ -175,6 +178,8 @@ def take(
             if on_look is not None:
                 on_look()
         else:
+            if item is INTERRUPT and time.perf_counter() - began > _WAITED_S:
+                note_wait()
             if item is not SOON:
                 return item
 

@@ -110,3 +110,15 @@ def test_values_that_cannot_be_written_are_no_end_of_a_table(session, odd):
     text = str(s.look_into("x")) + str(s.check("x", values=True))
     assert "\x1b" not in text
     assert s.run("y").values == [1, 1]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_has_waited_for_an_interrupt_may_strike_at_once(monkeypatch, waits):
+    """Beside threads that compute, the next turn comes after one of each."""
+    notes, inbox = [], SimpleQueue()
+    monkeypatch.setattr(pump, "note_wait", lambda: notes.append(1))
+    clock = iter([0.0, 0.05 if waits else 1e-5])
+    monkeypatch.setattr(pump.time, "perf_counter", lambda: next(clock))
+    inbox.put(pump.INTERRUPT)
+    assert pump.take(inbox, None) is pump.INTERRUPT
+    assert notes == [1] * waits

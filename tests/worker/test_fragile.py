@@ -269,11 +269,18 @@ def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_slice(sli
     struck = []
     monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
     interval = sys.getswitchinterval()
-    for after in (0, 0.1, 0.3, 0.2, 1):
+    for after in (0, 0.1, 0.3, 0.4, 1):
         slices.clock[0] += after * interval
         assert fragile.strike(threading.get_ident())
     assert len(struck) == 5
-    assert slices.taken == pytest.approx([0, 0.6 * interval, 1.6 * interval])
+    assert slices.taken == pytest.approx([0, 0.8 * interval, 1.8 * interval])
+
+
+def test_who_comes_from_a_wait_strikes_at_once(slices, monkeypatch):
+    monkeypatch.setattr(fragile.injection, "inject", lambda *_: True)
+    fragile.note_wait()
+    fragile.strike(threading.get_ident())
+    assert slices.taken == []
 
 
 def test_a_pursuit_begins_a_slice_with_every_attempt(slices, monkeypatch):

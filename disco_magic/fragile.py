@@ -6,8 +6,9 @@ release it is struck as the releasing function begins. So:
 
   1. An interrupt strikes only if the innermost frame is not of such code. CPython raises it in that very
      frame, as soon as the thread goes on. Only library code counts: a user's own `__exit__` may never end.
-  2. If it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a thread
-     that waits in it for others, which import the same module for instance, goes on when those are struck.
+  2. If it is, a thread of ours looks again and again (`pursuits.py`), and strikes as soon as it may. Such
+     code is short; a thread that waits in it for others, which import the same module for instance, goes on
+     when those are struck.
 
 Nor may it strike where Python swallows exceptions, in the finalizers of library objects.
 
@@ -32,27 +33,18 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import injection
 from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
-from disco_magic.own_threads import start_thread
 from disco_magic.patience import pause
 from disco_magic.stacks import frame_of, frames
-from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import FrameType
 
-_PAUSE_S: Final = 0.5e-3
-# So many looks in a row, which takes longer than a stop; then twenty per second: it may stay there for ever.
-_OFTEN: Final = 2000
-_SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
 # The part of a slice in which further threads may be struck after the first.
 _OF_A_SLICE: Final = 0.75
 # So many threads are struck between two looks at the clock: 0.2 ms.
 _AT_ONCE: Final = 128
-# Threads that contend for a lock release the GIL exactly where they wait for the lock. A look would never
-# find them anywhere else, unless they have to release it at any instruction.
-_ANYWHERE_S: Final = 1e-6
 _THREADING: Final = threading.__file__
 # Names in code of the import system that takes or releases its locks, holds an open module file, or is called
 # when a lock is no longer needed.
@@ -203,6 +195,11 @@ def note_wait() -> None:
     _slice.has_begun()
 
 
+def end_slice() -> None:
+    """Let the next strike of the calling thread begin a new slice."""
+    _slice.end()
+
+
 def strike(thread_id: int) -> bool:
     """Raise WorkerInterrupt in another thread if it may be struck where it is now; return whether it may.
 
@@ -239,28 +236,3 @@ def strike_all(thread_ids: Sequence[int]) -> list[int]:
             now = [each for each in now if each not in late]
         struck += now
     return struck
-
-
-class Pursuit:
-    """A thread that tries to strike another one until it succeeds or need not any more.
-
-    Args:
-        thread_id: the thread to strike.
-        attempt: strikes if it may; returns whether the pursuit is over.
-    """
-
-    def __init__(self, thread_id: int, attempt: Callable[[], bool]) -> None:
-        self._target = next((each for each in threading.enumerate() if each.ident == thread_id), None)
-        self._attempt = attempt
-        start_thread("disco-pursuit", self._run)
-
-    def _run(self) -> None:
-        looks = 0
-        while self._target is not None and self._target.is_alive() and not self._attempt():
-            looks += 1
-            if looks < _OFTEN:
-                with SWITCHING.held(_ANYWHERE_S):
-                    pause(_PAUSE_S)
-            else:
-                pause(_SELDOM_S)
-            _slice.end()  # a thread that has waited for the GIL since then asks for it at once

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import fragile
 from disco_magic.bridges import AGAIN_S, on_a_bridge
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.fragile import Pursuit, strike
+from disco_magic.fragile import strike
 from disco_magic.functions.execution.unheard import spared
+from disco_magic.pursuits import PURSUITS
 from disco_magic.serving import Serving
 
 if TYPE_CHECKING:
@@ -123,22 +124,24 @@ class Striking(Serving):
             lane.inject_at = now + AGAIN_S
             return
         lane.pursued = pursuit = object()
-        with suppress(
-            RuntimeError
-        ):  # too many threads, or the interpreter is ending: the next interrupt tries again
-            Pursuit(lane.thread_id, partial(self._pursue, lane, pursuit))
+        with suppress(RuntimeError):
+            # Too many threads, or the interpreter is ending: the next interrupt tries again.
+            PURSUITS.begin(lane.thread_id, partial(self._pursue, lane, pursuit))
             return
         lane.pursued = None
 
-    def _pursue(self, lane: Lane, pursuit: object) -> bool:
-        """Strike the lane's thread unless it has ended its command; return whether the pursuit is over."""
+    def _pursue(self, lane: Lane, pursuit: object, may: bool) -> bool:  # noqa: FBT001 - see `Pursuits.begin`
+        """Strike the lane's thread unless it has ended its command; return whether the pursuit is over.
+
+        `may`: whether it may be struck where it was a moment ago.
+        """
         with self.mutex:
             if lane.pursued is not pursuit:
                 return True
             if lane.interrupted is None:
                 lane.pursued = None
                 return True
-            if lane.shielded or on_a_bridge(lane) or not strike(lane.thread_id):
+            if not may or lane.shielded or on_a_bridge(lane) or not strike(lane.thread_id):
                 return False
             lane.pursued = None
             lane.inject_at = time.monotonic() + AGAIN_S

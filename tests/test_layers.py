@@ -30,7 +30,7 @@ LAYERS = [
     ["isolation"],
     ["functions", "injection"],
     ["devices", "fragile", "look"],
-    ["channels", "planes", "lane"],
+    ["channels", "planes", "lane", "pursuits"],
     ["ending"],
     ["serving"],
     ["striking"],

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import fragile
+from disco_magic import fragile, pursuits
 from disco_magic.errors import CellError
-from disco_magic.fragile import Pursuit, is_fragile
+from disco_magic.fragile import is_fragile
 from disco_magic.libraries import is_of_library
 from disco_magic.stacks import frame_of
 from tests.conftest import DEADLINE_S, asked, until
@@ -288,7 +288,8 @@ def test_a_pursuit_begins_a_slice_with_every_attempt(slices, monkeypatch):
     monkeypatch.setattr(fragile, "is_fragile", lambda _: next(looks))
     monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
     me = threading.get_ident()
-    Pursuit(me, lambda: fragile.strike(me))
+    monkeypatch.setattr(pursuits, "strikable", lambda threads: threads)
+    pursuits.Pursuits().begin(me, lambda may: may and fragile.strike(me))
     until(lambda: struck)
     assert len(slices.taken) == 4
 

@@ -258,21 +258,23 @@ def test_an_await_that_ended_as_a_plane_call_raised_is_left_alone(bench, monkeyp
 def test_who_pursues_a_thread_leaves_it_alone_once_a_plane_call_has_raised(bench, monkeypatch):
     attempts, module = [], striking
     monkeypatch.setattr(module, "strike", lambda _: False)
-    monkeypatch.setattr(module, "Pursuit", lambda _, attempt: attempts.append(attempt))
+    monkeypatch.setattr(module.PURSUITS, "begin", lambda _, attempt: attempts.append(attempt))
     monkeypatch.setattr(lane, "AGAIN_S", 0.0)
 
     def program():
         worker = bench.worker
         worker.interrupt(1)
-        assert not attempts[0]()
+        assert not attempts[0](True)
         with pytest.raises(WorkerInterrupt):
             worker.guard.enter()
         worker.interrupt(1)  # the next one has a pursuit of its own
         monkeypatch.setattr(module, "strike", lambda _: struck.append(1) or True)
         struck = []
-        assert attempts[0]()
+        assert attempts[0](True)
         assert struck == []
-        assert attempts[1]()
+        assert not attempts[1](False)
+        assert struck == []
+        assert attempts[1](True)
         return struck
 
     assert bench.call(program) == [1]

@@ -1,17 +1,14 @@
 """Check and measure everything that one GPU can show: ``python -m benchmarks.gpu``.
 
-Needs numpy, cupy and pytest. It first checks (``tests/gpu``), then measures, each part in a process of its
-own with a deadline: a part that hangs costs only its own deadline and is reported. The order, and how long
-each part should take on a data-centre GPU with 16 cores; together eight minutes:
+Needs numpy, cupy and pytest. It checks (``tests/gpu``) and measures, each part in a process of its own with a
+deadline: a part that hangs costs only its own deadline and is reported. The order, and how long each part
+should take on a data-centre GPU with 16 cores; together eight minutes:
 
-    checks   versions; if they fail, nothing more is tried            10 s
+    checks   versions; if none of them passes, no more is checked     10 s
              NCCL with one rank, kernels, device plane with 1 to 4
              workers, sessions, copies, interrupts, torch: a few
              processes at a time; compiling kernels takes most of it  90 s
-             memory does not grow                                     20 s
-             NCCL between two processes on the GPU                    40 s
-             NCCL 2.30 and later: two ranks in one process            60 s
-             a kernel that breaks its process's GPU                   10 s
+             memory does not grow                                     40 s
     copies       host <-> GPU, 1 MiB to 1 GiB                         40 s
     tuning       chunks, buffers, threads of the staging buffers      30 s
     collectives  2, 4, 8 workers, three dtypes, 1 KiB to 1 GiB       100 s
@@ -19,12 +16,17 @@ each part should take on a data-centre GPU with 16 cores; together eight minutes
     nccl         one rank, next to cupy's own calls                   10 s
     pair         the same with two ranks                              15 s
     waiting      how late a worker notices that the GPU is done       15 s
+    checks   that may hang, or break the GPU:
+             NCCL between two processes on the GPU                    40 s
+             NCCL 2.30 and later: two ranks in one process            60 s
+             a kernel that breaks its process's GPU                   10 s
 
 ``--only checks`` and ``--only measure`` split it between two commands. ``--budget`` is the seconds for all of
 it; parts that have not begun by then are reported as such.
 
-``gpu.json`` (every sample), ``gpu.md`` and the logs go to ``--out``. The exit status is 1 if a check failed
-or a section did not finish, 2 if there is no GPU. A missed target does not change it.
+``gpu.json`` (every sample), ``gpu.md`` and the logs go to ``--out``, written anew after each part. The exit
+status is 1 if a check failed or a section did not finish, 2 if there is no GPU. A missed target does not
+change it.
 
 ``--simulate`` runs a small version of it on a simulated GPU, to see that every line runs; its figures say
 nothing about GPUs and are not stored among the results. With ``--quick`` it takes half a minute.
@@ -82,18 +84,26 @@ def main() -> int:
 
     wanted = chosen(args.only)
     findings: list[Findings] = []
-    if "checks" in wanted:
-        in_small = args.simulate and args.quick
-        parts = [part for part in checks.PARTS if not in_small or part.name in REHEARSED]
-        findings = checks.run(parts, folder / "checks", left, jobs=args.jobs, quick=args.quick)
-        progress(begin, "checks")
     told = launch.Told()
+
+    def check(parts: list[checks.Part]) -> None:
+        for found in checks.run(parts, folder / "checks", left, jobs=args.jobs, quick=args.quick):
+            findings.append(found)
+            findings.sort(key=lambda each: checks.PARTS.index(each.part))
+            report.write(folder, about, findings, told)
+            progress(begin, found.line())
+
+    in_small = args.simulate and args.quick
+    parts = [part for part in checks.PARTS if not in_small or part.name in REHEARSED]
+    if "checks" in wanted:
+        check([part for part in parts if part.phase < checks.LATE])
     for section in (section for section in SECTIONS if section in wanted):
         deadline = min(DEADLINES_S.get(section, DEADLINE_S), left())
         launch.measure(section, told, folder, deadline, quick=args.quick)
-        report.write(folder, about, findings, told)  # also keeps partial results
+        report.write(folder, about, findings, told)
         progress(begin, section)
-    report.write(folder, about, findings, told)
+    if any(each.count("passed") for each in findings):
+        check([part for part in parts if part.phase >= checks.LATE])
     print(f"\n{report.short(about, findings, told)}\n\nWritten to {folder}")
     return int(bool(told.problems) or not all(each.good for each in findings))
 

@@ -7,10 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from benchmarks.gpus import checks, launch
+from benchmarks.gpus.figures import MARK, Figure
 from tests.doubles import nccl as doubles
 from tests.gpu.apart import run_apart, run_pair
 
@@ -29,16 +32,19 @@ def benchmark(*arguments):
 
 
 def run(module, *arguments, **variables):
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    variables.pop("PYTEST_ADDOPTS", None)
-    return subprocess.run(  # noqa: S603 - a module by its name
+    with begun(module, *arguments, **variables) as process:
+        written, complaints = process.communicate(timeout=DEADLINE_S)
+    return subprocess.CompletedProcess(process.args, process.returncode, written, complaints)
+
+
+def begun(module, *arguments, **variables):
+    return subprocess.Popen(  # noqa: S603 - a module by its name
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env=variables,
-        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=DEADLINE_S,
-        check=False,
     )
 
 
@@ -70,10 +76,49 @@ def test_everything_that_is_measured_runs_and_is_written(tmp_path):
 
 
 def test_everything_that_is_checked_runs_and_is_written(tmp_path):
-    checks = {each["part"]["name"]: each for each in rehearsed(tmp_path, "checks")["checks"]}
-    assert set(checks) == {"versions", "kernels", "faults"}
-    for each in checks.values():
+    found = {each["part"]["name"]: each for each in rehearsed(tmp_path, "checks")["checks"]}
+    assert set(found) == {"versions", "kernels", "faults"}
+    for each in found.values():
         assert {test["outcome"] for test in each["tests"].values()} <= {"passed", "skipped"}
+
+
+def test_what_was_found_is_written_when_the_rest_is_not_waited_for(tmp_path):
+    with begun("benchmarks.gpu", "--simulate", "--quick", "--out", str(tmp_path)) as process:
+        assert "| versions |" in next(process.stderr)
+        process.kill()
+    (first,) = json.loads((tmp_path / "gpu.json").read_text())["checks"]
+    assert first["status"] == 0
+    assert "| versions |" in (tmp_path / "gpu.md").read_text()
+
+
+def one_each(tmp_path, monkeypatch, outcomes):
+    """What is found where a part of each phase has one test, with these outcomes."""
+
+    def played(part, *_, **__):
+        return checks.Findings(part, {"test": {"outcome": outcomes[part.phase], "text": ""}})
+
+    monkeypatch.setattr(checks, "_run", played)
+    parts = [checks.Part(str(phase), "", 1, phase=phase) for phase in range(len(outcomes))]
+    return [each.part.phase for each in checks.run(parts, tmp_path, lambda: 1.0, jobs=1, quick=True)]
+
+
+def test_a_failure_does_not_end_the_checks_unless_nothing_works(tmp_path, monkeypatch):
+    assert one_each(tmp_path, monkeypatch, ["passed", "failed", "passed"]) == [0, 1, 2]
+    assert one_each(tmp_path, monkeypatch, ["failed", "passed"]) == [0]
+
+
+def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(tmp_path, monkeypatch):
+    lines = '{"test": "a", "outcome": "passed"}\n{"test": "b", "outc'
+    code = f"import os, pathlib; pathlib.Path(os.environ['DISCO_TELL']).write_text({lines!r})"
+    monkeypatch.setattr(checks, "_command", lambda _: [sys.executable, "-c", code])
+    (found,) = checks.run([checks.PARTS[0]], tmp_path, lambda: 60.0, jobs=1, quick=True)
+    assert found.tests == {"a": {"outcome": "passed"}}
+
+    whole = f"{MARK}{json.dumps(asdict(Figure('copies:a', 'a', [1.0])))}"
+    monkeypatch.setattr(launch, "_run", lambda *_, **__: (f"{whole}\n{whole[:-9]}", "no end within 1 s"))
+    told = launch.Told()
+    launch.measure("copies", told, tmp_path, 1.0, quick=True)
+    assert [list(told.figures), told.problems] == [["copies:a"], {"copies": "no end within 1 s"}]
 
 
 def test_whatever_a_gpu_s_tests_ask_for_is_there():

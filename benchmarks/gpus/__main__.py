@@ -67,13 +67,21 @@ def about(cupy: Any) -> dict[str, Any]:
         "memory_nbytes": device.mem_info[1],
         "driver": runtime.driverGetVersion(),
         "runtime": runtime.runtimeGetVersion(),
-        "nccl": None if nccl is None else nccl.get_version(),
+        "nccl": None if nccl is None else _version(nccl),
         "cupy": cupy.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
         "cores": cores(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
+
+
+def _version(nccl: Any) -> int | str:
+    """NCCL's version; an error in words, which need not end everything."""
+    try:
+        return int(nccl.get_version())
+    except (RuntimeError, KeyError) as reason:  # KeyError: a status that cupy has no name for
+        return f"unknown ({type(reason).__name__}: {reason})"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Runs the tests in ``tests/gpu``: several processes at a time, then those that need the GPU alone."""
+"""Runs the tests in ``tests/gpu``: several processes at a time, then those that need the GPU alone.
+
+Those that may hang or break the GPU are the last phases, for which `benchmarks.gpu` measures first.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +89,8 @@ class Findings:
         wrong = self.count("failed") + self.count("error")
         seconds = sum(test.get("seconds", 0) for test in self.tests.values())
         notes = [f"hung: {name}" for name, test in self.tests.items() if test["outcome"] == "began"]
+        if not self.count("passed"):
+            notes += [gist(test["text"]) for test in self.tests.values() if test["outcome"] == "skipped"][:1]
         return (
             f"| {self.part.name} | {self.count('passed')} | {wrong or ''} | {self.count('skipped') or ''} "
             f"| {unfinished or ''} | {seconds:.0f} s | {'; '.join(notes)} |"
@@ -95,13 +101,15 @@ class Findings:
         return asdict(self)
 
 
+LATE = 3  # phases from here on come after the measurements
+
 HEAD = "| checks | passed | failed | skipped | unfinished | time | |\n|---|---|---|---|---|---|---|"
 
 
 def run(
     parts: Sequence[Part], folder: Path, left: Callable[[], float], *, jobs: int, quick: bool
-) -> list[Findings]:
-    """Run `parts`; if the first phase fails, nothing else is run.
+) -> Iterator[Findings]:
+    """Run `parts`, and yield what each has found when it ends; if no test of the first phase passes, no more.
 
     Args:
         parts: the parts to run.
@@ -111,14 +119,16 @@ def run(
         quick: see `tests.gpu.machine`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made: list[Findings] = []
     for phase in sorted({part.phase for part in parts}):
-        now = [part for part in parts if part.phase == phase]
+        passed = 0
         with ThreadPoolExecutor(jobs) as pool:
-            made += pool.map(lambda part: _run(part, folder, left(), quick=quick), now)
-        if phase == 0 and not all(each.good for each in made):
+            now = [part for part in parts if part.phase == phase]
+            started = [pool.submit(lambda p=part: _run(p, folder, left(), quick=quick)) for part in now]
+            for each in as_completed(started):
+                passed += each.result().count("passed")
+                yield each.result()
+        if phase == 0 and not passed:
             break
-    return made
 
 
 def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
@@ -148,8 +158,9 @@ def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     for line in told.read_text(encoding="utf-8").splitlines() if told.exists() else ():
-        note = json.loads(line)
-        findings.tests[note.pop("test").removeprefix("tests/gpu/")] = note
+        with suppress(ValueError):  # cut off, if it was being written when the process was killed
+            note = json.loads(line)
+            findings.tests[note.pop("test").removeprefix("tests/gpu/")] = note
     findings.tail = log.read_text(encoding="utf-8", errors="replace")[-3000:]
     told.unlink(missing_ok=True)
     return findings
@@ -161,3 +172,9 @@ def _command(part: Part) -> list[str]:
     # An older pytest must accept these tests, too: it does not know all settings in pyproject.toml.
     words += ["-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
     return [*words, "-p", "no:cacheprovider", "-p", "benchmarks.gpus.tell"]
+
+
+def gist(text: str) -> str:
+    """Return the most telling line of a test's text: pytest's first line about the error, or its last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")[:300]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,10 @@ def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick:
     output, problem = _run(section, deadline_s, quick=quick)
     (folder / f"{section}.log").write_text(output, encoding="utf-8")
     for line in output.splitlines():
-        figure = heard(line)
-        if figure is not None:
-            told.figures[figure.key] = figure
-        elif line.startswith(SKIPPED):
+        with suppress(ValueError):  # cut off, if it was being written when the process was ended
+            if (figure := heard(line)) is not None:
+                told.figures[figure.key] = figure
+        if line.startswith(SKIPPED):
             told.skipped[section] = line.removeprefix(SKIPPED)
     if problem:
         told.problems[section] = problem

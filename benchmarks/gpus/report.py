@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpus.checks import HEAD
+from benchmarks.gpus.checks import HEAD, gist
 from benchmarks.gpus.figures import table
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SIMULATED = "**Simulated: these are no figures of a GPU.**"
 BEST = 8  # rows of the tuning table
+MOST_FAILURES = 20  # that are printed
 TITLES = {
     "copies": "Between host and GPU",
     "tuning": "Staging: the best combinations",
@@ -109,12 +110,15 @@ def short(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
     parts = [sentence(about)]
     if checks:
         parts.append(summary(checks))
-        parts += [
+        failed = [
             f"FAILED {name}: {gist(test['text'])}"
             for findings in checks
             for name, test in findings.tests.items()
             if test["outcome"] in ("failed", "error")
         ]
+        parts += failed[:MOST_FAILURES]
+        if len(failed) > MOST_FAILURES:
+            parts.append(f"... and {len(failed) - MOST_FAILURES} more: see gpu.md")
     judged = [figure for figure in told.figures.values() if figure.met(told.figures) is not None]
     if judged:
         parts.append(table(judged, told.figures))
@@ -123,9 +127,3 @@ def short(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
     if about["simulated"]:
         parts.append(SIMULATED)
     return "\n\n".join(parts)
-
-
-def gist(text: str) -> str:
-    """Return the most telling line of a failed test's text: pytest's first line about the error."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")[:300]

@@ -1,4 +1,7 @@
-"""``python -m benchmarks.gpu`` on a simulated GPU: what is to run on a real one has to run."""
+"""``python -m benchmarks.gpu`` on a simulated GPU: what is to run on a real one has to run.
+
+It runs as if only NumPy, cupy and pytest were installed.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,40 @@ pytestmark = [
 ]
 
 
+# Python executes a module of this name first.
+BARE = """
+import sys
+from importlib.machinery import PathFinder
+
+INSTALLED = {"numpy", "cupy", "cupyx", "cupy_backends", "cuda", "fastrlock"}
+INSTALLED |= {"pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments"}
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        found = PathFinder.find_spec(name, path, target)
+        is_other = "site-packages" in str(found) and name.partition(".")[0] not in INSTALLED
+        return None if is_other else found
+
+    find_distributions = PathFinder.find_distributions
+    invalidate_caches = PathFinder.invalidate_caches
+
+sys.meta_path[sys.meta_path.index(PathFinder):] = [Finder]
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bare(tmp_path_factory):
+    """Let the processes of this file find no packages but those."""
+    folder = tmp_path_factory.mktemp("bare")
+    (folder / "sitecustomize.py").write_text(BARE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(ROOT)]))
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        patch.delenv("PYTEST_ADDOPTS", raising=False)
+        yield
+
+
 def benchmark(*arguments):
     return run("benchmarks.gpu", "--simulate", "--quick", *arguments)
 
@@ -41,7 +78,7 @@ def begun(module, *arguments, **variables):
     return subprocess.Popen(  # noqa: S603 - a module by its name
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", **variables},
+        env=os.environ | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

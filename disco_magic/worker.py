@@ -53,9 +53,10 @@ class Worker(Striking):
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; return its successor's lane, or None if it ended.
 
-        The stuck thread keeps its pending exception, or gets one at the end of its plane call, and dies of
-        it unless it catches that too. Whatever it does, nothing of it reaches the interpreter or the plane;
-        but names that it binds in an ``except`` or ``finally`` of its own do reach the namespace.
+        The stuck thread keeps its pending exception, or gets one at the end of its plane call or before the
+        first line of its program, and dies of it unless it catches that too. Whatever it does, nothing of it
+        reaches the interpreter or the plane; but names that it binds in an ``except`` or ``finally`` of its
+        own do reach the namespace.
         """
         with self.mutex:
             lane = self.lane

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
+from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
+from disco_magic.functions.execution.program_runs import ProgramRun
 from tests.conftest import given_up_comes_back
 from tests.session.conftest import cancelled, until, who
 
@@ -247,6 +248,24 @@ def test_a_thread_in_a_c_call_is_replaced_and_the_registers_stay(busy, gate):
         thread.join()
     assert "late" not in s
     assert all("late" not in worker.registers.names for worker in s._launcher.workers)
+
+
+def test_a_program_whose_thread_is_given_up_before_its_first_line_never_begins(
+    session, gate, tmp_path, monkeypatch
+):
+    # It ran for ever, beside the worker's new thread.
+    def begins(run, begin=ProgramRun.begin):
+        begin(run)
+        gate()
+
+    monkeypatch.setattr(ProgramRun, "begin", begins)
+    (tmp_path / "program.py").write_text("ran.append(1)\n")
+    ran = []
+    s = session(1, extras=lambda context: {"ran": ran})
+    with pytest.raises(SyncTimeout, match="thread of worker 0 did not end"):
+        s.run_file(tmp_path / "program.py", timeout=0.01)
+    given_up_comes_back(s, gate)
+    assert ran == []
 
 
 def test_what_cells_have_set_in_their_context_holds_on_the_new_thread_too(busy, gate):

@@ -61,6 +61,10 @@ class Hold(Protocol):
     thread_id: int
     told: bool
 
+    @property
+    def interrupted(self) -> object:
+        """The command that an interrupt has claimed; None: none has."""
+
 
 class Holder(Protocol):
     """What injects, only with its mutex held, and while ``lane.shielded`` is 0: a worker."""
@@ -107,9 +111,15 @@ class Shield:
         """Call `function`, from within `shut`, where injections may strike; none is pending afterwards."""
         return self._call(function, given, is_open=True)
 
+    def begun(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Like `opened`, for what would not end if its thread was given up: not after an interrupt."""
+        return self._call(function, given, is_open=True, begins=True)
+
     # No function of our own is called between a ``with`` and its line, because CPython looks for what is
     # pending when one begins. So what strikes in ``finally`` strikes when the shield is back already.
-    def _call(self, function: Callable[..., Any], given: tuple[Any, ...], *, is_open: bool) -> Any:
+    def _call(
+        self, function: Callable[..., Any], given: tuple[Any, ...], *, is_open: bool, begins: bool = False
+    ) -> Any:
         lane, mutex = self._lane, self._mutex
         if lane is None:  # there are no injections
             return function(*given)
@@ -117,8 +127,11 @@ class Shield:
         try:
             with mutex:
                 lane.shielded, self.is_open = 0 if is_open else 1, is_open
+                held_back = begins and lane.interrupted is not None
             for _ in _JUMPS:
                 pass
+            if held_back:
+                raise WorkerInterrupt
             return function(*given)
         finally:
             with mutex:

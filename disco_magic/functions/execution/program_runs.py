@@ -101,7 +101,7 @@ class ProgramRun:
             self.begin()
             try:
                 # NumPy's and decimal's settings, which are context variables, end with its copy.
-                shield.opened(copy_context().run, self._evaluated, evaluate, namespace)
+                shield.begun(copy_context().run, self._evaluated, evaluate, namespace)
             except SystemExit as done:
                 if done.code not in (None, 0):
                     raise

@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test frameworks with-frameworks oldest with-oldest collect soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test frameworks with-frameworks oldest with-oldest newer with-newer collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -64,6 +64,34 @@ oldest:  ## run the tests with the oldest versions that pyproject.toml allows, i
 with-oldest: $(VENV)/.has-oldest
 	@$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS) --ignore=tests/browser)
 
+# What depends on the interpreter: where threads can be struck, what code, frames and tracebacks say, imports, what
+# pickle finds, what the standard library locks and keeps once per process; and IPython's shell on top of that.
+NEWER := tests/callers tests/core tests/functions tests/isolation tests/worker tests/values/test_operands.py \
+	tests/values/test_inside.py tests/values/test_kinds.py tests/values/test_members.py \
+	tests/session/test_cell_classes.py tests/session/test_cell_errors.py tests/session/test_compiled_names.py \
+	tests/session/test_ctrl_c.py tests/session/test_forks.py tests/session/test_interrupt.py \
+	tests/session/test_lifecycle.py tests/session/test_operands.py tests/session/test_own_builtins.py \
+	tests/session/test_own_classes.py tests/session/test_own_folders.py tests/session/test_own_modules.py \
+	tests/session/test_own_packages.py tests/session/test_pending_awaited.py tests/session/test_pending_ctrl_c.py \
+	tests/session/test_recursion.py tests/session/test_refusing_lock.py tests/session/test_reloading.py \
+	tests/session/test_source_lines.py tests/session/test_stuck_threads.py tests/session/test_where_in_modules.py \
+	tests/notebook/debugging tests/notebook/test_cells.py tests/notebook/test_interrupts.py \
+	tests/notebook/test_plain_cells.py tests/notebook/test_own_modules.py tests/notebook/test_run_file.py
+PYTHONS_3_13 = python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13 \
+	"$${UV_PYTHON_INSTALL_DIR:-$$HOME/.local/share/uv/python}"/cpython-3.13*/bin/python3.13
+# Pyenv's shim is on the PATH whether it runs or not, and a build without the GIL is another interpreter.
+IS_3_13 := import sys; sys.exit(sys.version_info[:2] != (3, 13) or not getattr(sys, "_is_gil_enabled", lambda: True)())
+NEWER_PYTHON = $(shell for each in $(PYTHONS_3_13); do \
+	"$$each" -c '$(IS_3_13)' >/dev/null 2>&1 && { echo "$$each"; break; }; done)
+
+newer:  ## run the tests of what depends on the interpreter with Python 3.13, in .venv-newer; skip them without one
+	@if $(BIN)/python -c '$(IS_3_13)' 2>/dev/null; then echo "Python 3.13 is that of $(VENV), where all tests run."; \
+	elif [ -z "$(NEWER_PYTHON)" ]; then echo "No Python 3.13 on the PATH, of pyenv or of uv: its tests are skipped."; \
+	else $(MAKE) with-newer VENV=.venv-newer PYTHON="$(NEWER_PYTHON)"; fi
+
+with-newer: $(VENV)/.has-test
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --max-worker-restart=0 $(NEWER))
+
 # Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
 # they are measured that takes a minute.
 collect: $(VENV)/.has-test
@@ -99,7 +127,7 @@ docs: $(VENV)/.has-docs  ## build the site in docs/_build/html without warnings,
 	@echo "The site: $(CURDIR)/docs/_build/html/index.html"
 
 clean:  ## remove .venv, caches and what a build leaves
-	rm -rf $(VENV) .venv-frameworks .venv-oldest docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-frameworks .venv-oldest .venv-newer docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # One stamp per extra: installed again only when pyproject.toml changed.

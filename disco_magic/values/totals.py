@@ -1,18 +1,25 @@
-"""Exact statistics of all elements of an array, computed a part at a time."""
+"""Exact statistics, and a description, of all elements of an array, computed a part at a time."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of
+from disco_magic.errors import NoPicture
+from disco_magic.values.describe import describe
+from disco_magic.values.digests import digest_of
+from disco_magic.values.elements import CHUNK, Walk, check_count, chunks_of, elements_of
+from disco_magic.values.frames import is_series
 from disco_magic.values.pictures import numbers
 from disco_magic.values.samples import nans_and_infs
 
 if TYPE_CHECKING:
+    from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.values.elements import Array, Progress
 
 
@@ -111,3 +118,37 @@ class _Running:
         low, high = (int(end) if isinstance(end, int) else float(end) for end in (self._low, self._high))
         std = float(np.sqrt(self._squares / self._count))
         return FullStatistics(low, float(self._mean), high, std, *counts)
+
+
+def describe_wholly(value: Any, progress: Progress | None = None) -> RegisterInfo:
+    """As `describe`; an array of which that looks at a sample is read as a whole, but for its histogram.
+
+    Raises:
+        Stopped: `progress` returned False before the end.
+
+    Cost: 10 ns per element in one thread; memory of a few parts.
+    """
+    info = describe(value)
+    if not info.sampled or info.dtype is None:
+        return info
+    with suppress(NoPicture):  # its elements are no numbers
+        found = statistics_of(value, progress)
+        return replace(
+            info,
+            minimum=found.minimum,
+            mean=found.mean,
+            maximum=found.maximum,
+            nans=found.nans,
+            infs=found.infs,
+            fingerprint=_digest(value) + (info.fingerprint if is_series(type(value)) else b""),  # its labels
+            sampled=False,
+        )
+    return info
+
+
+def _digest(value: Any) -> bytes:
+    """Equal for equal bits of arrays of one shape and dtype."""
+    elements, made = elements_of(value), hashlib.blake2b(digest_size=16)
+    for index in chunks_of(elements.shape, CHUNK):
+        made.update(digest_of(elements[index]))
+    return made.digest()

@@ -19,7 +19,7 @@ from disco_magic.values.peek import (
     picture_of,
     statistics_of,
 )
-from disco_magic.values.wholly import describe_wholly
+from disco_magic.values.totals import describe_wholly
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -25,7 +25,6 @@ from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
-from disco_magic.isolation.pytorch.exporting import fit_exporting
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.losses import fit_losses
@@ -34,7 +33,7 @@ from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
-from disco_magic.isolation.pytorch.tracing import fit_scripts, fit_tracing
+from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports

@@ -33,7 +33,7 @@ from disco_magic.values.peek import (
     statistics_of,
 )
 from disco_magic.values.samples import SAMPLE
-from disco_magic.values.wholly import describe_wholly
+from disco_magic.values.totals import describe_wholly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -103,12 +103,7 @@ class Marks:
         self._fresh.update(names)
 
     def _refuse(self, values: tuple[Any, ...], said: list[str]) -> None:
-        """Refuse values whose mark would be lost.
-
-        Args:
-            values: to be marked.
-            said: hidden names to which the cell assigns them; harmless for a value that has another name.
-        """
+        """Refuse values whose mark would be lost."""
         for value in values:
             if is_anonymous(value):
                 if said:

@@ -40,9 +40,6 @@ class Module(ABC):
     """Something loaded, with functions by name. A handle, not a value: copying it returns the same object.
 
     A loader returns an object of a subclass that implements `find` and `function_names`.
-
-    Attributes:
-        path: the path that it was loaded from.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -232,11 +229,7 @@ register_loader(
 
 
 def check_device(device: object, there: Sequence[Device] = (HOST_PLACE.device,)) -> str | None:
-    """The device's name, or None; `device` is None, or anything whose text names a device that workers have.
-
-    Raises:
-        UsageMistake: it is another device, or none at all.
-    """
+    """The device's name, or None; `device` is None, or anything whose text names one that workers have."""
     return None if device is None else str(check_there("load_vm_module", str(device), there))
 
 
@@ -250,12 +243,7 @@ def load_vm_module(path: str, device: object = None, asked: Stamp | None = None)
 
 @register_func("runtime.ModuleGetFunction")
 def module_get_function(module: Module, name: str, query_imports: bool = True) -> Callable[..., Any]:  # noqa: FBT001, FBT002 - TVM's order
-    """Return the function `name` of a module in a register; with `query_imports` also of modules it imports.
-
-    Raises:
-        UnknownName: the module has none of that name.
-        UsageMistake: the register holds no module.
-    """
+    """Return the function `name` of a module in a register; with `query_imports`, also of what it imports."""
     return _checked(module).get_function(name, imports=bool(query_imports))
 
 

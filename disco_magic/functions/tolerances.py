@@ -70,11 +70,7 @@ def _may_differ(dtype: np.dtype[Any]) -> bool:
 
 
 def tolerance_of(rtol: object, atol: object) -> Tolerance:
-    """The tolerance that ``rtol=`` and ``atol=`` specify.
-
-    Raises:
-        UsageMistake: one of them is no number, or below 0, or infinite.
-    """
+    """The tolerance that ``rtol=`` and ``atol=`` specify."""
     return Tolerance(_number("rtol", rtol), _number("atol", atol))
 
 

@@ -67,11 +67,7 @@ def global_names() -> list[str]:
 
 
 class Library(Held):
-    """A module of TVM; one per process.
-
-    Attributes:
-        library: TVM's own object.
-    """
+    """A module of TVM; one per process."""
 
     def __init__(self, path: Path | str, library: Any, symbols: frozenset[str] = frozenset()) -> None:
         super().__init__(path)

@@ -93,21 +93,13 @@ def recv_from_worker0(dst: Array | None) -> Array:
 
 @register_func("runtime.disco.send_to_next_group")
 def send_to_next_group(array: Array) -> None:
-    """Send a copy of `array` to the worker of the same rank in the next group; do not wait.
-
-    Raises:
-        UsageMistake: the caller is in the last group.
-    """
+    """Send a copy of `array` to the worker of the same rank in the next group; do not wait."""
     worker().send_to_next_group(array)
 
 
 @register_func("runtime.disco.recv_from_prev_group")
 def recv_from_prev_group(dst: Array | None) -> Array:
-    """Like `recv_from_worker`, from the worker of the same rank in the previous group.
-
-    Raises:
-        UsageMistake: the caller is in the first group.
-    """
+    """Like `recv_from_worker`, from the worker of the same rank in the previous group."""
     me = worker()
     return _into(dst, me.recv_from_prev_group(), f"worker {me.id - me.group_size}")
 

@@ -103,11 +103,7 @@ def _first(self: Any) -> Any:
 
 
 def fit_start_methods(module: ModuleType) -> Callable[[], None]:
-    """Let each worker set its own start method; `module` is ``multiprocessing.context``.
-
-    Raises:
-        KeyError: the module has no such contexts.
-    """
+    """Let each worker set its own start method; `module` is ``multiprocessing.context``."""
     everybodys = vars(module)[_FIRST]
     kind = type(everybodys)
     vars(everybodys)[_CHOSEN], vars(everybodys)[_FIRST]

@@ -175,11 +175,7 @@ class Importer:
         return bool(known)
 
     def load(self, name: str) -> types.ModuleType:
-        """Return its own module of that name, which is executed if it was not before.
-
-        Raises:
-            ModuleNotFoundError: there is no such module.
-        """
+        """Return its own module of that name, which is executed if it was not before."""
         found = self.modules.get(name)
         if found is not None and name not in self._running:
             if name in sys.modules:

@@ -79,11 +79,7 @@ class _Instead:
 
 
 class OwnStreams:
-    """The streams that one worker has assigned.
-
-    Attributes:
-        instead: channel -> the stream, for those who write to it.
-    """
+    """The streams that one worker has assigned."""
 
     def __init__(self) -> None:
         self.instead: dict[str, _Instead] = {}

@@ -177,11 +177,7 @@ _stand_ins: Final[dict[tuple[int, str], WorkerStream]] = {}  # by base and chann
 
 
 def install_streams(owner: object) -> None:
-    """Put a `WorkerStream` over the present sys.stdout and sys.stderr, where there is none yet.
-
-    Args:
-        owner: needs them until `remove_streams`, or until it is garbage-collected.
-    """
+    """Put a `WorkerStream` over the present sys.stdout and sys.stderr, where there is none yet."""
     _drop(owner)
     _owners.append(ref(owner))
     _put()

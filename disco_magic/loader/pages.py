@@ -150,11 +150,7 @@ class Reader:
         self._closed = False
 
     def pages(self, file: StoredFile) -> Pages:
-        """Return the pages of `file`.
-
-        Raises:
-            DiscoError: as `Pages`.
-        """
+        """Return the pages of `file`."""
         pages = self._pages
         if pages is not None and pages.file == file:
             return pages

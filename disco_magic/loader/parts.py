@@ -82,12 +82,7 @@ class LoadPart:
 
 @dataclass(frozen=True, slots=True)
 class CheckFiles:
-    """Compares the MD5 sums of files; the workers divide them among themselves.
-
-    Attributes:
-        files: those with sums.
-        tally: counts what was read.
-    """
+    """Compares the MD5 sums of files; the workers divide them among themselves."""
 
     files: tuple[StoredFile, ...]
     tally: Tally

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One shard function with everything but its input.
-
-    Attributes:
-        name: the name it was found by.
-        function: the function itself.
-        shape, dtype: of its output.
-        numbers: further arguments.
-    """
+    """One shard function with everything but its input."""
 
     name: str
     function: Callable[..., Any]

@@ -48,13 +48,7 @@ def make_loader(path: str, metadata: str, shard_info: str, module: Any, *, check
 
 
 class ShardLoader:
-    """Loads the parameters of one folder; held in a register of every worker.
-
-    Args:
-        catalogue: the folder's checked contents.
-        steps: parameter -> the functions that cut it.
-        check_md5: compare a file's MD5 sum, where the list has one, before its first parameter is used.
-    """
+    """Loads the parameters of one folder; held in a register of every worker."""
 
     def __init__(self, catalogue: Catalogue, steps: Mapping[str, Sequence[Step]], *, check_md5: bool) -> None:
         self.catalogue = catalogue

@@ -68,11 +68,7 @@ class StoredFile:
         raise self._changed(found)
 
     def check(self) -> None:
-        """Check that the file exists and is unchanged.
-
-        Raises:
-            DiscoError: as `open`.
-        """
+        """Check that the file exists and is unchanged."""
         try:
             found = os.stat(self.path)
         except OSError as reason:

@@ -60,11 +60,7 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
 def execute_program(
     front: Front, compiled: Callable[[], Cell], options: Namespace
 ) -> CellResult | CellHandle | None:
-    """Run a program as a cell, with the options of a cell.
-
-    Raises:
-        SyntaxError, and the errors of `execute`.
-    """
+    """Run a program as a cell, with the options of a cell."""
     refuse_contradictions(options)
     try:
         cell = compiled()

@@ -77,11 +77,7 @@ def refuse_registers(
 
 
 def with_variables(front: Front, line: str) -> str:
-    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are.
-
-    Raises:
-        UsageError: the name is that of a register; see `refuse_registers`.
-    """
+    """Replace ``{lr}`` and ``$lr`` by values, as IPython does; leave unknown names as they are."""
     if _FIELD.search(line) is None:
         return line  # before the notebook's variables are copied
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - IPython finds the caller's variables so

@@ -52,15 +52,7 @@ class DiscoShell(ZMQInteractiveShell):
     """IPython's kernel shell with `run_on_workers`, which plain cells call."""
 
     async def run_on_workers(self, body: str, line: str | None = None) -> CellResult | CellHandle | None:
-        """Run a cell on the workers, await it, and return the value for ``Out[n]``.
-
-        Args:
-            body: the cell without its magic line.
-            line: the text after ``%%disco``; None if the cell has no magic line.
-
-        Raises:
-            CellSyntaxError, CellError, SyncTimeout, KeyboardInterrupt: see `execution.execute`.
-        """
+        """Run a cell on the workers, await it, and return the value for ``Out[n]``."""
         front = front_of(self)
         assert front is not None  # noqa: S101 - its transformer wrote the call
         return await front.settings.run_awaited(line, body)

@@ -130,11 +130,7 @@ def _number(text: str) -> float:
 
 
 def mesh_named(text: str | None) -> Mesh:
-    """The mesh that an option or a setting names; none for ``none`` and an empty text.
-
-    Raises:
-        UsageMistake: the text is no mesh.
-    """
+    """The mesh that an option or a setting names; none for ``none`` and an empty text."""
     return NO_MESH if text in (None, "", "none") else mesh_of(text)
 
 
@@ -159,11 +155,7 @@ def own_modules(text: str) -> str:
 
 
 def modules_named(text: str) -> tuple[str, ...] | None:
-    """The modules that workers import for themselves, from an option or a setting; None if not given.
-
-    Raises:
-        UsageMistake: the text names no modules.
-    """
+    """The modules that workers import for themselves, from an option or a setting; None if not given."""
     return None if text == "" else () if text == "none" else module_names(text)
 
 

@@ -31,12 +31,7 @@ class _Help(argparse.Action):
 
 
 def add_session_options(add: Callable[..., object], *workers: str) -> None:
-    """Add the options with which a session is started (`option_types.SESSION`).
-
-    Args:
-        add: the ``add_argument`` of a parser or of one of its groups.
-        workers: further names of ``--workers``.
-    """
+    """Add the options with which a session is started (`option_types.SESSION`)."""
     add(*workers, "--workers", type=of.count, metavar="N", help="how many workers")
     add("--groups", type=of.count, metavar="G", help="divide them into this many groups of equal size")
     add(
@@ -96,12 +91,7 @@ class OptionParser(MagicArgumentParser):
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text")
 
     def read(self, line: str) -> argparse.Namespace:
-        """The options in `line`.
-
-        Raises:
-            UsageError: an option is wrong.
-            HelpAskedFor: the line asks for help.
-        """
+        """The options in `line`."""
         try:
             options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
         except ValueError as reason:  # a quote that is not closed

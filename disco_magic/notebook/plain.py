@@ -242,11 +242,7 @@ def _leading_magics(lines: list[str]) -> list[str]:
 
 
 def run_here(shell: Shell, body: str) -> Any:
-    """Run a cell that begins with another ``%%magic`` line, and what that magic executes, in the notebook.
-
-    Raises:
-        UsageError: there is no such magic.
-    """
+    """Run a cell that begins with another ``%%magic`` line, and what that magic executes, in the notebook."""
     magic, _, rest = body.lstrip().partition("\n")
     name, _, line = magic.removeprefix("%%").partition(" ")
     with _deciding():

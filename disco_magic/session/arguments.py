@@ -52,11 +52,7 @@ def seconds(timeout: object) -> float | None:
 
 
 class Limit:
-    """The total time that one call may take, over several waits; starts when it is made.
-
-    Args:
-        timeout_s: seconds; None: no limit.
-    """
+    """The total time that one call may take, over several waits; starts when it is made."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
@@ -219,11 +215,7 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
 
 
 def check_there(launcher: Launcher, label: str, written: str) -> None:
-    """Check that some worker has a register `label` with the part `written`.
-
-    Raises:
-        UnknownName: no worker has; near misses are in the message.
-    """
+    """Check that some worker has a register `label` with the part `written`."""
     held = launcher.look(numbered=label.startswith("#"), sample=0)
     known = list(dict.fromkeys(name for each in held for name, _ in each))
     if label not in known:

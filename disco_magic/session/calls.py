@@ -49,11 +49,7 @@ _VERBS: Final = frozenset(
 
 
 class Calls(Syncing):
-    """The calls that `Session`, its array verbs and its named registers share.
-
-    Attributes:
-        device, devices: as in `Session`.
-    """
+    """The calls that `Session`, its array verbs and its named registers share."""
 
     device: str
     devices: tuple[int, ...]

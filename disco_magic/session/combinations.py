@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A row of the table: how to make the plane and launcher of one kind of session.
-
-    Attributes:
-        plane: makes the data plane for workers at given places, in given groups.
-        launcher: makes the launcher on that plane.
-    """
+    """A row of the table: how to make the plane and launcher of one kind of session."""
 
     plane: Callable[[Sequence[Any], Topology], Plane]
     launcher: Callable[..., Launcher]

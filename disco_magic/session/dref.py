@@ -30,11 +30,7 @@ _MOMENT_S: Final = 0.1
 
 
 class Drop(weakref.ref["DRef"]):
-    """A session's weak reference to a `DRef`: when the `DRef` dies, it is put into the queue of the dead.
-
-    Attributes:
-        register: the register's id.
-    """
+    """A session's weak reference to a `DRef`: when the `DRef` dies, it is put into the queue of the dead."""
 
     __slots__ = ("register",)
     register: int
@@ -217,11 +213,7 @@ class DPackedFunc(DRef):
 
 
 class CellValues(DRef):
-    """A register that holds the values of a cell's last expression.
-
-    Attributes:
-        label: the cell, ``Cell In[7]``.
-    """
+    """A register that holds the values of a cell's last expression."""
 
     __slots__ = ("label",)
 

@@ -60,14 +60,7 @@ def rows_of(
     columns: Iterable[Sequence[RegisterInfo | None] | None],
     circles: Circles,
 ) -> list[Row]:
-    """The rows of parts of a register.
-
-    Args:
-        register: its name.
-        written: the parts, as they are written after the name.
-        columns: what each worker has of them; None: it has no such register.
-        circles: see `circles_of`.
-    """
+    """The rows of parts of a register."""
     there = [[None] * len(written) if each is None else each for each in columns]
     cells = zip(*there, strict=True)
     return [row_of(f"{register}{part}", each, circles) for part, each in zip(written, cells, strict=True)]

@@ -27,11 +27,7 @@ CCLS: Final = {
 
 
 class Placement(Calls):
-    """The mixin of `Session` about data planes and CPU cores.
-
-    Attributes:
-        kind, device, plane_name: as in `Session`.
-    """
+    """The mixin of `Session` about data planes and CPU cores."""
 
     kind: str
     device: str

@@ -106,12 +106,7 @@ class Dropout(Drawing):
 
 
 class Keeping(Drawing):
-    """A function that seeds, saves or restores the state; on a worker `act` does that.
-
-    Args:
-        first, place, states: see `Drawing`.
-        act: called with the worker's generator.
-    """
+    """A function that seeds, saves or restores the state; on a worker `act` does that."""
 
     def __init__(
         self, first: Callable[..., Any], place: str, states: Generators, act: Callable[..., Any]

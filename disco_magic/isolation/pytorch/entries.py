@@ -51,11 +51,7 @@ class Owners:
                 self._kept = own
 
     def assign(self, name: str, value: Any) -> None:
-        """Set that attribute for the caller, or for the process if the caller has not defined the operator.
-
-        Raises:
-            RuntimeError: neither has defined it; it is another worker's.
-        """
+        """Set that attribute for the caller; for the process if the caller has not defined the operator."""
         me = calling_worker()
         own = None if me is None else me.belongings.get(self)
         own = self._process if own is None else own

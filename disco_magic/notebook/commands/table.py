@@ -48,11 +48,7 @@ _HINTS: Final = {
 
 
 def perform(front: Front, line: str) -> Any:
-    """Execute ``%disco line``; return the value for ``Out[n]``.
-
-    Raises:
-        UsageMistake, UsageError: the line is wrong; nothing was done.
-    """
+    """Execute ``%disco line``; return the value for ``Out[n]``."""
     name, rest = _word_and_rest(line)
     if name == "help":  # as in `help timeline`
         name, rest = _word_and_rest(f"{rest} -h")

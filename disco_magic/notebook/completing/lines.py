@@ -52,24 +52,14 @@ def make_matcher(front: Front) -> Callable[[Any], Any]:
 
 
 class Asked(NamedTuple):
-    """Where the names for completions come from.
-
-    Attributes:
-        front: the notebook's side.
-        session: the session that the line is about; None: there is none yet.
-    """
+    """Where the names for completions come from."""
 
     front: Front
     session: Session | None
 
 
 class Typed(NamedTuple):
-    """The text that is being typed.
-
-    Attributes:
-        fragment: the part before the cursor that is to be completed.
-        fitting: all texts that could stand there, with their descriptions.
-    """
+    """The text that is being typed."""
 
     fragment: str
     fitting: Mapping[str, str]

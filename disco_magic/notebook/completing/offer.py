@@ -46,14 +46,7 @@ class Settings(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A completion request.
-
-    Attributes:
-        text: the cell without its magic lines.
-        offset: position of the cursor in it.
-        elsewhere: names that cells have bound on other workers.
-        settings: settings of the completer.
-    """
+    """A completion request."""
 
     text: str
     offset: int

@@ -115,13 +115,7 @@ class Inspector:
                 self._watch.note(name, label, _held(session, name))
 
     def look_at(self, name: str | None, face: str, workers: Sequence[int] = ()) -> None:
-        """Select a register and a face.
-
-        Args:
-            name: a register or a part of one; None: none.
-            face: as in ``%disco registers --as``.
-            workers: the worker to draw, or the two to compare; none: the default.
-        """
+        """Select a register and a face."""
         with self._lock:
             if name:
                 self._arrange(self._one, self._all)  # the selected register on top, without scrolling

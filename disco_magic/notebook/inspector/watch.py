@@ -21,12 +21,7 @@ MEASURES: Final = ("mean", "minimum", "maximum", "NaN count")
 
 @dataclass
 class Watch:
-    """The history of the watched registers.
-
-    Attributes:
-        names: the watched registers.
-        points: register -> ``(label of the cell, one picture per worker)``, oldest first.
-    """
+    """The history of the watched registers."""
 
     names: set[str] = field(default_factory=set)
     points: dict[str, deque[tuple[str, tuple[RegisterInfo | None, ...]]]] = field(default_factory=dict)

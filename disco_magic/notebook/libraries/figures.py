@@ -69,12 +69,7 @@ class WorkerFigures(MutableMapping[Any, Any]):
 
 
 class _Drawn:
-    """The inline backend's state of one worker.
-
-    Attributes:
-        called: whether there is a new figure.
-        waiting: the new figures.
-    """
+    """The inline backend's state of one worker."""
 
     def __init__(self) -> None:
         self.called = False

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 class Afterwards:
     """The display of one cell. All methods need the lock of the cell's page.
 
-    Args:
-        publish: `publish` of the notebook's display publisher.
-
     Attributes:
         streams: channel -> a stream whose lines are shown in the display.
         value: MIME bundle that the next `bring_up_to_date` shows below the rest, and the one after removes.

@@ -50,12 +50,7 @@ class Footer:
         return bool(self._lines) and not self._height
 
     def show(self, out: Callable[[str], None], lines: Sequence[str]) -> None:
-        """Replace the lines; each must be shorter than the width of the terminal.
-
-        Args:
-            out: writes to the terminal, unbuffered.
-            lines: the new lines; none wipes the footer.
-        """
+        """Replace the lines; each must be shorter than the width of the terminal."""
         with self._lock:
             if self._asking:
                 self._out, self._lines = out, tuple(lines)

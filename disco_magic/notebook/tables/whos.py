@@ -88,13 +88,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Listing:
-    """The registers of some workers by name; shows itself as a table, what ``%disco whos`` prints.
-
-    Attributes:
-        title: how many registers there are, and how many differ; or that there is none.
-        workers: the selected workers.
-        registers: their registers.
-    """
+    """The registers of some workers by name; shows itself as a table, what ``%disco whos`` prints."""
 
     title: str
     workers: tuple[int, ...]

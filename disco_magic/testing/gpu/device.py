@@ -14,16 +14,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedDevice:
-    """One device.
-
-    Attributes:
-        id: its ordinal.
-        pool: its memory.
-        null: the queue of its null stream.
-        queues: of all its streams, the null stream's first.
-        error: what broke it: the first exception of any of its work.
-        closed: whether new streams are refused.
-    """
+    """One device."""
 
     def __init__(self, id: int, memory_nbytes: int, lag: Lag) -> None:
         self.id = id

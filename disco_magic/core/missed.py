@@ -51,12 +51,7 @@ class _Stuck(NamedTuple):
 
 
 def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
-    """Collect `Missed` for a timeline's window, as far as it is fully known; longest waits first.
-
-    Args:
-        timeline: what was recorded.
-        groups: collectives of several workers: members, and spans of those that have come.
-    """
+    """Collect `Missed` for a timeline's window, as far as it is fully known; longest waits first."""
     unmet = [(absent, spans) for members, spans in groups if (absent := _absent(members, spans))]
     # Not all of a call that fails is a wait: the first error of a session takes tenths of a second to make.
     waited = {(span.worker, span.start_s): span.seconds for span in timeline.spans if span.kind == "waiting"}

@@ -33,13 +33,7 @@ def width_of(columns: Sequence[int] | None) -> int:
 
 
 class Held(NamedTuple):
-    """Workers that hold the same, as far as is known.
-
-    Attributes:
-        workers: ascending.
-        info: what the first of them holds; None: no value.
-        is_odd: whether the value is marked as one that differs from what it should be.
-    """
+    """Workers that hold the same, as far as is known."""
 
     workers: tuple[int, ...]
     info: RegisterInfo | None

@@ -28,14 +28,7 @@ Index = tuple[Any, ...]
 
 
 class DeviceElements:
-    """Elements of an array that may be on a device: only what is looked at is copied from there.
-
-    Args:
-        array: has a shape and can be indexed with slices and lists.
-        name: of the element type.
-        fetch: copies such an array to the host.
-        near: context manager that makes its device the current one.
-    """
+    """Elements of an array that may be on a device: only what is looked at is copied from there."""
 
     def __init__(
         self,

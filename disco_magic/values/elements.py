@@ -34,12 +34,7 @@ CHUNK: Final = 1 << 20
 
 
 class Elements(Protocol):
-    """An array whose elements can be read.
-
-    Attributes:
-        shape: of the whole array.
-        name: of the element type, ``float32``.
-    """
+    """An array whose elements can be read."""
 
     shape: Shape
     name: str
@@ -124,11 +119,7 @@ class Walk:
         self._progress = progress
 
     def parts(self, shape: Shape) -> Iterator[tuple[slice, ...]]:
-        """Yield indices of parts that cover an array of `shape`, in C order.
-
-        Raises:
-            Stopped: `progress` returned False before the end.
-        """
+        """Yield indices of parts that cover an array of `shape`, in C order."""
         for index in chunks_of(shape, self.chunk):
             yield index
             self.passed(math.prod(part.stop - part.start for part in index))

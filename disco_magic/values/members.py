@@ -64,13 +64,7 @@ class Member(NamedTuple):
 
 
 class NameInfo(NamedTuple):
-    """What a path means on one worker; plain data.
-
-    Attributes:
-        info: description of the value.
-        is_register: whether the path is the name of a register.
-        is_definition: see `Member.is_definition`.
-    """
+    """What a path means on one worker; plain data."""
 
     info: RegisterInfo
     is_register: bool

@@ -208,11 +208,7 @@ def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:
 
 
 def filled(value: Any) -> Elements:
-    """Return the elements of an array that is not empty.
-
-    Raises:
-        NoPicture: it is no array, or an empty one.
-    """
+    """Return the elements of an array that is not empty."""
     elements = elements_of(value)
     _check_filled(elements.shape)
     return elements

@@ -63,11 +63,7 @@ class Sight:
             raise NoPicture(f"its elements are still being computed on {device}; refresh")
 
     def check_all(self) -> None:
-        """Check that everything that the workers have can be read.
-
-        Raises:
-            NoPicture: they are still computing.
-        """
+        """Check that everything that the workers have can be read."""
         for index in dict.fromkeys(place.device.index for place in self.places):
             self.check(index)
 

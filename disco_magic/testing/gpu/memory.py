@@ -136,11 +136,7 @@ class Pool:
         self._freeing = threading.Lock()  # a thread that needs memory waits for what another one returns
 
     def malloc(self, nbytes: int, stream: int) -> Memory:
-        """Allocate a block of the arena of the stream at `stream`.
-
-        Raises:
-            OutOfMemoryError: too little is left.
-        """
+        """Allocate a block of the arena of the stream at `stream`."""
         size = rounded(nbytes)
         free = self._arenas.setdefault(stream, {}).setdefault(size, [])
         try:

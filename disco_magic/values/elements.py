@@ -71,7 +71,10 @@ def elements_of(value: Any) -> Elements:
         raise NoPicture(f"a {class_name(value)} is not an array: choose one of its columns")
     if kind is Column or is_series(kind):
         return _of_column(value if kind is Column else column_of(value))
-    raise NoPicture(f"a value of type {class_name(value)} has no elements to show")
+    from disco_magic.values.inside import Seen  # here, because it imports this file
+
+    where = "; its parts may have: choose one of them" if Seen().has_parts(value) else ""
+    raise NoPicture(f"a value of type {class_name(value)} has no elements to show{where}")
 
 
 def _of_column(column: Column) -> Elements:

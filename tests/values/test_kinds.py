@@ -42,5 +42,13 @@ def test_a_module_that_is_no_text_is_not_asked_what_it_is():
 
 def test_what_has_no_elements_is_refused_without_asking_its_class():
     for value in (Hidden(), Odd()):
-        with pytest.raises(NoPicture, match="has no elements to show"):
+        with pytest.raises(NoPicture, match=r"has no elements to show$"):
             elements_of(value)
+
+
+def test_what_has_parts_with_elements_is_pointed_to_them():
+    told = r"a value of type dict has no elements to show; its parts may have: choose one of them$"
+    with pytest.raises(NoPicture, match=told):
+        elements_of({"w": np.ones(2)})
+    with pytest.raises(NoPicture, match=r"has no elements to show$"):
+        elements_of([1, 2])

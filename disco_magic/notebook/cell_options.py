@@ -11,7 +11,7 @@ from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values", "lines")
@@ -34,7 +34,13 @@ class _Refused(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
     ) -> NoReturn:
-        parser.error(f"there is no {option} here: {REFUSED[self.option_strings[0]]}")
+        parser.error(f"there is no {option} here: {self.const}")
+
+
+def refuse(parser: OptionParser, options: Mapping[str, str]) -> None:
+    """Let `parser` say what to use instead of options that other tools have."""
+    for option, instead in options.items():
+        parser.add_argument(option, action=_Refused, nargs="?", const=instead, help=argparse.SUPPRESS)
 
 
 @cache
@@ -53,8 +59,7 @@ def cell_parser() -> OptionParser:
         "runs it",
     )
     parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
-    for option in REFUSED:
-        parser.add_argument(option, action=_Refused, nargs="?", help=argparse.SUPPRESS)
+    refuse(parser, REFUSED)
     return parser
 
 

@@ -164,6 +164,22 @@ def test_what_stands_behind_the_file_is_the_program_s(four, tmp_path, line, told
     assert four.lines == [f"[0] {told}"]
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--nproc-per-node 4", "there is no --nproc-per-node here: the session's workers run the program"),
+        ("--nproc_per_node=4", "there is no --nproc_per_node here: .* %disco start -n 4 starts four"),
+        ("-n 4", "there is no -n here: the session's workers run the program"),
+        ("-np 4", "there is no -np here: the session's workers run the program"),
+        ("--standalone --nproc-per-node 4", "there is no --standalone here: there is one host"),
+        ("--master-port 29500", "there is no --master-port here: there is one host"),
+    ],
+)
+def test_an_option_of_torchrun_or_mpiexec_is_told_what_is_here(four, program, option, told):
+    with pytest.raises(UsageError, match=told):
+        four.ip.run_line_magic("disco", f"run {option} {program} --rate 1")
+
+
 def test_a_file_has_to_be_named(four):
     for line in ("", "-w 0", "--"):
         assert "the following arguments are required: FILE" in str(

@@ -7,6 +7,7 @@ that was just bound. A line below it says where the name is, and how its value g
 from __future__ import annotations
 
 import linecache
+import sys
 import types
 from typing import TYPE_CHECKING, Final
 
@@ -41,7 +42,7 @@ def advice_on_workers(shell: Shell, error: BaseException) -> str:
     if missing is None:
         return _advice_for_modules(shell, error)
     name, frame = missing
-    return _there(shell, frame, name) or near_misses(name, _known(frame))
+    return _there(shell, frame, name) or _meant(name, frame)
 
 
 def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
@@ -62,6 +63,15 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     said = _of_notebook(name, shell.user_ns[name])
     is_plain = not linecache.getline(frame.f_code.co_filename, 1).startswith("%%disco")
     return f"{said}; %%local runs a cell there" if is_plain and said.endswith(_SENT) else said
+
+
+def _meant(name: str, frame: types.FrameType) -> str:
+    """What the name may have been meant to be, as Python has it from 3.12 on; IPython does not show that."""
+    near = near_misses(name, _known(frame))
+    if name not in sys.stdlib_module_names:
+        return near
+    forgotten = f"did you forget to import {name!r}?"
+    return f"{near} Or {forgotten}" if near else forgotten
 
 
 def _of_worker(frame: types.FrameType, name: str) -> str:

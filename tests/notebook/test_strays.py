@@ -88,6 +88,8 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("losess", "did you mean 'losses'?"),
         ("allredcue", "did you mean 'allreduce' or 'allreduce_tree' or 'reduce'?"),
         ("prnt", "did you mean 'print'?"),
+        ("time", "did you forget to import 'time'?"),
+        ("asyncio", "did you mean 'ascii'? Or did you forget to import 'asyncio'?"),
         ("zzzzzz", "[0-3] NameError: name 'zzzzzz' is not defined"),
         ("get_ipython().user_ns['lr']", "[0-3] KeyError: 'lr'"),
     ],

@@ -15,11 +15,8 @@ from disco_magic.functions.calling import who
 from disco_magic.functions.context import worker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from disco_magic.core.mesh import Mesh
     from disco_magic.functions.calling import Who
-    from disco_magic.loader.pages import Reader
     from disco_magic.loader.progress import Tally
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
 
@@ -33,14 +30,12 @@ class LoadPart:
         axis: the axis it is split along; None: every worker gets the whole.
         who: which workers split it: a group's, all, or those along axes of the mesh.
         tally: counts what was loaded.
-        readers: the load's, one per worker of the session.
     """
 
     tensor: StoredTensor
     axis: int | None
     who: Who
     tally: Tally
-    readers: Sequence[Reader]
 
     @property
     def disco_name(self) -> str:
@@ -60,7 +55,7 @@ class LoadPart:
             return None
         try:
             out: Array = new_array(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
-            for nbytes in self.tensor.copy_to(out, self.axis, rank, self.readers[me.id]):
+            for nbytes in self.tensor.copy_to(out, self.axis, rank):
                 tally.add(me.id, nbytes)
                 if tally.stopped:
                     return None

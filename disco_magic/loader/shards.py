@@ -24,7 +24,6 @@ from disco_magic.core.numbers import whole_number
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.functions.aligned import ALIGNMENT, aligned_empty, new_array
 from disco_magic.functions.context import worker
-from disco_magic.loader.pages import Reader
 from disco_magic.loader.shard_info import read_shard_info
 from disco_magic.loader.tensor_cache import open_tensor_cache
 
@@ -62,63 +61,61 @@ class ShardLoader:
 
     def load(self, index: int) -> Array:
         """Return the caller's part of the `index`-th parameter of the list."""
-        return _moved_in(self._hand_out(_at(self._listed, index), Reader()))
+        return _moved_in(self._hand_out(_at(self._listed, index)))
 
     def load_all(self) -> list[Array]:
         """Return the caller's parts of all parameters, by number."""
-        reader = Reader()
-        return [_moved_in(self._hand_out(tensor, reader)) for tensor in self._by_number()]
+        return [_moved_in(self._hand_out(tensor)) for tensor in self._by_number()]
 
     def load_presharded(self, index: int) -> Array:
         """Return the `index`-th of the parameters that were cut for the caller beforehand."""
-        return _moved_in(self._read(_at(list(self._mine().values()), index), Reader()))
+        return _moved_in(self._read(_at(list(self._mine().values()), index)))
 
     def load_all_presharded(self) -> list[Array]:
         """Return all parameters that were cut for the caller beforehand, by number."""
-        reader = Reader()
-        return [_moved_in(self._read(tensor, reader)) for tensor in _ordered(self._mine())]
+        return [_moved_in(self._read(tensor)) for tensor in _ordered(self._mine())]
 
     def load_on_worker_0(self, index: int) -> Array:
         """Return parameter number `index` on the first worker; elsewhere uninitialised memory of its size."""
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
-            return _moved_in(self._read(tensor, Reader()))
+            return _moved_in(self._read(tensor))
         return _moved_in(new_array(tensor.shape, tensor.dtype))
 
     # --- one parameter -----------------------------------------------------------------------------
 
-    def _hand_out(self, tensor: StoredTensor, reader: Reader) -> Array:
+    def _hand_out(self, tensor: StoredTensor) -> Array:
         me, steps = worker(), self._steps.get(tensor.name)
         if not steps:
-            whole = self._read(tensor, reader) if me.group_rank == 0 else None
+            whole = self._read(tensor) if me.group_rank == 0 else None
             return np.asarray(me.broadcast(whole, out=whole))
         out: Array = new_array(steps[-1].shape[1:], steps[-1].dtype)
         flat = None
         if me.group_rank == 0:
-            flat = self._cut(tensor, steps, reader).reshape(me.group_size, out.size)
+            flat = self._cut(tensor, steps).reshape(me.group_size, out.size)
         me.scatter(flat, out=out.reshape(1, out.size))
         # A member that has not woken yet keeps the whole parameter alive: the next one must not begin yet.
         me.barrier()
         return out
 
-    def _cut(self, tensor: StoredTensor, steps: Sequence[Step], reader: Reader) -> Array:
+    def _cut(self, tensor: StoredTensor, steps: Sequence[Step]) -> Array:
         last = steps[-1]
         make = aligned_empty if _held_nbytes(tensor, steps) <= self._most_nbytes else spilled
-        whole = self._as_input(tensor, make, reader)
+        whole = self._as_input(tensor, make)
         for step in steps[:-1]:
             whole = step.apply(whole, make(step.shape, step.dtype))
         return last.apply(whole, aligned_empty(last.shape, last.dtype))
 
-    def _as_input(self, tensor: StoredTensor, make: Make, reader: Reader) -> Array:
+    def _as_input(self, tensor: StoredTensor, make: Make) -> Array:
         """Return the whole parameter as a function's input; writes to it do not reach the file."""
         self._check(tensor)
         if _is_copied(tensor):
-            return tensor.read(reader, make(tensor.shape, tensor.dtype))
+            return tensor.read(make(tensor.shape, tensor.dtype))
         return tensor.elements().view(tensor.dtype).reshape(tensor.shape)
 
-    def _read(self, tensor: StoredTensor, reader: Reader) -> Array:
+    def _read(self, tensor: StoredTensor) -> Array:
         self._check(tensor)
-        return tensor.read(reader)
+        return tensor.read()
 
     def _check(self, tensor: StoredTensor) -> None:
         if tensor.file.path in self._unchecked:

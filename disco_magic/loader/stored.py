@@ -1,6 +1,6 @@
 """A tensor in a file: where it is, and how a worker gets its part of it.
 
-A part is copied out of a map of the file, in blocks: it takes its own memory and nothing else.
+A part is read in blocks: it takes its own memory and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.functions.aligned import new_array
-from disco_magic.loader.pages import Reader, private
+from disco_magic.loader.reading import private, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,14 +159,13 @@ class StoredTensor:
         """The unsigned integer type as large as an element in the file."""
         return np.dtype(f"<u{self.dtype.itemsize // (1 + self.halved)}")
 
-    def copy_to(self, out: Array, axis: int | None, rank: int, reader: Reader) -> Iterator[int]:
+    def copy_to(self, out: Array, axis: int | None, rank: int) -> Iterator[int]:
         """Fill `out` with part `rank` along `axis`, None: the whole, in blocks.
 
         Args:
             out: contiguous, of shape ``part_shape(axis, count)`` and the tensor's dtype.
             axis: the axis the tensor is split along; None: it is not.
             rank: which part.
-            reader: the caller's.
 
         Yields:
             How many bytes were written to `out` since the last time, once per block; a caller that stops
@@ -178,30 +177,30 @@ class StoredTensor:
         if not out.size:
             self.file.check()
             return
-        pages = reader.pages(self.file)
         rows, part = (1, 0) if axis is None else (math.prod(self.shape[:axis]), rank)
         target = out.reshape(-1).view(f"<u{self.dtype.itemsize}").reshape(rows, -1)
         width, item_nbytes = target.shape[1], self._kind.itemsize
         stride = self.stored_nbytes // rows
         room = max(1, BLOCK_NBYTES // target.itemsize)
         tall, wide = max(1, room // width), min(room, width)
-        for top in range(0, rows, tall):
-            for left in range(0, width, wide):
+        blocks = ((top, left) for top in range(0, rows, tall) for left in range(0, width, wide))
+        with self.file.open() as opened:
+            for top, left in blocks:
                 block = target[top : top + tall, left : left + wide]
                 begin = self.offset + top * stride + (part * width + left) * item_nbytes
                 if self.halved:
                     halves = np.empty(block.shape, self._kind)
-                    pages.copy(begin, stride, halves)
+                    read_rows(self.file, opened, begin, stride, halves)
                     # With `dtype`: else NumPy 1 shifts within 16 bits, because the number is small.
                     np.left_shift(halves, np.uint32(16), out=block, dtype=block.dtype)
                 else:
-                    pages.copy(begin, stride, block)
+                    read_rows(self.file, opened, begin, stride, block)
                 yield block.nbytes
 
-    def read(self, reader: Reader, out: Array | None = None) -> Array:
+    def read(self, out: Array | None = None) -> Array:
         """Read the whole tensor into `out`, or into new memory."""
         filled: Array = new_array(self.shape, self.dtype) if out is None else out
-        for _ in self.copy_to(filled, None, 0, reader):
+        for _ in self.copy_to(filled, None, 0):
             pass
         return filled
 

@@ -159,7 +159,6 @@ class Parameters(Calls):
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import Line, LoadedParameters
-        from disco_magic.loader.pages import Reader
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
         from disco_magic.loader.progress import Tally
@@ -170,10 +169,7 @@ class Parameters(Calls):
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
         tally = Tally(self.num_workers)
-        readers = [Reader() for _ in range(self.num_workers)]
-        calls = {
-            name: LoadPart(tensor, split[name], members, tally, readers) for name, tensor in chosen.items()
-        }
+        calls = {name: LoadPart(tensor, split[name], members, tally) for name, tensor in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)
         drefs: dict[str, DRef] = {}
@@ -190,8 +186,6 @@ class Parameters(Calls):
                 self.flush()
                 raise
             finally:
-                for reader in readers:
-                    reader.close()
                 watch.close()
         return LoadedParameters(catalogue, drefs, lines)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.loader.pages import Reader
 from disco_magic.loader.safetensors import MAX_HEADER_NBYTES, open_safetensors
 from tests.loader.files import CODES, header_of, write_index, write_raw, write_safetensors
 
@@ -17,7 +16,7 @@ A = {"a": np.arange(6, dtype="f4").reshape(2, 3), "b": np.arange(3, dtype="i8")}
 
 
 def contents(catalogue):
-    return {name: tensor.read(Reader()).tolist() for name, tensor in catalogue.tensors.items()}
+    return {name: tensor.read().tolist() for name, tensor in catalogue.tensors.items()}
 
 
 # --- good files ------------------------------------------------------------------------------------
@@ -29,7 +28,7 @@ def test_tensors_of_every_type_come_back_as_they_were(tmp_path, name):
     catalogue = open_safetensors(write_safetensors(tmp_path / "m.safetensors", {"x": array}))
     (tensor,) = catalogue.tensors.values()
     assert (tensor.name, tensor.shape, tensor.dtype) == ("x", (3, 2), np.dtype(name))
-    np.testing.assert_array_equal(tensor.read(Reader()), array)
+    np.testing.assert_array_equal(tensor.read(), array)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
@@ -37,7 +36,7 @@ def test_tensors_of_types_from_ml_dtypes_come_back_as_they_were(tmp_path, name):
     kinds = pytest.importorskip("ml_dtypes")
     array = np.arange(6).reshape(3, 2).astype(getattr(kinds, name))
     catalogue = open_safetensors(write_safetensors(tmp_path / "m.safetensors", {"x": array}))
-    read = catalogue.tensors["x"].read(Reader())
+    read = catalogue.tensors["x"].read()
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
 
@@ -85,7 +84,7 @@ def test_the_formats_own_library_writes_what_we_read(tmp_path):
     assert catalogue.metadata == {"a": "b"}
     assert set(catalogue.tensors) == set(arrays)
     for name, tensor in catalogue.tensors.items():
-        np.testing.assert_array_equal(tensor.read(Reader()), arrays[name])
+        np.testing.assert_array_equal(tensor.read(), arrays[name])
 
 
 # --- bad files -------------------------------------------------------------------------------------

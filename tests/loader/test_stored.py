@@ -10,7 +10,6 @@ import pytest
 
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.loader import stored
-from disco_magic.loader.pages import Reader
 from disco_magic.loader.safetensors import open_safetensors
 from disco_magic.loader.stored import StoredFile
 from disco_magic.loader.tensor_cache import open_tensor_cache
@@ -19,7 +18,7 @@ from tests.loader.files import write_cache, write_safetensors
 
 def part(tensor, axis, rank, count):
     out = np.empty(tensor.part_shape(axis, count), tensor.dtype)
-    return out, list(tensor.copy_to(out, axis, rank, Reader()))
+    return out, list(tensor.copy_to(out, axis, rank))
 
 
 @pytest.fixture
@@ -52,16 +51,16 @@ def test_a_copy_comes_in_blocks_that_can_be_counted_and_left(one, monkeypatch):
     tensor = one(np.arange(20, dtype="f4"))
     assert part(tensor, None, 0, 1)[1] == [32, 32, 16]
     out = np.full(20, -1, "f4")
-    next(tensor.copy_to(out, None, 0, Reader()))
+    next(tensor.copy_to(out, None, 0))
     assert out.tolist() == [*range(8), *[-1.0] * 12]
 
 
 def test_what_is_read_is_writable_memory_of_its_own(one):
     tensor = one(np.arange(4.0))
-    array = tensor.read(Reader())
+    array = tensor.read()
     array[:] = -1
     assert array.flags.owndata
-    assert tensor.read(Reader()).tolist() == [0, 1, 2, 3]
+    assert tensor.read().tolist() == [0, 1, 2, 3]
 
 
 def test_writing_to_the_elements_leaves_the_file_alone(one):
@@ -69,7 +68,7 @@ def test_writing_to_the_elements_leaves_the_file_alone(one):
     elements = tensor.elements()
     assert elements.tolist() == [0, 1, 2, 3]
     elements[:] = 0
-    assert tensor.read(Reader()).tolist() == [0, 1, 2, 3]
+    assert tensor.read().tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
@@ -130,7 +129,7 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_said_so(one, monkeypatch, 
     monkeypatch.setattr(stored, "BLOCK_NBYTES", 2**16)
     tensor = one(np.ones((512, 512), "f8"))
     out = np.zeros(tensor.part_shape(axis, 2), "f8")
-    blocks = tensor.copy_to(out, axis, 1 if axis is not None else 0, Reader())
+    blocks = tensor.copy_to(out, axis, 1 if axis is not None else 0)
     next(blocks)
     os.truncate(tensor.file.path, tensor.offset + 2**16)
     with pytest.raises(DiscoError, match=r"m\.safetensors was changed after it had been checked: it had"):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.loader.pages import Reader
 from disco_magic.loader.tensor_cache import open_tensor_cache
 from tests.loader.files import cache_of, write_cache
 
@@ -23,7 +22,7 @@ ALL = {name: array for arrays in FILES.values() for name, array in arrays.items(
 
 
 def contents(catalogue):
-    return {name: tensor.read(Reader()).tolist() for name, tensor in catalogue.tensors.items()}
+    return {name: tensor.read().tolist() for name, tensor in catalogue.tensors.items()}
 
 
 @pytest.mark.parametrize("name", ["tensor-cache.json", "ndarray-cache.json"])
@@ -59,7 +58,7 @@ def test_f32_to_bf16_means_nothing_for_other_types(tmp_path):
     (tmp_path / "params_shard_0.bin").write_bytes(bodies["params_shard_0.bin"])
     (tmp_path / "params_shard_1.bin").write_bytes(bodies["params_shard_1.bin"])
     catalogue = open_tensor_cache(tmp_path / "tensor-cache.json", json.dumps(manifest))
-    assert catalogue.tensors["param_1"].read(Reader()).tolist() == [0, 1, 2]
+    assert catalogue.tensors["param_1"].read().tolist() == [0, 1, 2]
 
 
 def test_empty_parameters_and_bytes_of_none_do_no_harm(tmp_path):
@@ -192,8 +191,8 @@ def test_what_tvm_writes_is_what_tvm_reads(tmp_path, encode_format, capsys):
     theirs, _ = tvmjs.load_tensor_cache(str(tmp_path), tvm.cpu())
     catalogue = open_tensor_cache(tmp_path)
     for name, tensor in catalogue.tensors.items():
-        np.testing.assert_array_equal(tensor.read(Reader()), theirs[name].numpy())
+        np.testing.assert_array_equal(tensor.read(), theirs[name].numpy())
     if encode_format != "raw":
         pytest.importorskip("ml_dtypes")
-        halves = open_tensor_cache(tmp_path / "tensor-cache-b16.json").tensors["param_0"].read(Reader())
+        halves = open_tensor_cache(tmp_path / "tensor-cache-b16.json").tensors["param_0"].read()
         np.testing.assert_array_equal(halves.astype("f4"), theirs["param_0"].numpy())

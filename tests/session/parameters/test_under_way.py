@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
-from disco_magic.loader import pages, parts, stored
-from disco_magic.loader.pages import Reader
+from disco_magic.loader import parts, reading, stored
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Progress, Tally, Watch
 from disco_magic.loader.safetensors import open_safetensors
 from disco_magic.session import parameters
 from tests.conftest import until
 from tests.loader.files import write_cache
-from tests.loader.test_spilling import maps_of, on_linux
+from tests.loader.reads.part import descriptors
+from tests.loader.test_spilling import on_linux
 from tests.session.conftest import interrupt_main
 from tests.session.parameters.conftest import PLAN, WHOLE, check, registers
 
@@ -289,20 +289,20 @@ def test_a_lost_worker_ends_a_load(session, path, monkeypatch):
 
 @on_linux
 def test_a_load_that_failed_leaves_no_file_open(session, path, monkeypatch):
-    copy_out, counted = pages._copy_out, count()
+    read, counted = reading._read, count()
 
     def late(*given):  # returns before it fails, so that the failure holds no frame of it
         if next(counted) == 3:
             os.utime(path)
-        return copy_out(*given)
+        return read(*given)
 
-    monkeypatch.setattr(pages, "_copy_out", late)
+    monkeypatch.setattr(reading, "_read", late)
     s = session(3)
     with pytest.raises(WorkerError, match="was changed") as caught:
         s.load_safetensors(path)
     s.sync_all()
     assert caught.value.__traceback__ is not None  # which holds the load
-    assert maps_of(path) == []
+    assert descriptors(path) == 0
 
 
 def test_stopped_parts_are_none_and_no_failure(session, path):
@@ -310,7 +310,6 @@ def test_stopped_parts_are_none_and_no_failure(session, path):
     tally = Tally(2)
     tally.stop()
     s = session(2)
-    readers = [Reader(), Reader()]
-    assert s.call_packed(LoadPart(tensor, None, True, tally, readers)).get_all() == [None, None]
+    assert s.call_packed(LoadPart(tensor, None, True, tally)).get_all() == [None, None]
     assert s.call_packed(CheckFiles((tensor.file,) * 2, tally)).get_all() == [None, None]
     assert tally.done == 2 * tensor.file.nbytes  # a block each, and then they looked

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError
-from disco_magic.loader import pages, stored
-from disco_magic.loader.pages import Pages, Reader, private
-from tests.loader.maps.reading import part
+from disco_magic.loader import reading, stored
+from disco_magic.loader.reading import private
+from tests.loader.reads.part import part
 
 
 def cut_in_a_page(path):
@@ -38,26 +38,17 @@ def saved_anew(path):
 @pytest.mark.parametrize("change", [cut_in_a_page, cut_by_pages, overwritten, saved_anew])
 @pytest.mark.parametrize("shape", [(1024, 1024), (2**18, 4), (64, 2**14)])
 @pytest.mark.parametrize("where", [(None, 0, 1), (0, 1, 2), (1, 1, 2)], ids=lambda where: where[0])
-class TestWhatIsWrittenMeanwhile:
-    def test_is_an_error_of_a_copy(self, stored_as, monkeypatch, change, shape, where):
-        self.load(stored_as(np.ones(shape, "f4")), monkeypatch, change, "_copy_some", where)
+def test_what_is_written_meanwhile_is_an_error(stored_as, monkeypatch, change, shape, where):
+    tensor, changes, read = stored_as(np.ones(shape, "f4")), [change], reading._read
 
-    def test_is_an_error_of_a_read(self, stored_as, monkeypatch, change, shape, where):
-        monkeypatch.setattr(pages, "_libc", None)
-        self.load(stored_as(np.ones(shape, "f4")), monkeypatch, change, "_read", where)
+    def late(file, *given):
+        if changes:  # just before the first bytes are read
+            changes.pop()(file.path)
+        read(file, *given)
 
-    @staticmethod
-    def load(tensor, monkeypatch, change, name, where):
-        changes, original = [change], getattr(Pages, name)
-
-        def late(self, *given):
-            if changes:  # just before the first bytes are copied
-                changes.pop()(self.file.path)
-            original(self, *given)
-
-        monkeypatch.setattr(Pages, name, late)
-        with pytest.raises(DiscoError, match=r"m\.safetensors was changed after it had been checked: it had"):
-            part(tensor, *where)
+    monkeypatch.setattr(reading, "_read", late)
+    with pytest.raises(DiscoError, match=r"m\.safetensors was changed after it had been checked: it had"):
+        part(tensor, *where)
 
 
 class Opened:
@@ -77,12 +68,10 @@ def test_what_the_disk_does_not_give_is_said_as_the_system_says_it(tensor, monke
     def broken(room):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    reader, opens = Reader(), stored.StoredFile.open
-    assert part(tensor, 0, 1, 16, reader)[0, 0] == 2**20
+    opens = stored.StoredFile.open
     monkeypatch.setattr(stored.StoredFile, "open", lambda file: Opened(opens(file), broken))
-    monkeypatch.setattr(pages, "_copy_out", lambda address, stride, out: errno.EFAULT)
     with pytest.raises(DiscoError, match=r"m\.safetensors cannot be read: .*Input/output error"):
-        part(tensor, 0, 2, 16, reader)
+        part(tensor, 0, 2, 16)
 
 
 def test_a_read_that_comes_in_pieces_goes_on(stored_as, monkeypatch):
@@ -91,11 +80,9 @@ def test_a_read_that_comes_in_pieces_goes_on(stored_as, monkeypatch):
         return Opened(opened, lambda room: opened.readinto(room[:300]))
 
     tensor = stored_as(np.arange(1000.0))
-    reader, opens = Reader(), stored.StoredFile.open
-    monkeypatch.setattr(pages, "_libc", None)
-    reader.pages(tensor.file)
+    opens = stored.StoredFile.open
     monkeypatch.setattr(stored.StoredFile, "open", sparing)
-    assert part(tensor, None, 0, 1, reader).tolist() == list(range(1000))
+    assert part(tensor, None, 0, 1).tolist() == list(range(1000))
 
 
 @pytest.mark.parametrize(
@@ -107,12 +94,10 @@ def test_a_read_that_comes_to_the_end_too_early_is_an_error(tensor, monkeypatch,
             cut_by_pages(tensor.file.path)
         return 0
 
-    reader, opens = Reader(), stored.StoredFile.open
-    monkeypatch.setattr(pages, "_libc", None)
-    reader.pages(tensor.file)
+    opens = stored.StoredFile.open
     monkeypatch.setattr(stored.StoredFile, "open", lambda file: Opened(opens(file), ended))
     with pytest.raises(DiscoError, match=words):
-        part(tensor, 0, 5, 16, reader)
+        part(tensor, 0, 5, 16)
 
 
 @pytest.fixture
@@ -129,7 +114,7 @@ def cut_when_opened(monkeypatch):
     monkeypatch.setattr(stored.StoredFile, "open", late)
 
 
-def test_a_map_of_what_was_cut_short_is_an_error(tensor, cut_when_opened):
+def test_what_was_cut_short_when_it_was_opened_is_an_error(tensor, cut_when_opened):
     with pytest.raises(DiscoError, match="was changed after it had been checked"):
         part(tensor, 0, 5, 16)
 

@@ -1,4 +1,4 @@
-"""Whether a GPU has reached an event, or never will: cupy's ``Event.done`` does not distinguish these."""
+"""What may be asked of streams and events: how far they are, and whether that may be asked at all."""
 
 from __future__ import annotations
 
@@ -27,3 +27,22 @@ def has_passed(cupy: Any, event: Any) -> bool:
     if status not in (0, _NOT_READY):
         raise runtime.CUDARuntimeError(status)
     return bool(status == 0)
+
+
+def is_captured(cupy: Any, stream: Any) -> bool:
+    """Whether what is queued on `stream` is recorded for a CUDA graph; costs 1 us.
+
+    Nothing of it is done before the graph is launched. To ask how far the stream is would spoil the
+    recording, and a stream that waits for it would record, too.
+
+    Raises:
+        CUDARuntimeError: the device has failed.
+    """
+    if cupy.cuda.runtime.is_hip:  # before cupy 14, `is_capturing` raises there
+        return False
+    try:
+        return bool(stream.is_capturing())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        raise
+    except RuntimeError:  # a recording that was spoilt, and has not ended
+        return True

@@ -9,6 +9,7 @@ uses the block. Code that uses a worker's array on another stream (`planes.devic
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict, defaultdict
 from contextlib import suppress
@@ -18,7 +19,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.devices import streams
-from disco_magic.devices.events import has_passed, is_lost
+from disco_magic.devices.events import has_passed, is_captured, is_lost
 from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
 from disco_magic.devices.visiting import on_stream
@@ -29,6 +30,7 @@ from disco_magic.patience import pause_precisely, wait_until
 from disco_magic.phrases import words
 from disco_magic.values.device_digests import DeviceDigests
 from disco_magic.values.digests import use_gpus
+from disco_magic.values.kinds import is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,6 +106,8 @@ class GpuPlace:
         """See `Place.finish`. Of the user's streams it waits only for the current one, which it leaves."""
         self._come_back()
         try:
+            if is_captured(self.xp, self.stream):  # there is nothing that could be waited for
+                return
             self._done.record(self.stream)
             self.wait(lambda: has_passed(self.xp, self._done))
         except self.xp.cuda.runtime.CUDARuntimeError as error:
@@ -130,7 +134,7 @@ class GpuPlace:
     def is_idle(self) -> bool:
         """See `Place.is_idle`. Costs 1 us."""
         try:
-            return bool(self.stream.done)
+            return not is_captured(self.xp, self.stream) and bool(self.stream.done)
         except self.xp.cuda.runtime.CUDARuntimeError:  # the GPU is lost
             return False
 
@@ -139,8 +143,9 @@ class GpuPlace:
         self._device.use()
         current = self.xp.cuda.get_current_stream()
         if current.ptr != self.stream.ptr:
-            self._left.record(current)
-            self.stream.wait_event(self._left)
+            if not (is_captured(self.xp, current) or is_captured(self.xp, self.stream)):
+                self._left.record(current)
+                self.stream.wait_event(self._left)
             self.stream.use()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -168,6 +173,7 @@ class GpuPlace:
             code, _ = value.__dlpack_device__()
             if code != self.device.type_code:
                 return None
+            _refuse_recorded(kind)
             return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
         except Exception as reason:
             raise UsageMistake(
@@ -260,3 +266,12 @@ class GpuPlace:
             return dtype.name == "bfloat16" and self._has_bfloat16
         # No long double: neither float128 nor complex256.
         return dtype.kind in _KINDS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+
+
+def _refuse_recorded(kind: type) -> None:
+    """Raise UsageMistake if `kind` is PyTorch's, and that records a CUDA graph: by DLPack, we would, too."""
+    if is_tensor(kind) and sys.modules["torch"].cuda.is_current_stream_capturing():
+        raise UsageMistake(
+            "PyTorch records a CUDA graph, which would not repeat the call - capture only what is between"
+            " collectives"
+        )

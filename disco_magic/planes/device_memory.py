@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from disco_magic.devices.events import has_passed
+from disco_magic.devices.events import has_passed, is_captured
 from disco_magic.errors import UsageMistake
 from disco_magic.locks import new_lock
 from disco_magic.planes.alignment import check_alignment, lies_oddly
@@ -58,7 +58,6 @@ class DeviceMemory:
         self.cupy = places[0].xp
         self.folder = Folder(self.cupy)
         self.copier = Copier(self.cupy)
-        self._can_capture = places[0].device.kind == "cuda"  # on AMD's GPUs, cupy's `is_capturing` raises
         # worker -> its current stream at its last call; written before it meets the others.
         self.streams: list[Any] = [place.stream for place in places]
         self._keeping = new_lock()
@@ -78,7 +77,7 @@ class DeviceMemory:
                 f"a collective of worker {worker} was called on the per-thread default stream, which nothing"
                 " tells from that of another worker - use worker.place.stream or one of your own"
             )
-        if self._can_capture and stream.is_capturing():
+        if is_captured(self.cupy, stream):
             raise UsageMistake(
                 f"a collective of worker {worker} was called while its stream is captured for a CUDA graph -"
                 " members meet on the host, which no graph replays: capture only what is between collectives"
@@ -237,13 +236,13 @@ class DeviceMemory:
         Its worker may be recording a CUDA graph on it by now, which must not wait for anything outside: then
         the memory is kept, until a later message finds that the copy was made.
         """
-        is_captured = self._can_capture and stream.is_capturing()
-        if not is_captured:
+        recorded = is_captured(self.cupy, stream)
+        if not recorded:
             stream.wait_event(copied)
-        if is_captured or self._kept:
+        if recorded or self._kept:
             with self._keeping:
                 self._kept = [each for each in self._kept if not has_passed(self.cupy, each[0])]
-                if is_captured:
+                if recorded:
                     self._kept.append((copied, source))
 
     def _bytes_of(self, source: Any, stream: Any) -> Any:

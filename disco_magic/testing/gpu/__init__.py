@@ -20,7 +20,7 @@ persists. Kernels are compiled by g++.
     cuda.py, pointers.py     devices, streams, events, memory as a thread sees them
     kernels.py, shim.py      compiled kernels
     world.py                 all devices; each thread's current device and stream; device.py: one device
-    streams.py, pieces.py    queues and their threads; what is in a queue
+    streams.py, pieces.py    queues and their threads; what is in a queue; graphs.py: recorded for later
     memory.py                pools
 """
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from disco_magic.testing.gpu.errors import INVALID_HANDLE, NOT_READY, SUCCESS, CUDARuntimeError
+from disco_magic.testing.gpu.errors import (
+    CAPTURED_EVENT,
+    INVALID_HANDLE,
+    NOT_READY,
+    SUCCESS,
+    CUDARuntimeError,
+)
+from disco_magic.testing.gpu.graphs import Capture, Graph, RecordedMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,8 +121,11 @@ class Event:
         return self.query() == SUCCESS
 
     def query(self) -> int:
-        """CUDA's number: reached, not reached, or what broke the device."""
+        """CUDA's number: reached, not reached, or what broke the device; to ask spoils a recording."""
         status = self.world.device_at(self.device_id).status()
+        if self.recorded is not None and isinstance(marker := self.recorded[1], RecordedMarker):
+            marker.capture.is_spoilt = True
+            return CAPTURED_EVENT
         if status == SUCCESS and self.recorded is not None and not self.recorded[1].finished:
             return NOT_READY
         return status
@@ -134,6 +144,8 @@ class Event:
     def synchronize(self) -> None:
         """Wait until the stream has reached the event."""
         self._check()
+        if (status := self.query()) == CAPTURED_EVENT:
+            raise CUDARuntimeError(status)
         if self.recorded is not None:
             queue, marker = self.recorded
             queue.await_marker(marker)
@@ -220,9 +232,23 @@ class Stream:
         made.record(self)
         return made
 
+    def begin_capture(self) -> None:
+        """Record the stream's work from now on, instead of doing it."""
+        Capture(self.queue)
+
     def is_capturing(self) -> bool:
-        """Return False: recording work for a graph is not simulated."""
-        return False
+        """Whether the stream's work is recorded; as in CuPy, an error if that is spoilt."""
+        capture = self.queue.capture
+        if capture is not None and capture.is_spoilt:
+            raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+        return capture is not None
+
+    def end_capture(self) -> Graph:
+        """Return what was recorded."""
+        capture = self.queue.capture
+        if capture is None:
+            raise CUDARuntimeError(INVALID_HANDLE, ("the stream is not capturing",))
+        return Graph(capture.end(), self.world.stream)
 
     def wait_event(self, event: Event) -> None:
         """Let all further work wait for `event`; do nothing if it was never recorded."""

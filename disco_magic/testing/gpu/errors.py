@@ -13,6 +13,11 @@ NOT_READY: Final = 600
 ILLEGAL_ADDRESS: Final = 700
 MISALIGNED: Final = 716
 LAUNCH_FAILURE: Final = 719
+CAPTURE_UNSUPPORTED: Final = 900
+CAPTURE_INVALIDATED: Final = 901
+CAPTURE_UNJOINED: Final = 904
+CAPTURE_ISOLATION: Final = 905
+CAPTURED_EVENT: Final = 907
 
 _WORDS: Final = {
     INVALID_VALUE: "cudaErrorInvalidValue: invalid argument",
@@ -23,6 +28,15 @@ _WORDS: Final = {
     ILLEGAL_ADDRESS: "cudaErrorIllegalAddress: an illegal memory access was encountered",
     MISALIGNED: "cudaErrorMisalignedAddress: misaligned address",
     LAUNCH_FAILURE: "cudaErrorLaunchFailure: unspecified launch failure",
+    CAPTURE_UNSUPPORTED: "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is"
+    " capturing",
+    CAPTURE_INVALIDATED: "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error during"
+    " capture",
+    CAPTURE_UNJOINED: "cudaErrorStreamCaptureUnjoined: capturing stream has unjoined work",
+    CAPTURE_ISOLATION: "cudaErrorStreamCaptureIsolation: dependency created on uncaptured work in another"
+    " stream",
+    CAPTURED_EVENT: "cudaErrorCapturedEvent: operation not permitted on an event last recorded in a capturing"
+    " stream",
 }
 
 

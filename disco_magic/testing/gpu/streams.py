@@ -27,11 +27,14 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from disco_magic.testing.gpu.errors import INVALID_HANDLE, CUDARuntimeError
+from disco_magic.testing.gpu.errors import CAPTURE_UNSUPPORTED, INVALID_HANDLE, CUDARuntimeError
+from disco_magic.testing.gpu.graphs import RecordedMarker
 from disco_magic.testing.gpu.pieces import DEADLINE_S, Hold, Marker, Piece, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from disco_magic.testing.gpu.graphs import Capture
 
 Lag: TypeAlias = "Callable[[], float] | int | None"
 
@@ -83,6 +86,7 @@ class WorkQueue:
         name: name of the thread.
         ptr: the address of its `DiscoStream`; 0 for the null stream.
         blocking: whether it and the null stream wait for each other.
+        capture: what records its work; None: the work is done.
     """
 
     def __init__(self, device: Owner, number: int, lag: Lag, *, blocking: bool) -> None:
@@ -90,6 +94,7 @@ class WorkQueue:
         self.number = number
         self.blocking = blocking
         self.name = f"gpu-{device.id}-stream-{number}"
+        self.capture: Capture | None = None
         self._lag = _lag_of(lag, self.name)
         self._never = threading.Event()
         self._pieces: deque[Piece] = deque()
@@ -111,10 +116,15 @@ class WorkQueue:
             CUDARuntimeError: the stream was destroyed, or its device is broken.
         """
         self.device.check()
-        self._put(Piece(work, needs_health=True))
+        if self.capture is not None:
+            self.capture.work.append(work)
+        else:
+            self._put(Piece(work, needs_health=True))
 
     def mark(self) -> Marker:
         """Put a marker after everything that was put before; works on a broken device, too."""
+        if self.capture is not None:
+            return RecordedMarker(self.capture, self)
         marker = Marker()
         self._put(marker)
         return marker
@@ -128,7 +138,11 @@ class WorkQueue:
     def wait_for(self, marker: Marker) -> None:
         """Let all work that is put from now on wait for `marker`."""
         self.device.check()
-        self._put(Piece(marker.wait))
+        capture = marker.capture if isinstance(marker, RecordedMarker) else self.capture
+        if capture is not None:
+            capture.joins(self, marker)
+        else:
+            self._put(Piece(marker.wait))
 
     def hold(self) -> Hold:
         """Stop here until the hold is released."""
@@ -141,10 +155,13 @@ class WorkQueue:
         """Return when everything that was put before is done.
 
         Raises:
-            CUDARuntimeError: the device is broken.
+            CUDARuntimeError: the device is broken, or the work is recorded.
             TimeoutError: it is not done after `DEADLINE_S`; a real GPU would wait for ever.
         """
         self.device.check()
+        if self.capture is not None:
+            self.capture.is_spoilt = True
+            raise CUDARuntimeError(CAPTURE_UNSUPPORTED)
         self.await_marker(self.mark())
 
     def await_marker(self, marker: Marker) -> None:
@@ -155,7 +172,10 @@ class WorkQueue:
 
     @property
     def done(self) -> bool:
-        """Whether everything that was put so far is done."""
+        """Whether everything that was put so far is done; to ask while it is recorded spoils that."""
+        if self.capture is not None:
+            self.capture.is_spoilt = True
+            return False
         try:
             # All pieces are done if the last one is. It may be finished and still be in the queue.
             return self._pieces[-1].finished

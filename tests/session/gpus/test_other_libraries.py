@@ -39,7 +39,15 @@ class Tensor:
 Tensor.__module__ = "torch"
 
 
-CUDA = SimpleNamespace(current_stream=lambda _: SimpleNamespace(synchronize=disco.worker().place.settle))
+def capturing():
+    """As if PyTorch computed on the stream that is cupy's current one."""
+    return disco.worker().xp.cuda.get_current_stream().is_capturing()
+
+
+CUDA = SimpleNamespace(
+    current_stream=lambda _: SimpleNamespace(synchronize=disco.worker().place.settle),
+    is_current_stream_capturing=capturing,
+)
 
 
 @pytest.fixture
@@ -131,3 +139,28 @@ def test_a_tensor_is_filled_from_the_first_worker_and_copied_out_of_registers(sh
     shared.run("import torch\nt = torch.Tensor(xp.arange(8.0).reshape(4, 2))\nd = xp.zeros(2)")
     shared.scatter_from_worker0(shared["t"], shared["d"])
     assert host(shared["d"]) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+RECORDED = """
+import torch
+t, x = torch.Tensor(xp.ones(2)), xp.ones(2)
+worker.place.settle()
+with xp.cuda.Stream(non_blocking=True) as other:
+    other.begin_capture()
+    try: {call}
+    except ValueError as error: said = str(error)
+    x += 1
+    graph = other.end_capture()
+    graph.launch()
+    graph.launch()
+    other.synchronize()
+"""
+
+
+@pytest.mark.parametrize("call", ["allreduce(t)", "broadcast(t, out=t)", "send(t, 0)"])
+def test_a_tensor_of_a_graph_that_is_recorded_is_refused_and_the_graph_is_complete(shared, taken, call):
+    shared.run(RECORDED.format(call=call))
+    said = shared["said"].get(2)
+    assert said.startswith("Tensor cannot be used through DLPack: PyTorch records a CUDA graph")
+    assert said.endswith("capture only what is between collectives")
+    assert host(shared["x"]) == [[3, 3]] * 4

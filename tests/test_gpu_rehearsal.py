@@ -144,6 +144,17 @@ def test_a_failure_does_not_end_the_checks_unless_nothing_works(tmp_path, monkey
     assert one_each(tmp_path, monkeypatch, ["failed", "passed"]) == [0]
 
 
+def test_a_part_of_which_no_test_passed_says_why(tmp_path, monkeypatch):
+    part = checks.PARTS[0]
+    skipped = {"outcome": "skipped", "text": "('conftest.py', 60, 'Skipped: needs NVRTC')"}
+    assert "needs NVRTC" in checks.Findings(part, {"a": skipped}).line()
+    (late,) = checks.run([part], tmp_path, lambda: 0.0, jobs=1, quick=True)
+    assert "not begun: no time was left" in late.line()
+    monkeypatch.setattr(checks, "_command", lambda _: [sys.executable, "-c", "import nowhere"])
+    (broken,) = checks.run([part], tmp_path, lambda: 60.0, jobs=1, quick=True)
+    assert "No module named 'nowhere'" in broken.line()
+
+
 def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(tmp_path, monkeypatch):
     lines = '{"test": "a", "outcome": "passed"}\n{"test": "b", "outc'
     code = f"import os, pathlib; pathlib.Path(os.environ['DISCO_TELL']).write_text({lines!r})"

@@ -91,6 +91,8 @@ class Findings:
         notes = [f"hung: {name}" for name, test in self.tests.items() if test["outcome"] == "began"]
         if not self.count("passed"):
             notes += [gist(test["text"]) for test in self.tests.values() if test["outcome"] == "skipped"][:1]
+        if not self.tests:
+            notes.append(gist(self.tail))
         return (
             f"| {self.part.name} | {self.count('passed')} | {wrong or ''} | {self.count('skipped') or ''} "
             f"| {unfinished or ''} | {seconds:.0f} s | {'; '.join(notes)} |"

@@ -231,6 +231,11 @@ class GpuPlace:
             np.copyto(target, source)
             return
         self._come_back()
+        if is_captured(self.xp, self.stream):
+            raise UsageMistake(
+                f"nothing is copied to or from {self.device} while the worker's stream is captured for a CUDA"
+                " graph - end the capture first"
+            )
         if near:
             self._download(target, source)
         elif far:

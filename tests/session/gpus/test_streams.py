@@ -117,6 +117,16 @@ def test_a_graph_may_be_recorded_in_several_cells(shared, stream):
     assert host(shared["x"]) == [[6, 6]] * 4
 
 
+def test_a_copy_is_refused_while_a_graph_is_recorded_and_does_not_spoil_it(shared):
+    shared.run("x = xp.zeros(2)\nx += 1\nworker.place.stream.begin_capture()\nx += 1")
+    with pytest.raises(
+        WorkerError, match="the worker's stream is captured for a CUDA graph - end the capture"
+    ):
+        shared["x"].get(0)
+    shared.run("graph = worker.place.stream.end_capture()\ngraph.launch()")
+    assert host(shared["x"]) == [[2, 2]] * 4
+
+
 EXCHANGE = """
 if worker_id == 0:
     send(xp.arange(4) + 1, 1)

@@ -17,11 +17,11 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test frameworks with-frameworks oldest with-oldest newer with-newer collect soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test test-all frameworks with-frameworks oldest with-oldest newer with-newer collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
-	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  %-12s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  %-12s%s\n", $$1, $$2 }' Makefile
 
 tour: $(VENV)/.has-lab  ## run notebooks/01_quickstart.ipynb in a real kernel and print its results
 	@$(BIN)/python notebooks/tour.py
@@ -45,6 +45,9 @@ else
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
 endif
+
+test-all:  ## run all tests, and whole the matrices that `test` tries in part (tests/sampled.py)
+	@DISCO_EVERY_CASE=1 $(MAKE) test
 
 # Real PyTorch and JAX are too large for every machine, and where PyTorch is imported what stands in for it cannot be.
 FRAMEWORKS := tests/session/test_process_groups.py tests/session/test_torch_process_wide.py \

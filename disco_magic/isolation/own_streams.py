@@ -88,6 +88,8 @@ class OwnStreams:
     @property
     def now(self) -> dict[str, Any]:
         """Channel -> the stream that the worker has assigned."""
+        if not self.instead:
+            return {}
         return {channel: each.stream for channel, each in self.instead.copy().items()}
 
     def restore(self, instead: Mapping[str, Any]) -> list[_Instead]:

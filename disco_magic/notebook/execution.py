@@ -201,7 +201,7 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
     if named:
         front.others.add(session)
     workers = _chosen(options, session)
-    show = parse_workers(options.show, session.topology)
+    show = None if options.show is None else parse_workers(options.show, session.topology)
     if show is not None and workers is not None and not set(show) & set(workers):
         raise UsageMistake(
             f"--show {options.show}: the cell runs on {people(workers)} only; nothing was sent"
@@ -235,7 +235,7 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
         raise UsageMistake("--workers and --group both say who runs the cell; leave one out")
     if options.group is not None:
         return workers_of_group(options.group, session.topology)
-    chosen = parse_workers(options.workers, session.topology)
+    chosen = None if options.workers is None else parse_workers(options.workers, session.topology)
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
 
 

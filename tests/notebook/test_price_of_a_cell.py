@@ -1,4 +1,4 @@
-"""How many Python functions a cell calls that does nothing: the price of each cell, which grows by calls."""
+"""How many functions a cell calls that does nothing: the price of every cell, which grows call by call."""
 
 from __future__ import annotations
 

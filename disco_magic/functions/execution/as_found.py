@@ -6,6 +6,7 @@ if its thread is given up, the successor does, and nothing that the old thread s
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from disco_magic.isolation.own_warnings import restore_warnings, warnings_now
@@ -26,7 +27,10 @@ class AsFound:
 
     def __init__(self, me: WorkerContext) -> None:
         self._me = me
-        self._switches, self._modes, self._warned = switches_now(me), modes_now(), warnings_now(me)
+        self._warned = warnings_now(me)
+        is_loaded = "torch" in sys.modules
+        self._switches = switches_now(me) if is_loaded else {}
+        self._modes = modes_now() if is_loaded else None
         self._own_values = own_values_now(me)
 
     def restore(self) -> None:

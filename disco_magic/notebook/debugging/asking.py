@@ -162,17 +162,16 @@ def input_for(worker: WorkerContext) -> Callable[[object], str]:
 def answered(*, waited_for: bool) -> Iterator[None]:
     """Send a cell in this block and, if it is `waited_for`, wait for it: its workers may ask the user."""
     token = attended.set(waited_for)
-    before: list[tuple[Way, Any]] = []
+    replaced: dict[Way, Any] = {}
     try:
         if waited_for:
             _guard(INPUT.kernel)
             for way in (INPUT, GETPASS):
-                before.append((way, way.asks))
-                way.stand_in(ask)
+                way.stand_in(ask, replaced)
         yield
     finally:
-        for way, asked in before:
-            way.put_back(asked)
+        for way, before in replaced.items():
+            way.put_back(before)
         attended.reset(token)
 
 

@@ -40,14 +40,9 @@ class Way:
         return f"{self.name}()"
 
     @property
-    def asks(self) -> Any:
-        """The function that is called now."""
-        return getattr(self.home, self.name)
-
-    @property
     def below(self) -> Any:
         """The function that asks for the notebook itself: Python's, or a kernel's."""
-        found = self.asks
+        found = getattr(self.home, self.name)
         return found.below if isinstance(found, StandIn) else found
 
     @property
@@ -55,14 +50,15 @@ class Way:
         """The kernel that owns this function; None if it is Python's."""
         return getattr(self.below, "__self__", None)
 
-    def stand_in(self, ask: Callable[[WorkerContext, str, Way], str]) -> None:
-        """Let `ask` ask for workers, also in modules that cells call, until `put_back`."""
+    def stand_in(self, ask: Callable[[WorkerContext, str, Way], str], replaced: dict[Way, Any]) -> None:
+        """Let `ask` ask for workers, also in modules that cells call; `put_back` needs what it `replaced`."""
+        replaced[self] = getattr(self.home, self.name)  # first: an interrupt may strike
         setattr(self.home, self.name, StandIn(self, self.below, ask))
 
-    def put_back(self, before: Any) -> None:
+    def put_back(self, replaced: Any) -> None:
         """Let that function ask again, unless something was installed over our stand-in."""
-        if isinstance(self.asks, StandIn):
-            setattr(self.home, self.name, before)
+        if isinstance(getattr(self.home, self.name), StandIn):
+            setattr(self.home, self.name, replaced)
 
     def read(self, prompt: str) -> str:
         """The user's answer; no other thread asks meanwhile."""

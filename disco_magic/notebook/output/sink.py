@@ -88,8 +88,8 @@ class Sink:
         self.margin = margin
         self.home: Home | None = None
         self._page = page
-        self._transcript = Transcript()
         # Made when something is written: most cells write nothing to stderr, many nothing at all.
+        self._transcript: Transcript | None = None
         self._pending: defaultdict[str, Unfinished] = defaultdict(Unfinished)
         # channel -> number of updates since a newline that may have ended a bar
         self._rested: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Sink:
     def text(self) -> str:
         """The worker's output so far; until it has ended, complete lines only."""
         with self._page.lock:
-            return self._transcript.text
+            return "" if self._transcript is None else self._transcript.text
 
     def _has_bars(self) -> bool:
         return BARS.has_any(self)
@@ -135,8 +135,13 @@ class Sink:
 
     def _hand_over(self, channel: str, lines: Sequence[str]) -> None:
         if lines:
-            self._transcript.add("\n".join(lines) + "\n")
+            self._record("\n".join(lines) + "\n")
             self._page.lines(self.worker, channel, lines)
+
+    def _record(self, text: str) -> None:
+        if self._transcript is None:
+            self._transcript = Transcript()
+        self._transcript.add(text)
 
     def _end_bars(self, channel: str) -> None:
         """Hand over bars of this channel that have ended, before lines of the other channel."""
@@ -147,7 +152,7 @@ class Sink:
     def _part(self, channel: str, lines: Sequence[str]) -> None:
         """Hand over lines, the last of which may be unfinished."""
         if lines:
-            self._transcript.add("\n".join(lines))
+            self._record("\n".join(lines))
             self._page.lines(self.worker, channel, lines)
 
     def flush(self, channel: str, _: object = None) -> None:

@@ -61,6 +61,7 @@ class Seat(NamedTuple):
             never meet.
         rendezvous: of a `send`: whether it waits until its message is asked for.
         theirs: the call of `torch.distributed` that this is, if its arguments are not the plane's.
+        limit_s: of a `probe`: how many seconds it may wait; None: as long as it takes.
     """
 
     worker: int
@@ -74,6 +75,7 @@ class Seat(NamedTuple):
     tag: int | str = 0
     rendezvous: bool = False
     theirs: Theirs | None = None
+    limit_s: float | None = None
 
     @property
     def rank(self) -> int:

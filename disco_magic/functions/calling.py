@@ -127,7 +127,7 @@ class Calling:
         while ahead and self.id not in reached:
             wait = waiting.get(ahead.pop())
             ways = [] if wait is None else hopes(wait, self._plane.left)
-            if wait is not None and wait.any_suffices and len(ways) > 1:
+            if wait is not None and (wait.ends or (wait.any_suffices and len(ways) > 1)):
                 ways = []
             further = {*ways} - reached
             reached |= further
@@ -197,6 +197,7 @@ class Calling:
         rendezvous: bool = False,
         library: str = "",
         theirs: Theirs | None = None,
+        limit_s: float | None = None,
     ) -> Any:
         given, lent = arguments[0] if arguments else 0, False
         # The beginning of `_over`, inlined for the usual case.
@@ -223,7 +224,11 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(self.id, members, scope, present, spot, library, along, within, tag, rendezvous, theirs),
+                Seat(
+                    *(self.id, members, scope, present, spot, library, along, within, tag, rendezvous),
+                    theirs,
+                    limit_s,
+                ),
                 *arguments,
             )
             if verb in _FROM_ANOTHER:

@@ -24,6 +24,7 @@ from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.process_groups.groups import Verbs
 from disco_magic.functions.process_groups.messages import Messages
+from disco_magic.functions.process_groups.work import Work
 from disco_magic.functions.stepping import Stepping
 from disco_magic.isolation import own_folders
 from disco_magic.mistakes import about
@@ -86,6 +87,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
             PointToPoint.send_to_next_group,
             Verbs.allreduce,
             Messages.send,
+            Work.wait,
         )
     )
 

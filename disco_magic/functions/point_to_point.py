@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.numbers import whole_number
+from disco_magic.core.numbers import seconds, whole_number
 from disco_magic.core.seat import PICKLE, Seat, Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import Calling, command_of
@@ -55,9 +55,9 @@ class PointToPoint(Calling):
         `to` is an id of the session, like `worker_id`, also with groups (a collective's `root`, however, is a
         rank in the group): `send` reaches every worker and takes no `in_group`.
 
-        The sender calls it. The other worker takes it with `recv`, with the same `tag`, a number or text, in
-        the same cell or command; messages of one sender with one tag arrive in order. A message that is not
-        received by then is reported as the receiver's error. Raises UsageMistake if there is no such worker,
+        The sender calls it. The other worker takes it with `recv` and the same `tag`, number or text, in the
+        same cell or command; those of one sender with one tag arrive in order. A message that is not received
+        by then is reported as the receiver's error. Raises UsageMistake if there is no such worker,
         or `tag` is something else; PlaneAborted if the receiver has ended the command. Cost: one copy.
 
         In a cell that is run with ``--rendezvous`` it waits until the other worker has called `recv` for it,
@@ -104,22 +104,36 @@ class PointToPoint(Calling):
         """Wait until what `_post` has sent in this command is asked for."""
         self._call("deliver", sent, in_group=False, tag=tag)
 
-    def recv(self, source: int | str = ANY, out: Any | None = None, *, tag: int | str = 0) -> Any:
+    def recv(
+        self,
+        source: int | str = ANY,
+        out: Any | None = None,
+        *,
+        tag: int | str = 0,
+        timeout: float | None = None,
+    ) -> Any:
         """Wait for the next message that worker `source` sends to this one with that `tag`, and return it.
 
         `source` is an id of the session, as for `send`; ``"any"``: of all workers' messages the one that was
         sent first. To know who has sent it, ask `probe` before. The receiver calls it.
 
         Returns the shape and dtype sent (a NumPy scalar for a number), the object sent, or `out`. Raises
-        PlaneMismatch if `out` differs in shape or dtype, or an object was sent: the message is used up.
-        Cost: with `out` one copy.
+        SyncTimeout, a TimeoutError, if none has come after `timeout` seconds: the next recv gets what comes
+        later; PlaneMismatch if `out` differs in shape or dtype, or an object came: the message is used up.
         """
         tag = _checked("recv", tag)
-        if type(source) is str and source == ANY:
-            source = self.probe(tag=tag)
+        is_any = type(source) is str and source == ANY
+        if is_any or timeout is not None:  # what is probed stays where it is: no message is lost
+            source = self._probe(None if is_any else (source,), tag, limit_s=seconds(timeout))
         return self._call("recv", source, out, in_group=False, tag=tag)
 
-    def probe(self, sources: int | str | Iterable[int] = ANY, *, tag: int | str = 0) -> int:
+    def probe(
+        self,
+        sources: int | str | Iterable[int] = ANY,
+        *,
+        tag: int | str = 0,
+        timeout: float | None = None,
+    ) -> int:
         """Wait until any worker has sent this one a message with that `tag`, and return the sender's id.
 
         Of several messages, the one that was sent first counts. It is not received: the next `recv` of the
@@ -130,23 +144,26 @@ class PointToPoint(Calling):
             UsageMistake: there is no such worker, or `sources` is empty.
             PlaneAborted: all of them have ended the command without sending a message.
             PlaneMismatch: those that have not ended it wait for this worker themselves.
+            SyncTimeout: there is no message after `timeout` seconds.
 
         Example:
             >>> cell = "[(probe(), recv()) for _ in range(3)] if worker_id == 0 else send(worker_id, 0)"
             >>> sorted(session.run(cell)[0])
             [(1, np.int64(1)), (2, np.int64(2)), (3, np.int64(3))]
         """
-        return self._probe(_named("probe", sources), _checked("probe", tag))
+        return self._probe(_named("probe", sources), _checked("probe", tag), limit_s=seconds(timeout))
 
-    def _probe(self, sources: tuple[Any, ...] | None, tag: int | str, theirs: Theirs | None = None) -> int:
+    def _probe(
+        self,
+        sources: tuple[Any, ...] | None,
+        tag: int | str,
+        theirs: Theirs | None = None,
+        limit_s: float | None = None,
+    ) -> int:
         recorder = self.recorder
-        sender: int = self._call("probe", sources, in_group=False, tag=tag, theirs=theirs)
+        sender: int = self._call("probe", sources, in_group=False, tag=tag, theirs=theirs, limit_s=limit_s)
         recorder.found(sender)
         return sender
-
-    def _await_any(self, sources: Iterable[int], tag: int | str) -> int:
-        """Like `probe`, for who has called `recv`."""
-        return self._probe(tuple(sources), tag, Theirs("recv"))
 
     def iprobe(self, sources: int | str | Iterable[int] = ANY, *, tag: int | str = 0) -> int | None:
         """Like `probe`, but do not wait: return None if no such message has been sent yet.

@@ -24,6 +24,7 @@ own lock).
 
 from __future__ import annotations
 
+from _thread import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.waits import hopes
@@ -141,13 +142,13 @@ class Board:
         """The verdict on `wait`, which `worker` has made hopeless by leaving, with this `failure`, if any."""
         # The failure of an earlier command may have made it leave this one too.
         why = failure or self.failure_of(worker, wait.scope)
-        return departures.gone(worker, wait, why, self._whereabouts(wait.scope), self.mail)
+        return departures.gone(worker, wait, why, self.whereabouts(wait.scope), self.mail)
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
         """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
         return self._reasons.of(worker, scope)
 
-    def _whereabouts(self, scope: int) -> Callable[[int], str]:
+    def whereabouts(self, scope: int) -> Callable[[int], str]:
         """A function that says where a worker is that others wait for in `scope`."""
 
         def told(worker: int) -> str:
@@ -203,7 +204,9 @@ class Board:
         watch = self.asleep[call.worker]
         watch.start()
         try:
-            if self.held_up is not None and (imports_something() or loads_something()):
+            if call.seat.limit_s is not None:
+                self._sleep_at_most(call, wait, call.seat.limit_s)
+            elif self.held_up is not None and (imports_something() or loads_something()):
                 self._sleep_lightly(call, wait, self.held_up)
             else:
                 call.gate.acquire()
@@ -211,6 +214,14 @@ class Board:
             if wait.to_wake:
                 self.pass_on(wait)
             watch.stop()
+
+    def _sleep_at_most(self, call: Call, wait: Wait, limit_s: float) -> None:
+        """Sleep, and give up after so many seconds; then `wait` is neither complete nor has it a verdict."""
+        if call.gate.acquire(timeout=min(limit_s, TIMEOUT_MAX)):
+            return
+        with self.lock:
+            if self.waiting.get(call.worker) is wait:  # else it is over, and its gate is being opened
+                del self.waiting[call.worker]
 
     def _sleep_lightly(self, call: Call, wait: Wait, held_up: Callable[[int], str]) -> None:
         """Sleep, and look up now and then: perhaps others wait until the caller has got a module.

@@ -81,7 +81,7 @@ def stuck(waiting: Mapping[int, Wait], start: int, left: Sequence[int]) -> list[
     for worker, wait in waiting.items():
         missing, here = wait.missing(), hopes(wait, left)
         # Else it is about to be released: who it needs has left.
-        if here if wait.any_suffices else missing and here == missing:
+        if not wait.ends and (here if wait.any_suffices else missing and here == missing):
             ways[worker] = here
     held = set(ways)
     while freed := {worker for worker in held if _can_go_on(waiting[worker], ways[worker], held)}:

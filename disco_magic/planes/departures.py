@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core import unmet
-from disco_magic.errors import PlaneAborted
+from disco_magic.errors import PlaneAborted, SyncTimeout
 from disco_magic.phrases import people, people_who
 from disco_magic.planes.mail import LoneWait, not_received_in, unread_by
 from disco_magic.planes.meeting import Verdict
@@ -53,6 +53,15 @@ def gone(
     if not beside and failure is None:  # perhaps a `recv` was meant to be made there
         beside = not_received_in(wait, [each for each, _ in wait.gates()], mail)
     return Verdict(PlaneAborted, f"{text}\n{unmet.table(rows)}{beside}", failure)
+
+
+def late(wait: LoneWait, limit_s: float, whereabouts: Callable[[int], str]) -> SyncTimeout:
+    """The error of a worker that has waited for so many seconds; see `gone`."""
+    rows = unmet.table((each, whereabouts(each)) for each in wait.missing())
+    return SyncTimeout(
+        f"{wait}: no message came to worker {wait.call.worker} within {limit_s:g} s - what is sent later "
+        f"is for the next recv\n{rows}{unread_by(wait)}"
+    )
 
 
 def _unsent(wait: LoneWait, missing: list[int]) -> str:

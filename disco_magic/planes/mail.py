@@ -88,16 +88,17 @@ class LoneWait(ABC):
     Attributes:
         call: what the waiting worker called.
         peers: the workers that it waits for.
-        arrived, scope, to_wake, verdict: see `Wait`.
+        arrived, ends, scope, to_wake, verdict: see `Wait`.
     """
 
-    __slots__ = ("arrived", "call", "peers", "scope", "tag", "to_wake", "verdict")
+    __slots__ = ("arrived", "call", "ends", "peers", "scope", "tag", "to_wake", "verdict")
     any_suffices = False
 
     def __init__(self, call: Call, peers: tuple[int, ...]) -> None:
         self.call = call
         self.peers = peers
         self.arrived = 0 if peers == (call.worker,) else 1
+        self.ends = call.seat.limit_s is not None
         self.scope, self.tag = call.seat.scope, call.seat.tag
         self.verdict: Verdict | None = None
         self.to_wake: list[LockType] = []

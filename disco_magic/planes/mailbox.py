@@ -190,9 +190,12 @@ class Mailbox:
         self._board.sleep(call, wait)
         if wait.complete:
             return
-        if wait.verdict is None:
+        if wait.verdict is not None:
+            raise wait.verdict.error()
+        if call.seat.limit_s is None:
             raise AssertionError("woken without a message and without a verdict")
-        raise wait.verdict.error()
+        with self._board.lock:
+            raise departures.late(wait, call.seat.limit_s, self._board.whereabouts(wait.scope))
 
     def _awaited(self, receiver: int, key: Key) -> Call | None:
         """The first announcement that a message fits, which is over now; with the lock held."""

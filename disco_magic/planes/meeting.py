@@ -47,10 +47,12 @@ class Wait(Protocol):
 
     Attributes:
         any_suffices: whether one of the missing workers is enough; else all of them have to come.
+        ends: whether it ends by itself, after some time.
         to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`.
     """
 
     any_suffices: bool
+    ends: bool
     scope: int
     to_wake: list[LockType]
     verdict: Verdict | None
@@ -84,7 +86,7 @@ class WaitForNobody(ABC):
 
     __slots__ = ()
 
-    any_suffices = False
+    any_suffices = ends = False
     arrived = 0
     complete = True
 
@@ -138,7 +140,7 @@ class Meeting:
         "to_wake",
         "verdict",
     )
-    any_suffices = False
+    any_suffices = ends = False
 
     def __init__(self, members: tuple[int, ...], scope: int) -> None:
         self.members = members

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.numbers import whole_number
+from disco_magic.core.numbers import seconds, whole_number
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
 from disco_magic.functions.arrays import host_array
@@ -35,19 +35,6 @@ def _number(worker: object) -> int:
     number = whole_number(worker)
     if number is None:
         raise TypeError
-    return number
-
-
-def seconds(timeout: object) -> float | None:
-    """Return `timeout` as a number of seconds; None: no limit."""
-    if timeout is None:
-        return None
-    try:
-        number = float(timeout)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = -1.0
-    if isinstance(timeout, str | bytes) or not number >= 0:
-        raise UsageMistake(f"timeout is {timeout!r}, expected a number of seconds >= 0, or None")
     return number
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Stop
+from disco_magic.core.numbers import seconds
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.offers import Offers
 from disco_magic.session import current
-from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
 from disco_magic.session.elsewhere import Elsewhere

@@ -6,9 +6,9 @@ from disco_magic.planes.deadlocks import circle, stuck
 class Wait:
     """Waits for the given workers, all of them or any."""
 
-    def __init__(self, *needed, complete=False, verdict=None, any_suffices=False, scope=1):
+    def __init__(self, *needed, complete=False, verdict=None, any_suffices=False, scope=1, ends=False):
         self.needed, self.complete, self.verdict = list(needed), complete, verdict
-        self.any_suffices, self.scope = any_suffices, scope
+        self.any_suffices, self.scope, self.ends = any_suffices, scope, ends
 
     def missing(self):
         return [] if self.complete else self.needed
@@ -61,6 +61,12 @@ def any_of(*workers, scope=1):
 def test_who_waits_for_any_of_several_closes_no_circle():
     assert circle({0: any_of(1), 1: Wait(0)}, 0) == []
     assert circle({0: any_of(1), 1: Wait(0)}, 1) == []
+
+
+def test_who_waits_only_so_long_is_not_stuck_nor_is_who_waits_for_it():
+    waiting = {0: Wait(1, any_suffices=True, ends=True), 1: any_of(0)}
+    assert stuck(waiting, 0, HERE) == []
+    assert stuck(waiting, 1, HERE) == []
 
 
 def test_who_waits_for_any_of_several_can_go_on_as_long_as_one_of_them_can():

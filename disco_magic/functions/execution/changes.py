@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from disco_magic.functions.process_groups.barriers import fit_barriers
-from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.work import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation.child_processes import fit_alias, fit_commands, fit_pool, fit_spawn, fit_subprocess
 from disco_magic.isolation.compiled_names import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_context
 from disco_magic.functions.process_groups.groups import group_class
-from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.work import HOME
 
 if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext

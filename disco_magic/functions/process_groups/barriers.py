@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.functions.process_groups.groups import Verbs
-from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.work import HOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from disco_magic.functions.process_groups.arguments import (
 )
 from disco_magic.functions.process_groups.members import Members
 from disco_magic.functions.process_groups.memory import flat, near, written
-from disco_magic.functions.process_groups.messages import done
+from disco_magic.functions.process_groups.work import done
 
 _ALL_REDUCE: Final = Theirs("all_reduce")
 

@@ -1,4 +1,4 @@
-"""Work under way in a process group of PyTorch: only messages that were not waited for yet.
+"""Messages in a process group of PyTorch, some of which were not waited for yet.
 
 A send is done at once, by a copy; in a cell with ``--rendezvous``, when the message is asked for. A receive
 takes its message when it is waited for: PyTorch's programs first ask for what they get, and send afterwards.
@@ -8,115 +8,21 @@ cell has asked for ends with the cell.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections import defaultdict
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
 from disco_magic.functions.process_groups.memory import flat, written
 from disco_magic.functions.process_groups.object_lists import as_called
+from disco_magic.functions.process_groups.work import done, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from disco_magic.functions.context import WorkerContext
-
-HOME: Final = "torch.distributed.distributed_c10d"
-"""PyTorch's module that programs call, and that keeps its groups."""
-
-
-class _Work:
-    """Something to wait for.
-
-    Args:
-        tensors: filled by then.
-        finish: does it, once, when it is waited for; None: it is done.
-        ready: whether it can be done without waiting.
-    """
-
-    def __init__(
-        self,
-        tensors: Sequence[Any],
-        finish: Callable[[], None] | None = None,
-        ready: Callable[[], bool] | None = None,
-    ) -> None:
-        super().__init__()
-        self._finish, self._ready = finish, ready
-        self._tensors = tensors
-        self._source = -1
-
-    def finished(self, source: int | None = None) -> None:
-        """Mark the work as done; with the rank of the sender, if it is a receive."""
-        self._finish = None
-        if source is not None:
-            self._source = source
-
-    def wait(self, timeout: Any = None) -> bool:  # noqa: ARG002 - PyTorch's; the cell's holds
-        """Wait until the work is done; the limit is the cell's."""
-        if self._finish is not None:
-            self._finish()
-            self.finished()
-        return True
-
-    synchronize = wait
-
-    def is_completed(self) -> bool:
-        """Whether it is done; does what needs no waiting, for callers that poll."""
-        if self._finish is not None and self._ready is not None and self._ready():
-            self.wait()
-        return self._finish is None
-
-    is_success = is_completed
-
-    def source_rank(self) -> int:
-        """Rank of the sender, for a receive that is done; else -1."""
-        return self._source
-
-    _source_rank = source_rank  # PyTorch's `recv` asks for it by this name
-
-    def result(self) -> Sequence[Any]:
-        """The tensors."""
-        return self._tensors
-
-    def get_future(self) -> Any:
-        """A future of PyTorch's with the tensors; waits."""
-        self.wait()
-        future = importlib.import_module("torch").futures.Future()
-        future.set_result(self._tensors)
-        return future
-
-
-@cache
-def _work_class(theirs: type) -> Any:
-    """`_Work` derived from PyTorch's class, as which C++ sees it."""
-    return type("WorkerWork", (_Work, theirs), {"__module__": __name__})
-
-
-def _work(
-    tensors: Sequence[Any],
-    finish: Callable[[], None] | None = None,
-    ready: Callable[[], bool] | None = None,
-) -> Any:
-    made = _work_class(importlib.import_module("torch._C._distributed_c10d").Work)
-    return made(tensors, finish, ready)
-
-
-def done(tensors: Sequence[Any]) -> Any:
-    """Work that is done when it begins; to be called by the method that returns it.
-
-    Callers other than PyTorch's functions get PyTorch's own class, which does not take a limit: they may be
-    C++, and some versions of that do not keep the Python part of an object, and wait forever for the rest.
-    """
-    if sys._getframe(2).f_globals.get("__name__") == HOME:  # noqa: SLF001 - there is no other way to know
-        return _work(tensors)
-    future = importlib.import_module("torch").futures.Future()
-    future.set_result(tensors)
-    make = importlib.import_module("torch._C._distributed_c10d")._create_work_from_future  # noqa: SLF001
-    return make(future)
 
 
 class _Asked(NamedTuple):
@@ -187,11 +93,11 @@ class Messages:
         if not me.rendezvous:
             return done(tensors)
 
-        def finish() -> None:
+        def finish(_: float | None) -> None:
             for each in sent:
                 me._deliver(each, bears)  # noqa: SLF001
 
-        return _work(tensors, finish, lambda: all(each.taken for each in sent) or me._has_left(member))  # noqa: SLF001
+        return work_of(tensors, finish, lambda: all(each.taken for each in sent) or me._has_left(member))  # noqa: SLF001
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Receive as many elements from one member, when the work is waited for."""
@@ -206,9 +112,9 @@ class Messages:
     def _ask(self, tensors: Any, source: int | None, tag: int) -> Any:
         me, pending, bears = self._worker(), self._asked(), self._tag(tag)
         asked = _Asked(
-            _work(
+            work_of(
                 tensors,
-                lambda: self._finish(pending, bears, asked),
+                lambda until: self._finish(pending, bears, asked, until),
                 lambda: self._poll(pending, bears, asked),
             ),
             source,
@@ -222,8 +128,13 @@ class Messages:
             pending.batch.append(asked.work)
         return asked.work
 
-    def _finish(self, pending: _Pending, tag: int | str, wanted: _Asked) -> None:
-        """Take messages until the one that was asked for is there."""
+    def _finish(self, pending: _Pending, tag: int | str, wanted: _Asked, until: float | None) -> None:
+        """Take messages until the one that was asked for is there.
+
+        Raises:
+            UsageMistake: it was asked for in another cell.
+            SyncTimeout: it has not come `until` then; it can be waited for again.
+        """
         if pending is not self._asked():
             what = (
                 "a message of any rank" if wanted.source is None else f"the message of worker {wanted.source}"
@@ -235,7 +146,10 @@ class Messages:
         self._worker()._waits_for(wanted.work)  # noqa: SLF001
         while wanted in pending.asked[tag]:
             sources = self._awaited(pending.asked[tag], wanted)
-            source = sources[0] if len(sources) == 1 else self._worker()._await_any(sources, tag)  # noqa: SLF001
+            source = sources[0]
+            if len(sources) > 1 or until is not None:
+                left_s = None if until is None else max(0.0, until - monotonic())
+                source = self._worker()._probe((*sources,), tag, Theirs("recv"), left_s)  # noqa: SLF001
             self._take(pending.asked[tag], source, tag)
 
     def _poll(self, pending: _Pending, tag: int | str, wanted: _Asked) -> bool:
@@ -276,12 +190,12 @@ class Messages:
         pending = self._asked()
         batch, pending.batch = pending.batch or [], None
 
-        def finish() -> None:
+        def finish(until: float | None) -> None:
             for work in batch:
-                work.wait()
+                work.wait(None if until is None else max(0.0, until - monotonic()))
 
         tensors = [tensor for work in batch for tensor in work.result()]
-        return _work(tensors, finish, lambda: sum(not work.is_completed() for work in batch) == 0)
+        return work_of(tensors, finish, lambda: sum(not work.is_completed() for work in batch) == 0)
 
 
 def _first_for(asked: list[_Asked], source: int) -> _Asked:

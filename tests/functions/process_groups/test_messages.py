@@ -362,3 +362,30 @@ def test_who_ends_without_a_message_is_told_what_it_asked_for_in_its_place(s, as
     with pytest.raises(CellError) as caught:
         cell.wait()
     assert "asked for" not in str(caught.value)
+
+
+LIMITED = """
+a, told = t(0), []
+if worker_id == 0:
+    work = world.{}
+    for limit in (0, timedelta(0)):
+        try: work.wait(limit)
+        except TimeoutError as error: told.append(str(error))
+barrier()
+if worker_id == 1: world.send([t(5)], 0)
+if worker_id == 0: work.wait(60.0)
+"""
+
+
+@pytest.mark.parametrize("asked", ["recv([a], 1)", "recv_anysource([a])"])
+def test_what_is_waited_for_only_so_long_can_be_waited_for_again(s, gives, asked):
+    s.run("from datetime import timedelta")
+    assert gives(LIMITED.format(asked), "a")[0] == [[5]]
+    told = s["told"].get(0)
+    assert len(told) == 2
+    assert all("no message came to worker 0 within 0 s" in each for each in told)
+
+
+def test_a_limit_that_is_no_time_is_refused(s):
+    with pytest.raises(CellError, match="UsageMistake: timeout is -1, expected a number of seconds"):
+        s.run("world.recv([t(0)], 1).wait(-1) if worker_id == 0 else None")

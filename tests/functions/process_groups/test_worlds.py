@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.callers.replaced import Replaced
 from disco_magic.errors import CellError
-from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.work import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation.imported import Libraries, told_if_unknown
 from tests.functions.process_groups import c10d

@@ -224,8 +224,17 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(
-                    *(self.id, members, scope, present, spot, library, along, within, tag, rendezvous),
+                Seat(  # by position: each of these names would cost as much as its value
+                    self.id,
+                    members,
+                    scope,
+                    present,
+                    spot,
+                    library,
+                    along,
+                    within,
+                    tag,
+                    rendezvous,
                     theirs,
                     limit_s,
                 ),

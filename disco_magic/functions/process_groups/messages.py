@@ -148,7 +148,7 @@ class Messages:
             sources = self._awaited(pending.asked[tag], wanted)
             source = sources[0]
             if len(sources) > 1 or until is not None:
-                left_s = None if until is None else max(0.0, until - monotonic())
+                left_s = None if until is None else max(0.0, round(until - monotonic(), 3))  # to be read
                 source = self._worker()._probe((*sources,), tag, Theirs("recv"), left_s)  # noqa: SLF001
             self._take(pending.asked[tag], source, tag)
 

@@ -3,6 +3,7 @@
 ``reduce = []`` in a cell hides the collective from all later cells, which fail with "'list' object is not
 callable". ``gather(x).shape`` fails on all workers but the root, because it returns None there. Both are
 recognised by the expression that failed. A cell that binds ``worker_id`` fails nowhere, and is told before.
+What workers share and cannot all do is recognised by the message.
 """
 
 from __future__ import annotations
@@ -31,10 +32,24 @@ _NUMBERS: Final = ("worker_id", "num_workers")
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
 # How Python names the types of two operands: ``unsupported operand type(s) for +: 'NoneType' and 'int'``.
 _OPERANDS: Final = re.compile(r"'(\w+)' and '(\w+)'$")
+# A message of what is done to the process, which workers share -> what they can do.
+_OF_PROCESS: Final = {
+    re.compile(r"A colormap named .* is already registered"): (
+        "matplotlib's colormaps are shared by all workers: register one with force=True, or on one worker "
+        "(if worker_id == 0:)"
+    ),
+    re.compile(r"set_wakeup_fd only works in main thread"): (
+        "signals come to the process in which all workers are, where a worker's event loop cannot take them: "
+        "leave add_signal_handler out in cells; the stop button cancels what they await"
+    ),
+}
 
 
 def advice_on_pitfalls(shell: Shell, error: BaseException) -> str:
-    """A hint if a worker's `error` is caused by one of the two mistakes; else ""."""
+    """A hint if a worker's `error` is caused by one of these mistakes; else ""."""
+    if type(error) in (ValueError, RuntimeError):
+        said = str(error)
+        return next((advice for text, advice in _OF_PROCESS.items() if text.match(said)), "")
     if type(error) not in (TypeError, AttributeError):
         return ""
     failed = failed_expression(shell, error)

@@ -174,3 +174,28 @@ def test_of_an_import_that_was_stopped_nothing_is_said_once_it_has_succeeded(
     four.run(f"%%disco\n{again}")
     four.fail("%%disco\nimport mended_library.broken", CellError)
     assert "was stopped half-way" not in four.shown[-1]
+
+
+COLOURS = (
+    "from matplotlib import colormaps, colors\ncolormaps.register(colors.ListedColormap(['r'], name='{}'))"
+)
+HANDLER = (
+    "import asyncio, signal\nasyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)\nawait stop"
+)
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        (
+            COLOURS.format("of_disco"),
+            "matplotlib's colormaps are shared by all workers: register one with force",
+        ),
+        (HANDLER, "signals come to the process in which all workers are, where a worker's event loop cannot"),
+    ],
+)
+def test_what_only_one_of_all_workers_can_do_for_the_process_is_told(four, cell, told):
+    four.fail(f"%%disco\n{cell}", CellError)
+    assert four.shown[-1].startswith(told)
+    if "colormaps" in cell:
+        __import__("matplotlib").colormaps.unregister("of_disco")

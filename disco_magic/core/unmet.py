@@ -96,19 +96,30 @@ def settled(replies: Mapping[int, CellDone]) -> dict[int, Failure]:
     ):
         return failures
     unmet = {worker: wait for worker, each in failures.items() if (wait := _unmet(each)) is not None}
-    left = [worker for worker, wait in unmet.items() if replies.keys() >= set(wait.members)]
+    left = {members: here for members, here in _together(unmet).items() if replies.keys() >= set(members)}
     while left:
         # First those that waited for nobody who waited elsewhere: the others' texts contain theirs.
-        ready = [worker for worker in left if not _waits_for(unmet[worker], left, unmet)] or left
-        for worker in ready:
-            failures[worker] = _retold(failures[worker], unmet, failures)
-        left = [worker for worker in left if worker not in ready]
+        where = {worker: members for members, here in left.items() for worker in here}
+        ready = [members for members in left if not _waits_for(members, where)] or [*left]
+        for members in ready:
+            _retell(members, left.pop(members), unmet, failures)
     return failures
 
 
-def _waits_for(wait: Unmet, others: Iterable[int], unmet: Mapping[int, Unmet]) -> bool:
-    """Whether a member is among `others` and has waited in another collective."""
-    return any(worker in wait.members and unmet[worker].members != wait.members for worker in others)
+def _together(unmet: Mapping[int, Unmet]) -> dict[tuple[int, ...], list[int]]:
+    """Members of collectives -> those of them that waited in one."""
+    known: dict[int, list[int]] = {}  # by identity: comparing the members of each takes time in their number
+    found: dict[tuple[int, ...], list[int]] = {}
+    for worker, wait in unmet.items():
+        if id(wait.members) not in known:
+            known[id(wait.members)] = found.setdefault(wait.members, [])
+        known[id(wait.members)].append(worker)
+    return {members: sorted(here) for members, here in found.items()}
+
+
+def _waits_for(members: tuple[int, ...], where: Mapping[int, tuple[int, ...]]) -> bool:
+    """Whether one of `members` has waited in another collective; `where`: worker -> the members of that."""
+    return any(where.get(worker, members) is not members for worker in members)
 
 
 def _unmet(failure: Failure) -> Unmet | None:
@@ -118,12 +129,16 @@ def _unmet(failure: Failure) -> Unmet | None:
     return wait if wait is not None and wait.scope == failure.seq else None
 
 
-def _retold(failure: Failure, unmet: Mapping[int, Unmet], failures: Mapping[int, Failure]) -> Failure:
-    """The failure of a worker in `unmet`, with what is known now; as it is if that explains nothing."""
-    members = unmet[failure.worker].members
-    here = [worker for worker in members if worker in unmet and unmet[worker].members == members]
+def _retell(
+    members: tuple[int, ...], here: Sequence[int], unmet: Mapping[int, Unmet], failures: dict[int, Failure]
+) -> None:
+    """Put what is known now into the failures of those that waited, `here`; nothing if it explains nothing.
+
+    The text is that of all of them: made for each it took time in the square of how many there are.
+    """
     waits = described((worker, unmet[worker][:2]) for worker in here)
-    failed = [failures[worker] for worker in members if worker in failures and worker not in here]
+    waited = {*here}
+    failed = [failures[worker] for worker in members if worker in failures and worker not in waited]
     finished = [worker for worker in members if worker not in failures]
     # One that was released from another wait tells less than one that has failed, or has finished.
     failed.sort(key=standing)
@@ -135,12 +150,13 @@ def _retold(failure: Failure, unmet: Mapping[int, Unmet], failures: Mapping[int,
         origin, text = None, without_absent(finished, waits, members)
         unread = not_received((worker, unmet[worker].unread) for worker in here)
     else:
-        return failure
+        return
     rows = [
         (worker, waiting_in(*unmet[worker][:2]) if worker in unmet else left(failures.get(worker)))
         for worker in members
     ]
-    return _with_text(failure, "\n  ".join([f"{text}\n{table(rows)}", *unread]), origin)
+    text = "\n  ".join([f"{text}\n{table(rows)}", *unread])
+    failures.update({worker: _with_text(failures[worker], text, origin) for worker in here})
 
 
 def _with_text(failure: Failure, text: str, origin: Failure | None) -> Failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.core import unmet
 from disco_magic.core.messages import CellDone
 from disco_magic.core.unmet import Unmet, settled
 from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, WorkerInterrupt
@@ -118,3 +119,14 @@ def test_other_failures_stay_as_they_are(failures, how):
     after = settled(ended(*failures, **how))
     assert list(after.values()) == failures
     assert [str(each.exception) for each in failures] == before
+
+
+@pytest.mark.parametrize("n", [4, 64])
+def test_what_is_said_to_all_who_waited_is_made_once(monkeypatch, n):
+    """For each it took time in the square of how many there are."""
+    rows, said = [], unmet.waiting_in
+    monkeypatch.setattr(unmet, "waiting_in", lambda *at: rows.append(at) or said(*at))
+    many = tuple(range(n))
+    told = texts(*(waited(worker, members=(*many,)) for worker in many[1:]), workers=many)
+    assert len(set(told.values())) == 1
+    assert len(rows) == n - 1

@@ -148,9 +148,10 @@ class CellTimes:
     def __repr__(self) -> str:
         if self.is_even:
             return "\n".join(filter(None, (self.line(), self.remark)))
-        bars = [f"  {_bar_text(each, self._longest())}" for each in self.workers]
-        if self.last is not None:
-            bars[self.workers.index(self.last)] += f" {_LAST}"
+        longest_s, last = self._longest(), self.last
+        bars = [f"  {_bar_text(each, longest_s)}" for each in self.workers]
+        if last is not None:
+            bars[self.workers.index(last)] += f" {_LAST}"
         table = aligned([HEADER, *self.rows()], words=1)
         lines = [table[0], *(f"{line}{drawn}".rstrip() for line, drawn in zip(table[1:], bars, strict=True))]
         return "\n".join(filter(None, (f"time of {self.label}: {self.sentence}", *lines, self.remark)))
@@ -165,20 +166,24 @@ class CellTimes:
         if self.is_even:
             return f'<div style="{LINE_FONT};{LINE_INDENT}">{escape(repr(self))}</div>'
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
-        body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
+        longest_s, last = self._longest(), self.last
+        body = "".join(
+            _row_html(each, row, longest_s, is_last=each is last)
+            for each, row in zip(self.workers, self.rows(), strict=True)
+        )
         caption = f"time of {escape(self.label)}: {escape(self.sentence)}"
         heads = (*HEADER, legend)
         return _LOOK.html(caption, head_cells(heads), body, foot_lines(len(heads), [self.remark]))
 
-    def _row_html(self, each: WorkerTime, row: Sequence[str]) -> str:
-        is_last = each is self.last
-        parts = [("computing", RUNNING, each.computing_s), ("waiting", WAITING, each.waiting_s)]
-        cells = "".join(f"<td>{cell}</td>" for cell in row[1:])
-        mark = f' <span class="mark">{_LAST}</span>' if is_last else ""
-        return (
-            f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells}'
-            f"<td>{bar(parts, self._longest())}</td></tr>"
-        )
+
+def _row_html(each: WorkerTime, row: Sequence[str], longest_s: float, *, is_last: bool) -> str:
+    parts = [("computing", RUNNING, each.computing_s), ("waiting", WAITING, each.waiting_s)]
+    cells = "".join(f"<td>{cell}</td>" for cell in row[1:])
+    mark = f' <span class="mark">{_LAST}</span>' if is_last else ""
+    return (
+        f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells}'
+        f"<td>{bar(parts, longest_s)}</td></tr>"
+    )
 
 
 def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, float]) -> CellTimes:

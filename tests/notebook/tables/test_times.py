@@ -195,3 +195,15 @@ def test_a_notebook_shows_html(kernel):
 def test_the_help_says_what_an_imbalance_is(shell):
     shell.run("%%disco -h\npass")
     assert "longest / mean computing time - 1" in " ".join(shell.out.split())
+
+
+@pytest.mark.parametrize("n", [3, 64])
+@pytest.mark.parametrize("show", [repr, html_of], ids=["text", "html"])
+def test_who_was_last_is_found_once_for_all_rows(monkeypatch, n, show):
+    """For each row it took time in the square of how many workers there are."""
+    times, asked, longest = CellTimes("Cell In[2]", tuple(WorkerTime(w, 1.0 + w) for w in range(n))), [], []
+    of, last = CellTimes._longest, CellTimes.last.fget
+    monkeypatch.setattr(CellTimes, "_longest", lambda self: longest.append(1) or of(self))
+    monkeypatch.setattr(CellTimes, "last", property(lambda self: asked.append(1) or last(self)))
+    show(times)
+    assert len(asked) + len(longest) < 20

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, foot_lines, head_cells
+from disco_magic.core.register_values import FEW_WORKERS
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
@@ -62,6 +63,11 @@ class WorkerTime:
         """Everything except waiting for others, so also reading files and waiting for the GIL."""
         return max(0.0, self.total_s - self.waiting_s)
 
+    def is_like(self, other: WorkerTime, limit_s: float) -> bool:
+        """Whether none of its times differs by more than that from another worker's."""
+        pairs = zip(_columns([self]), _columns([other]), strict=True)
+        return all(abs(mine - its) <= limit_s for (mine,), (its,) in pairs)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CellTimes:
@@ -89,7 +95,7 @@ class CellTimes:
     def is_even(self) -> bool:
         """Whether the workers differ by no more than measurement noise."""
         limit = max(NOISE_S, NOISE * self._longest())
-        return all(_spread(times) <= limit for times in self._columns())
+        return all(_spread(times) <= limit for times in _columns(self.workers))
 
     @property
     def last(self) -> WorkerTime | None:
@@ -122,36 +128,45 @@ class CellTimes:
 
     def line(self) -> str:
         """All workers in one line, if they do not differ."""
-        total, _, waiting = self._columns()
+        total, _, waiting = _columns(self.workers)
         text = f"time {ranges([each.worker for each in self.workers])} {_from_to(total)}"
         return text if max(waiting) < NOISE_S else f"{text}, of that {_from_to(waiting)} waiting for others"
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells as text; see `HEADER`."""
-        return [
-            (
-                ranges((each.worker,)),
-                _duration(each.total_s),
-                _duration(each.computing_s),
-                _duration(each.waiting_s),
-            )
-            for each in self.workers
-        ]
+    def groups(self) -> list[list[WorkerTime]]:
+        """The rows of the table: a worker each; of many, those that differ by no more than noise together.
 
-    def _columns(self) -> tuple[list[float], list[float], list[float]]:
-        return (
-            [each.total_s for each in self.workers],
-            [each.computing_s for each in self.workers],
-            [each.waiting_s for each in self.workers],
-        )
+        The straggler is always alone.
+        """
+        if len(self.workers) <= FEW_WORKERS:
+            return [[each] for each in self.workers]
+        last, found = self.last, list[list[WorkerTime]]()
+        limit = max(NOISE_S, NOISE * self._longest())
+        for each in sorted(self.workers, key=lambda each: each.computing_s):
+            first = found[-1][0] if found else None
+            alike = first is not None and last not in (first, each) and first.is_like(each, limit)
+            if alike:
+                found[-1].append(each)
+            else:
+                found.append([each])
+        for group in found:
+            group.sort(key=lambda each: each.worker)
+        return sorted(found, key=lambda group: group[0].worker)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text, a row for each of `groups`; see `HEADER`."""
+        return [
+            (ranges([each.worker for each in group]), *map(_from_to, _columns(group)))
+            for group in self.groups()
+        ]
 
     def __repr__(self) -> str:
         if self.is_even:
             return "\n".join(filter(None, (self.line(), self.remark)))
         longest_s, last = self._longest(), self.last
-        bars = [f"  {_bar_text(each, longest_s)}" for each in self.workers]
-        if last is not None:
-            bars[self.workers.index(last)] += f" {_LAST}"
+        bars = [
+            f"  {_bar_text(_mean(group), longest_s)}{f' {_LAST}' if group[0] is last else ''}"
+            for group in self.groups()
+        ]
         table = aligned([HEADER, *self.rows()], words=1)
         lines = [table[0], *(f"{line}{drawn}".rstrip() for line, drawn in zip(table[1:], bars, strict=True))]
         return "\n".join(filter(None, (f"time of {self.label}: {self.sentence}", *lines, self.remark)))
@@ -168,8 +183,8 @@ class CellTimes:
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
         longest_s, last = self._longest(), self.last
         body = "".join(
-            _row_html(each, row, longest_s, is_last=each is last)
-            for each, row in zip(self.workers, self.rows(), strict=True)
+            _row_html(_mean(group), row, longest_s, is_last=group[0] is last)
+            for group, row in zip(self.groups(), self.rows(), strict=True)
         )
         caption = f"time of {escape(self.label)}: {escape(self.sentence)}"
         heads = (*HEADER, legend)
@@ -221,6 +236,20 @@ def _duration(seconds: float) -> str:
 
 def _from_to(seconds: Sequence[float]) -> str:
     return from_to(_duration(min(seconds)), _duration(max(seconds)))
+
+
+def _columns(workers: Sequence[WorkerTime]) -> tuple[list[float], list[float], list[float]]:
+    return (
+        [each.total_s for each in workers],
+        [each.computing_s for each in workers],
+        [each.waiting_s for each in workers],
+    )
+
+
+def _mean(group: Sequence[WorkerTime]) -> WorkerTime:
+    """What the bar of a row shows."""
+    total_s, _, waiting_s = (sum(column) / len(group) for column in _columns(group))
+    return WorkerTime(group[0].worker, total_s, waiting_s)
 
 
 def _spread(seconds: Sequence[float]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.functions.execution.cells import cell_from_tree
@@ -13,8 +12,6 @@ from disco_magic.notebook.plain import transformed
 from disco_magic.notebook.tracebacks import syntax_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.shell import Shell
 
@@ -116,15 +113,3 @@ def _complete_listing(filename: str, place: Place) -> None:
     size, stamp, lines, name = linecache.cache[filename]  # type: ignore[misc]  # the entry is loaded
     typed = [f"{text}\n" for text in place.raw.split("\n")[: place.skipped]]
     linecache.cache[filename] = (size, stamp, [*typed, *lines[place.skipped :]], name)
-
-
-def cell_namer(shell: Shell) -> Callable[[str], str | None]:
-    """A function from the filename of a plain cell to ``Cell In[7]``; see `sites.add_labeller`."""
-    held = weakref.ref(shell)  # labellers outlive the shell
-
-    def name(filename: str) -> str | None:
-        alive = held()
-        told = alive.compile.format_code_name(filename) if alive is not None else None
-        return " ".join(told) if told else None
-
-    return name

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from IPython.core.extensions import ExtensionManager
 
 from disco_magic.callers.sites import add_labeller, remove_labeller
-from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completing.completion import Completion
 from disco_magic.notebook.completing.inspection import Inspection
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
@@ -22,6 +21,7 @@ from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
 from disco_magic.notebook.plain_errors import show_all_lines, show_own_lines
+from disco_magic.notebook.shell import cell_namer
 from disco_magic.session.ear import EAR
 
 if TYPE_CHECKING:

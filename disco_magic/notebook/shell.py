@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 Shell = Any
@@ -37,3 +39,15 @@ def is_watched(shell: Shell) -> bool:
 def is_of_cell(shell: Shell, code: CodeType) -> bool:
     """Whether `code` is of a cell: IPython has a name for its file, such as ``Cell In[7]``."""
     return shell.compile.format_code_name(code.co_filename) is not None
+
+
+def cell_namer(shell: Shell) -> Callable[[str], str | None]:
+    """A function from the filename of a plain cell to ``Cell In[7]``; see `sites.add_labeller`."""
+    held = weakref.ref(shell)  # labellers outlive the shell
+
+    def name(filename: str) -> str | None:
+        alive = held()
+        told = alive.compile.format_code_name(filename) if alive is not None else None
+        return " ".join(told) if told else None
+
+    return name

@@ -134,6 +134,18 @@ def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets(lo
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program
 
 
+def test_loading_does_not_import_what_only_cells_and_programs_need():
+    program = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "from traitlets.config import Config\n"
+        "config = Config()\nconfig.HistoryManager.enabled = False\n"
+        "InteractiveShell(config=config).run_line_magic('load_ext', 'disco_magic')\n"
+        "ours = [name for name in sys.modules if name.startswith('disco_magic.functions')]\n"
+        "assert not ours, ours\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program
+
+
 class LightShell(Configurable):
     """What loading touches of a shell; IPython's own shells are never freed, whoever lets go of them."""
 

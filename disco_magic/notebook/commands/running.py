@@ -7,7 +7,6 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.execution.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import add_execution_options, refuse
 from disco_magic.notebook.commands.command import Command
@@ -74,6 +73,8 @@ class _RunParser(OptionParser):
 
 
 def _run(front: Front, options: Namespace) -> Any:
+    # Not for %load_ext, of which these would be a fifth.
+    from disco_magic.functions.execution.scripts import compile_file, compile_module
     from disco_magic.notebook.execution import execute_program
 
     name, arguments = of.unquoted(options.program), options.arguments

@@ -113,11 +113,11 @@ def arrays_in(value: Any) -> list[Part]:
 
 
 def paths_in(name: str, value: Any) -> list[str]:
-    """The paths of the first parts of a value, after its name; what it consists of if that has no parts."""
+    """The paths of the first parts of a value, after its name, and of the numbers and texts in it itself."""
     paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + MOST)]
-    content = None if paths else content_of(value)
+    content = content_of(value)
     plain = () if content is None else content.parts(plain=True)
-    return paths or [f"{name}{label}" for label, _ in islice(plain, MOST)]
+    return paths + [f"{name}{label}" for label, _ in islice(plain, MOST)]
 
 
 def together(lists: Iterable[list[Part] | None]) -> list[Part]:

@@ -295,7 +295,8 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
     for line, hint in {
         "w=p.w": "there is no p.w; did you mean \"p['w']\"?",
         "w=p.w1": "there is no p.w1; did you mean \"p['w']\"?",
-        "w=p.other": "there is no p.other; there are: p['w']",
+        "w=p.b": "there is no p.b; did you mean \"p['b']\"?",
+        "w=p.other": "there is no p.other; there are: p['w'], p['b']",
         "w=n.lr": "there is no n.lr; did you mean \"n['lr']\"?",
         "w=x[0]": "there is no x[0]; it has no parts",
     }.items():

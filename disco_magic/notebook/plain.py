@@ -188,8 +188,10 @@ class PlainCells:
 
     def _asks_what_a_cell_left(self, line: str) -> bool:
         found = _OF_CELL.fullmatch(line)
-        value = None if found is None else self._front.shell.user_ns.get(found[1])
-        return found is not None and is_left_by_cell(value) and not self._is_known(found[1])
+        if found is None or found[1] == "_":  # each worker has its own
+            return False
+        value = self._front.shell.user_ns.get(found[1])
+        return is_left_by_cell(value) and not self._is_known(found[1])
 
     def _asks_for_register(self, line: str) -> bool:
         found = _HELP.match(line) if "?" in line or "%" in line else None

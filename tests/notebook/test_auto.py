@@ -295,6 +295,12 @@ def test_a_line_that_asks_a_result_is_the_notebook_s(auto):
     assert auto.lines == ["[0-1] 7"]
 
 
+def test_the_last_value_is_each_worker_s(auto):
+    auto.run("[worker_id, 7]")
+    auto.run("_[0]")
+    assert auto.lines == ["[0] 0", "[1] 1"]
+
+
 def test_a_line_that_asks_what_capture_has_kept_is_the_notebook_s(auto):
     auto.run("%%capture kept\nprint('here')")
     assert "here" in auto.run("kept.stdout")

@@ -49,7 +49,7 @@ _HELP: Final = re.compile(r"\s*(?:%(?:pinfo2?|psearch)\s|\?{1,2})?\s*([\w*]+)[\w
 _MAGIC: Final = re.compile(r"%(?!(?:pinfo2?|psearch|time|timeit|prun|memit|mprun|lprun)\b)\w[^\\]*$")
 _HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
-_OF_CELL: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\))?|\[[^\[\]\n]*\])*;?")
+_OF_CELL: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:[.\[][^;\n]*)?;?")
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
 
@@ -163,14 +163,14 @@ class PlainCells:
         end = _END.fullmatch(stripped)
         if (end is not None and not self._is_known(end[1])) or self._is_magic(stripped):
             return False
-        if self._asks_what_a_cell_left(stripped):
-            return False
         return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
 
     def is_for_workers(self, text: str) -> bool:
         """Whether `text`, a perhaps incomplete cell, will run on the workers as a plain cell."""
         lines = [line for line in text.replace("\\\n", " ").split("\n") if line.strip()]
-        return self.on and not (lines and all(map(_LINE_OF_NOTEBOOK.match, lines)))
+        if not self.on or (lines and all(map(_LINE_OF_NOTEBOOK.match, lines))):
+            return False
+        return not self._asks_what_a_cell_left(text)
 
     def _hidden(self) -> bool:
         """Whether a front end executes this for itself: silently, or without adding to the history."""
@@ -186,8 +186,8 @@ class PlainCells:
             frame = frame.f_back
         return False
 
-    def _asks_what_a_cell_left(self, line: str) -> bool:
-        found = _OF_CELL.fullmatch(line)
+    def _asks_what_a_cell_left(self, text: str) -> bool:
+        found = _OF_CELL.fullmatch(text.strip())
         if found is None or found[1] == "_":  # each worker has its own
             return False
         value = self._front.shell.user_ns.get(found[1])

@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.session.current import session
+from tests.notebook.completing.offering import offers
 
 
 @pytest.fixture
@@ -290,9 +291,17 @@ def test_a_line_that_asks_a_result_is_the_notebook_s(auto):
     assert auto.run("result.stdout[1]") == "here\n"
     assert auto.run("result[1]") == 1
     assert auto.run("result.values") == [0, 1]
+    assert auto.run("result[1] + len(result.values)") == 3
     auto.run("result = 7")  # a register is the workers'
     auto.run("result")
     assert auto.lines == ["[0-1] 7"]
+
+
+@pytest.mark.parametrize(("line", "offered"), [("result.std", "stdout"), ("handle.canc", "cancel")])
+def test_tab_offers_what_the_notebook_has_of_a_result_and_a_handle(auto, line, offered):
+    auto.run("%%disco -o result\nworker_id")
+    auto.run("%%disco --nowait -o handle\nworker_id")
+    assert any(offered in each for each in offers(auto, line))
 
 
 def test_the_last_value_is_each_worker_s(auto):

@@ -145,16 +145,11 @@ class Tally:
     """A number per worker, which only that worker writes, and one flag that any thread may set.
 
     The controller reads while workers write: each is a single 8-byte word with a single writer, so nothing is
-    torn or lost and no lock is needed. Workers in other processes can use a block of shared memory, 8 bytes
-    per worker and 8 for the flag: pass its buffer as `slots`.
-
-    Args:
-        num_workers: of the session.
-        slots: ``num_workers + 1`` 64-bit integers, zero; None: made here.
+    torn or lost and no lock is needed.
     """
 
-    def __init__(self, num_workers: int, slots: np.ndarray[Any, Any] | None = None) -> None:
-        self._slots = np.zeros(num_workers + 1, np.int64) if slots is None else slots
+    def __init__(self, num_workers: int) -> None:
+        self._slots = np.zeros(num_workers + 1, np.int64)
 
     def add(self, worker: int, nbytes: int) -> None:
         """Add the bytes that `worker` has loaded; called only by that worker."""

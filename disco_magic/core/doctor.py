@@ -189,12 +189,26 @@ class Diagnosis:
 
     def _held_by(self, blocking: Iterable[int]) -> tuple[int, ...]:
         """Workers that wait for one of `blocking`, directly or through others."""
-        held, reached = set[int](), set(blocking)
-        while reached:
-            waiting = {w.worker for w in self.positions if w.state == "waiting" and reached & set(w.needs)}
-            reached = waiting - held
-            held |= reached
+        waits = self._waits()
+        waiting_for: dict[int, list[int]] = {}
+        for key, (needs, _) in waits.items():
+            for needed in needs:
+                waiting_for.setdefault(needed, []).append(key)
+        held, ahead = set[int](), [*blocking]
+        while ahead:
+            for key in waiting_for.pop(ahead.pop(), ()):
+                _, workers = waits.pop(key, ((), ()))
+                held.update(workers)
+                ahead += workers
         return tuple(sorted(held))
+
+    def _waits(self) -> dict[int, tuple[tuple[int, ...], list[int]]]:
+        """Whom workers need, and which ones do; those in one wait together, as they need the same object."""
+        found: dict[int, tuple[tuple[int, ...], list[int]]] = {}
+        for each in self.positions:
+            if each.state == "waiting":
+                found.setdefault(id(each.needs), (each.needs, []))[1].append(each.worker)
+        return found
 
     def before(self, seq: int, workers: Collection[int]) -> list[Position]:
         """The positions of those `workers` that are at a command sent before command `seq`."""
@@ -202,7 +216,7 @@ class Diagnosis:
 
     def blocking(self) -> tuple[int, ...]:
         """Workers that others wait for and that do not wait themselves: the ends of all chains."""
-        needed = {worker for each in self.positions if each.state == "waiting" for worker in each.needs}
+        needed = {worker for needs, _ in self._waits().values() for worker in needs}
         return tuple(sorted(w for w in needed if self.positions[w].state != "waiting"))
 
     @property
@@ -259,8 +273,12 @@ def _ids(group: Iterable[Position]) -> tuple[int, ...]:
 def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Position]]:
     """Group positions that do the same, in order of the first of each."""
     groups: dict[tuple[str, ...], list[Position]] = {}
+    known: dict[tuple[object, ...], str] = {}  # each makes its words only once
     for each in positions:
-        groups.setdefault((each.doing, each.site if site else ""), []).append(each)
+        same = each.state, each.command, each.call, id(each.needs)
+        if same not in known:
+            known[same] = each.doing
+        groups.setdefault((known[same], each.site if site else ""), []).append(each)
     return list(groups.values())
 
 

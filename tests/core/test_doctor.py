@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -193,3 +194,37 @@ def test_a_load_holds_workers_up_like_an_import_and_is_always_shared():
     loading = waiting(1, 0, call="the load of /there/comm.py")
     assert held_by_imports([waiting(0, 1), loading], 0).endswith("wait for it - put that into a function")
     assert sentence(waiting(0, 1), loading).endswith("while it is loaded - put that into a function")
+
+
+class Counted(tuple):
+    """Whom a worker needs; notes how often that is looked through."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __iter__(self):
+        Counted.looks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("n", [4, 64])
+def test_a_chain_is_followed_worker_by_worker(monkeypatch, n):
+    """Looking through all for each link took time in the square of how many there are."""
+    monkeypatch.setattr(Counted, "looks", 0)
+    chain = [replace(waiting(worker), needs=Counted((worker - 1,))) for worker in range(1, n)]
+    said = sentence(busy(0), *chain)
+    assert said.startswith(f"worker 0 keeps workers [1-{n - 1}] waiting")
+    assert Counted.looks <= 2 * n
+
+
+@pytest.mark.parametrize("n", [8, 64])
+def test_those_in_one_wait_are_looked_at_and_put_into_words_once(monkeypatch, n):
+    monkeypatch.setattr(Counted, "looks", 0)
+    words, made = [], Position.doing.fget
+    monkeypatch.setattr(Position, "doing", property(lambda self: words.append(1) or made(self)))
+    needs = Counted(range(1, n, 2))
+    half = [busy(w) if w % 2 else replace(waiting(w), needs=needs) for w in range(n)]
+    found = Diagnosis(1, tuple(half))
+    assert found.sentence.startswith("workers [1,3,5" if n == 8 else "workers [1-63:2] keep workers [0-62:2]")
+    assert len(found.rows()) == 2
+    assert Counted.looks + len(words) <= 20

@@ -17,9 +17,8 @@ The race between a worker that parks and one that leaves is decided without a co
   2. It then reads `left` of everyone it needs.               b. It then reads `waiting`; if it is not
                                                                  empty, it calls `leave`, which looks again.
 
-Either 2 sees a, or b sees 1; never neither. This relies on CPython's item reads and writes on lists and dicts
-being atomic and seen by all threads in one order (with the GIL they are; without it, each takes the object's
-own lock).
+Either 2 sees a, or b sees 1; never neither. CPython's item reads and writes on lists and dicts are atomic and
+seen by all threads in one order: with the GIL, and without it, where each takes the object's own lock.
 """
 
 from __future__ import annotations
@@ -131,8 +130,10 @@ class Board:
     def lost(self, wait: Wait) -> int | None:
         """A worker that has left, and without which those in `wait` cannot go on: one that failed, if any."""
         missing = wait.missing()
+        if wait.any_suffices and any(self.left[worker] < wait.scope for worker in reversed(missing)):
+            return None  # found soon: those that leave together do so in ascending order
         here = hopes(wait, self.left)
-        if len(here) == len(missing) or (wait.any_suffices and here):
+        if len(here) == len(missing):
             return None
         gone = [worker for worker in missing if worker not in here]
         failed = (worker for worker in gone if self.failure_of(worker, wait.scope) is not None)

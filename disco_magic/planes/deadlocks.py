@@ -77,6 +77,13 @@ def stuck(waiting: Mapping[int, Wait], start: int, left: Sequence[int]) -> list[
         start: a worker that waits.
         left: worker -> the last scope that it has left.
     """
+    first = waiting.get(start)
+    if (
+        first is not None
+        and first.any_suffices
+        and any(_may_come(each, first, waiting, left) for each in first.missing())
+    ):
+        return []  # the usual case: to look at all that wait takes longer the more there are
     ways: dict[int, list[int]] = {}
     for worker, wait in waiting.items():
         missing, here = wait.missing(), hopes(wait, left)
@@ -92,6 +99,11 @@ def stuck(waiting: Mapping[int, Wait], start: int, left: Sequence[int]) -> list[
         reached.add(worker)
         ahead += [way for way in ways[worker] if way in held and way not in reached]
     return sorted(reached)
+
+
+def _may_come(worker: int, wait: Wait, waiting: Mapping[int, Wait], left: Sequence[int]) -> bool:
+    """Whether a worker that `wait` needs waits for nobody itself."""
+    return worker not in waiting and left[worker] < wait.scope
 
 
 def _can_go_on(wait: Wait, ways: list[int], held: set[int]) -> bool:

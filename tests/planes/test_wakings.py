@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from disco_magic.core.seat import Seat
+from disco_magic.core.waits import hopes
+from disco_magic.planes import deadlocks
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
-from disco_magic.planes.mail import Receive
+from disco_magic.planes.mail import Probe, Receive
 from disco_magic.planes.meeting import Meeting
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import reduction
@@ -112,3 +114,15 @@ def test_a_replaced_thread_is_not_woken_for_the_work_of_the_one_that_was_given_u
     board.pass_on(meetings[-1])
     assert [call.gate.locked() for call in calls[:3]] == [False] * 3
     assert board.waiting == {0: recv}
+
+
+def test_a_probe_is_not_followed_further_than_to_somebody_who_computes(board, monkeypatch):
+    looks = []
+    monkeypatch.setattr(deadlocks, "hopes", lambda *of: looks.append(of) or hopes(*of))
+    for worker in (1, 2, 3):
+        others = tuple(each for each in MEMBERS if each != worker)
+        board.park(worker, Probe(Call("probe", Seat(worker, MEMBERS, 1), None, HOST), others, {}))
+    assert looks == []
+    board.leave(0, 1, None)  # now they wait for each other
+    assert looks
+    assert board.waiting == {}

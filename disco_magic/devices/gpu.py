@@ -236,12 +236,23 @@ class GpuPlace:
                 f"nothing is copied to or from {self.device} while the worker's stream is captured for a CUDA"
                 " graph - end the capture first"
             )
+        for array, is_host in ((target, near), (source, far)):
+            if not is_host:
+                self._follow(array)
         if near:
             self._download(target, source)
         elif far:
             self._upload(target, source)
         else:
             self.xp.copyto(target, source)
+
+    def _follow(self, array: Any) -> None:
+        """Let our stream come after what the caller has queued on another GPU, if `array` is there."""
+        if array.device.id != self.device.index:
+            with self.xp.cuda.Device(array.device.id):
+                reached = self.xp.cuda.Event(disable_timing=True)
+                reached.record()
+            self.stream.wait_event(reached)
 
     def _upload(self, target: Any, host: np.ndarray[Any, Any]) -> None:
         native = np.ascontiguousarray(host, host.dtype.newbyteorder("="))

@@ -286,3 +286,22 @@ def test_an_array_that_is_sent_with_other_values_goes_to_the_gpu_as_alone(shared
     )
     shared.run("v = [xp.full(2, worker_id)]")
     assert [v[0].tolist() for v in fetched(shared, {"v": "v", "w": "w"}, (1, 3))["v"]] == [[1, 1], [3, 3]]
+
+
+def test_what_a_cell_computes_on_another_gpu_is_copied_when_it_is_there(
+    gpus, session, background, monkeypatch
+):
+    s = session(1, devices=[0])
+    s.run("with xp.cuda.Device(1): x = xp.zeros(3); xp.cuda.Stream.null.synchronize()")
+    with gpus.cupy.cuda.Device(1):
+        hold = gpus.hold(gpus.cupy.cuda.Stream.null)
+    with hold:
+        s.run("with xp.cuda.Device(1): x += 1")
+        wait_event, told = gpus.cupy.cuda.Stream.wait_event, []
+        monkeypatch.setattr(
+            gpus.cupy.cuda.Stream, "wait_event", lambda *given: told.append("waits") or wait_event(*given)
+        )
+        asked = background(lambda: told.append(s["x"].get(0).tolist()))
+        until(lambda: told)
+    asked()
+    assert told == ["waits", [1, 1, 1]]

@@ -123,6 +123,12 @@ class Communicator:
     allReduce = broadcast = abort = check_async_error = _nothing  # noqa: N815 - cupy's name
 
 
+class Module(SimpleNamespace):
+    """A module with these names."""
+
+    __hash__ = object.__hash__
+
+
 def hollow() -> Any:
     """Make a module `cupy` that does nothing."""
     nccl = SimpleNamespace(
@@ -137,9 +143,7 @@ def hollow() -> Any:
     cuda = SimpleNamespace(Device=Device, Event=Event, Stream=Stream, nccl=nccl, runtime=runtime)
     cuda.get_current_stream = lambda: Stream.current.stream
     kernel = SimpleNamespace(get_function=lambda _: _nothing)
-    return SimpleNamespace(
-        __version__="14.0.0", ndarray=Array, empty=Array, cuda=cuda, RawModule=lambda **_: kernel
-    )
+    return Module(__version__="14.0.0", ndarray=Array, empty=Array, cuda=cuda, RawModule=lambda **_: kernel)
 
 
 def seconds(plane: Any, places: Sequence[GpuPlace], array: Callable[[Any, Any], Any]) -> float:

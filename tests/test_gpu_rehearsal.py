@@ -119,6 +119,11 @@ def test_everything_that_is_checked_runs_and_is_written(tmp_path):
         assert {test["outcome"] for test in each["tests"].values()} <= {"passed", "skipped"}
 
 
+def test_what_our_side_of_nccl_costs_is_measured_without_a_gpu():
+    done = run("benchmarks.hollow", "--workers", "1", "--rounds", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_what_was_found_is_written_when_the_rest_is_not_waited_for(tmp_path):
     with begun("benchmarks.gpu", "--simulate", "--quick", "--out", str(tmp_path)) as process:
         assert "| versions |" in next(process.stderr)

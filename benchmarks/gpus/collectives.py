@@ -49,7 +49,7 @@ def measure(stand: Stand) -> None:
     _kernel_alone(stand, sizes, source, target)
     del source, target
     for workers in effort.pick((2, 4, 8), (4,), (2,)):
-        # Memory cached for the previous workers' streams would not be given to these.
+        # What is cached for the previous workers' streams is not free for those that come in addition.
         stand.cupy.get_default_memory_pool().free_all_blocks()
         with crew(stand, workers) as made:
             yard = _Yard(made, largest)

@@ -9,7 +9,11 @@ import pytest
 
 from tests.gpu.machine import SIMULATED
 
-pytestmark = pytest.mark.skipif(SIMULATED, reason="other libraries see no simulated GPU")
+pytestmark = [
+    pytest.mark.skipif(SIMULATED, reason="other libraries see no simulated GPU"),
+    # What they have to say of each other, of a driver or of a GPU is not what is tested here.
+    pytest.mark.filterwarnings("default::UserWarning", "default::RuntimeWarning"),
+]
 
 
 def needs(name):

@@ -54,7 +54,7 @@ def _show(value: Any) -> None:
     behind["_"] = value
 
 
-def read() -> Callable[[Any], object]:
+def read(_: object = None) -> Callable[[Any], object]:
     """Return the caller's hook."""
     mine = _OWN.mine()
     if mine is not None:

@@ -148,13 +148,13 @@ def _mine() -> OwnStreams | None:
     return None if current_writer.get() is None else own_streams.get()
 
 
-def read(channel: str) -> Any:
+def read(channel: str, _: object = None) -> Any:
     """Return the caller's ``sys.stdout``, or stderr."""
     try:
         process = SYS[channel]
     except KeyError:
         raise AttributeError(f"module 'sys' has no attribute {channel!r}", name=channel, obj=sys) from None
-    mine = _mine()
+    mine = None if current_writer.get() is None else own_streams.get()  # `_mine`, written out
     return process if mine is None else mine.get(channel, process)
 
 

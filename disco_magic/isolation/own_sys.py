@@ -6,6 +6,7 @@ C code that reads them gets the process's. Reading any other attribute takes 20 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from disco_magic.callers.module_classes import (
@@ -20,9 +21,7 @@ from disco_magic.isolation import own_displayhook, own_streams, programs
 
 def _own(home: Any, *name: str) -> property:
     """Return the property for an attribute that one of our modules, `home`, reads and sets for the caller."""
-
-    def read(_: object) -> Any:
-        return home.read(*name)
+    read = partial(home.read, *name)  # C code: much of what writes to sys.stdout reads it each time
 
     def assign(_: object, value: Any) -> None:
         home.assign(*name, value)

@@ -218,7 +218,7 @@ def is_executed() -> bool:
     return _mine() is not None
 
 
-def read(name: str) -> Any:
+def read(name: str, _: object = None) -> Any:
     """Return the caller's ``sys.argv`` or path: of the program that its worker executes, else the process."""
     mine = _mine()
     return SYS[name] if mine is None else getattr(mine, name)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
 _DEEPEST: Final = 100
 _OF_TORCH: Final = frozenset({"torch", "typing_extensions"})
+_IN_BETWEEN: Final = _OF_TORCH | {"numba"}
 _HERE: Final = "/proc/self/cwd"
 _RUNTIME = (OURS, threading.__file__)
 # Attributes: its frame, and what it waits for.
@@ -177,8 +178,17 @@ def innermost_site(frame: FrameType | None) -> Site:
 
 def is_of_torch(frame: FrameType) -> bool:
     """Whether a frame executes code of PyTorch, or of what wraps its deprecated functions."""
+    return _package_of(frame) in _OF_TORCH
+
+
+def is_in_between(frame: FrameType) -> bool:
+    """Whether a frame executes code of a library through which we are called: PyTorch's, or Numba's."""
+    return _package_of(frame) in _IN_BETWEEN
+
+
+def _package_of(frame: FrameType) -> str:
     name = frame.f_globals.get("__name__")
-    return type(name) is str and name.partition(".")[0] in _OF_TORCH
+    return name.partition(".")[0] if type(name) is str else ""
 
 
 def _site_at(frame: FrameType) -> Site:

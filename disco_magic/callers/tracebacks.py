@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.sites import Site, is_of_torch, label_of, line_at, runtime_file
+from disco_magic.callers.sites import Site, is_in_between, label_of, line_at, runtime_file
 from disco_magic.errors import DiscoError, WorkerInterrupt
 from disco_magic.libraries import OURS
 from disco_magic.phrases import class_name
@@ -109,8 +109,8 @@ def own_frames(error: BaseException) -> TracebackType | None:
     """The traceback of `error` without the runtime's frames before the user's first one and between theirs.
 
     An error that the runtime itself raises on purpose also loses the runtime's frames after the user's last
-    one, and PyTorch's: its reader wants to see the line that called the collective. If all frames are the
-    runtime's, they are kept if they may show a mistake of ours.
+    one, and PyTorch's and Numba's: its reader wants to see the line that called the collective. If all frames
+    are the runtime's, they are kept if they may show a mistake of ours.
     """
     whole = trace = traceback_of(error)
     ours = issubclass(type(error), DiscoError | WorkerInterrupt)
@@ -131,7 +131,7 @@ def own_frames(error: BaseException) -> TracebackType | None:
                 imports.clear()
         elif file.startswith(_IMPORTS):
             imports += [] if is_between else [step]
-        elif not (ours and is_of_torch(frame)):
+        elif not (ours and is_in_between(frame)):
             kept += [*imports, step]
             imports.clear()
             is_between = False

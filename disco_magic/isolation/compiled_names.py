@@ -10,6 +10,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.sites import Site
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ def fit_numba_types(module: ModuleType) -> Callable[[], None]:
         except module.TypingError:
             if _given(self.func_id, gvar.name) is _NOTHING:
                 raise
+        at = f" at {Site(self.func_id.func.__code__.co_filename, inst.loc.line)}"
         raise UsageMistake(
-            f"Numba cannot compile {gvar.name} - call it outside of the compiled function or in its `objmode`"
+            f"Numba cannot compile {gvar.name}{at} - call it outside of the compiled function or in its "
+            "`objmode`"
         )
 
     return replace_all([typeof_global])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -21,7 +22,8 @@ SOURCES = {
             read.func_id = types.func_id = named
             lower.func_ir = SimpleNamespace(func_id=named)
             value = read.get_global_value(name)
-            types.typeof_global(None, None, SimpleNamespace(name=name, value=value))
+            inst = SimpleNamespace(loc=SimpleNamespace(line=3))
+            types.typeof_global(inst, None, SimpleNamespace(name=name, value=value))
             return value
         def look_up(function, name):
             lower = pylowering.PyLower()
@@ -91,9 +93,19 @@ def test_names_that_cells_find_without_import_are_constants(s):
 
 def test_a_collective_is_refused_and_what_else_fails_is_numbas_error(s):
     [said, _] = s.run("ask('allreduce')").values
-    assert said.startswith("UsageMistake: Numba cannot compile allreduce - call it outside of")
+    assert re.match(
+        r"UsageMistake: Numba cannot compile allreduce at Cell \d+, line 3 - call it outside of", said
+    )
     expected = ["TypingError: untyped open", "TypingError: untyped nothing", "TypingError: untyped f"]
     assert s.run("[ask(name) for name in ('open', 'nothing', 'f')]").values == [expected] * 2
+
+
+def test_who_is_refused_sees_the_line_that_compiles_and_not_numbas(s):
+    with pytest.raises(CellError) as caught:
+        s.run("x = 1\nnumba.compile(f, 'barrier')")
+    told = str(caught.value.origin.traceback_text)
+    assert "line 2, in <module>" in told
+    assert "__init__.py" not in told
 
 
 def test_code_that_is_not_compiled_finds_them_at_run_time(s):

@@ -10,7 +10,6 @@ The record is small: a collective's text is made only when it is read, and no ar
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +21,11 @@ from disco_magic.core.recorded import (
     doing_of,
     end_of,
     kind_of,
+    led,
     seq_of,
     spans_of,
     start_of,
+    tasks_in_words,
 )
 from disco_magic.core.timeline import Record, Span
 
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from disco_magic.core.messages import Command, Message
-    from disco_magic.core.recorded import Done, Facts, Joined, Named, Parted, Place
-    from disco_magic.core.seat import Spot
+    from disco_magic.core.recorded import Done, Facts, Joined, Led, Named, Parted, Place
     from disco_magic.core.timeline import Meeting
 
     Describe = Callable[[Command], str]
@@ -64,8 +64,8 @@ class Recorder:
         opened: when the current command that goes through the interpreter began; None if there is none.
         joined: the collective that the worker is in.
         quiet: how many commands executed nothing: a sync, a name bound, a register dropped.
-        callers_of: returns the lines that led to the one that calls a collective, from that one's code: for a
-            cell with ``--check``; None: they are not kept.
+        led_by: returns what led to the line that calls a collective, from its code: for a cell with
+            ``--check``; None: that is not kept.
         broken: the last collective of the cell that could not be carried out, in words; "" if all were.
     """
 
@@ -74,7 +74,7 @@ class Recorder:
         self.opened: float | None = None
         self.joined: Joined | None = None
         self.quiet = 0
-        self.callers_of: Callable[[CodeType], tuple[Spot, ...]] | None = None
+        self.led_by: Callable[[CodeType], Led] | None = None
         self.broken = ""
         self._done: deque[Done | Parted] = deque(maxlen=kept)
         self._total = 0
@@ -82,7 +82,7 @@ class Recorder:
         self._ended: float | None = None
         self._scope = -1
         self._made: dict[tuple[int, ...], int] = {}
-        self._callers: dict[Meeting, tuple[Spot, ...]] = {}  # of the last command that was watched
+        self._led: dict[Meeting, Led] = {}  # of the last command that was watched
         self._slept_s = 0.0
         self._slept_before_s = 0.0  # at `opened`
         self._named: list[Named] = []  # open blocks, the outer ones first
@@ -186,14 +186,14 @@ class Recorder:
         else:
             if scope != self._scope:
                 self._scope, self._made = scope, {}
-                if self.callers_of is not None:
-                    self._callers = {}
+                if self.led_by is not None:
+                    self._led = {}
             number = self._made[members] = self._made.get(members, 0) + 1
         verb, kind, shape, rest, code, offset = facts
-        if members and self.callers_of is not None:
-            self._callers[members, scope, number] = self.callers_of(code)
-            if len(self._callers) > KEPT:
-                del self._callers[next(iter(self._callers))]
+        if members and self.led_by is not None:
+            self._led[members, scope, number] = self.led_by(code)
+            if len(self._led) > KEPT:
+                del self._led[next(iter(self._led))]
         joined = perf_counter(), verb, kind, shape, rest, code, offset, members, scope, number
         self.joined = joined
         return joined
@@ -273,7 +273,10 @@ class Recorder:
         until = perf_counter() if self._ended is None else self._ended
         began = until if self._began is None else self._began
         told = done if seq is None else [each for each in done if seq_of(each) == seq]
-        spans = [self._led(span, place) for each in told for span in spans_of(worker, each, place)]
+        by: dict[Any, Led] = self._led.copy()
+        tasks = tasks_in_words(name for name, _ in by.values())
+        spans = [span for each in told for span in spans_of(worker, each, place)]
+        spans = [led(span, by.get(span.meeting), tasks, place) for span in spans]
         starts = {start_of(each) for each in told}
         doing = None
         if now is not None:
@@ -291,8 +294,3 @@ class Recorder:
         dropped = max(0, total - len(done))
         whole_from = max(began, end_of(done[0])) if dropped else began
         return Record(tuple(spans), began, until, whole_from, dropped)
-
-    def _led(self, span: Span, place: Place) -> Span:
-        """The span, with the lines that led to it if they were kept."""
-        callers = self._callers.get(span.meeting) if span.meeting is not None else None
-        return span if not callers else replace(span, callers=tuple(place(*spot) for spot in callers))

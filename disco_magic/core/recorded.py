@@ -7,16 +7,18 @@ collection. Objects instead would make a collective a quarter slower.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import Call, Fetch, Run, Store
 from disco_magic.core.timeline import FAILED, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import CodeType
 
     from disco_magic.core.messages import Command
+    from disco_magic.core.seat import Spot
     from disco_magic.core.timeline import Kind
 
     # Returns the line of the user's code, in words, from a code object and an offset in it.
@@ -45,6 +47,12 @@ Facts = tuple[str, Any, Any, tuple[Any, ...], "CodeType", int]
 Joined = tuple[float, str, Any, Any, tuple[Any, ...], "CodeType", int, tuple[int, ...], int, int]
 # A `Joined` with its end, seconds asleep, and name of the exception.
 Parted = tuple[Any, ...]
+
+# What led to a call, of a cell with ``--check``: the name of the asyncio task that makes it, or "", and the
+# places that led to the line of the call.
+Led = tuple[str, tuple["Spot", ...]]
+OF_TASK: Final = "asyncio task "
+_UNNAMED: Final = "Task-"  # asyncio's own name for one
 
 # The arguments that are kept; `over` only if the call named the members.
 _NAMES: Final = {
@@ -146,6 +154,29 @@ def attended(
             )
         )
     return spans
+
+
+def tasks_in_words(names: Iterable[str]) -> dict[str, str]:
+    """Which of several asyncio tasks each one is; those without a name by the order in which they were made.
+
+    asyncio numbers them through the process, in which other workers have tasks, too.
+    """
+    known = set(names)
+    unnamed = sorted(
+        (name for name in known if name.startswith(_UNNAMED)), key=lambda name: (len(name), name)
+    )
+    said = {name: f"{OF_TASK}{name!r}" for name in known if name}
+    said |= {name: f"{OF_TASK}{place}" for place, name in enumerate(unnamed, 1)}
+    return said if len(known) > 1 else {}
+
+
+def led(span: Span, by: Led | None, tasks: Mapping[str, str], place: Place) -> Span:
+    """The span of a collective with what led to it, if that was kept; `tasks` in words."""
+    if by is None:
+        return span
+    name, spots = by
+    task = [tasks[name]] if name in tasks else []
+    return replace(span, callers=(*task, *(place(*spot) for spot in spots)))
 
 
 def kind_of(command: Command) -> Kind:

@@ -56,7 +56,8 @@ class Span:
         seq: number of the command, or of the one that failed; for several calls the last one's; else None.
         waited_s: for a command that has ended: seconds asleep in its collectives, for others; None if that
             was not kept. Complete even if the collectives' own spans were dropped.
-        callers: for a collective of a cell with ``--check``: the lines that led to `site`, the nearest first.
+        callers: for a collective of a cell with ``--check``: the asyncio task that made the call, if several
+            did, and the lines that led to `site`, the nearest first.
         source: for the waiting in a `recv` or `send`: the worker that was waited for.
     """
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import marked_anywhere
 from disco_magic.core.partings import lines_of
+from disco_magic.core.recorded import OF_TASK
 from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, is_told
 from disco_magic.functions.surveys import Survey
@@ -82,7 +83,8 @@ def check_lines(session: Session, seq: int, label: str) -> str:
         beside = f"; {plural(lines.messages, 'message')} not compared" if lines.messages else ""
         return f"{plural(lines.compared, 'collective')} met at the same lines{left}{beside}"
     met = f"{len(lines.apart):,} of {plural(lines.compared, 'collective')}"
-    sentence = f"calls from different lines met in {met}{left}"
+    tasks = " or asyncio tasks" if any(OF_TASK in each for each in lines.apart) else ""
+    sentence = f"calls from different lines{tasks} met in {met}{left}"
     session.known.note(seq, sentence)
     more = len(lines.apart) - _MOST
     raise Divergence(

@@ -444,3 +444,27 @@ def test_what_the_cell_itself_has_bound_is_new_though_it_differed_so_before(four
     drift = "%%disco --check values\nw = worker.replicated(np.zeros(2) + (worker_id == 3))"
     four.fail(drift, Divergence)
     assert "as it did after" not in str(four.fail(drift, Divergence))
+
+
+TASKS = """
+import asyncio
+async def step(x, rounds):
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    return float(allreduce(x))
+first, second = ({}, {}) if worker_id == 3 else (0, 9)
+found = await asyncio.gather(step(1.0, first), step(10.0, second))
+"""
+
+
+def test_tasks_that_call_collectives_in_another_order_are_found_though_their_lines_are_the_same(four):
+    error = four.fail(f"%%disco --check lines{TASKS.format(9, 0)}", Divergence)
+    head, _, first, second, *_ = str(error).splitlines()
+    assert head.endswith("calls from different lines or asyncio tasks met in 2 of 2 collectives")
+    assert first.endswith("called by workers [0-2] from asyncio task 1, worker 3 from asyncio task 2")
+    assert second.endswith("called by workers [0-2] from asyncio task 2, worker 3 from asyncio task 1")
+
+
+def test_tasks_that_call_collectives_in_the_same_order_are_not(four):
+    four.run(f"%%disco --check lines{TASKS.format(0, 9)}")
+    assert "2 collectives met at the same lines" in four.out

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.callers.current import is_given_up
-from disco_magic.callers.sites import callers_of
+from disco_magic.callers.tasks import led_by
 from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.as_found import AsFound
@@ -158,7 +158,7 @@ class CellRunner:
             raise
         finally:
             self._found = None
-            recorder.callers_of = None
+            recorder.led_by = None
             if not is_given_up():
                 self.context.rendezvous = False
             try:
@@ -176,7 +176,7 @@ class CellRunner:
         """Make the worker's thread ready for the code of a cell."""
         enter_worker(self.context)
         recorder = self.context.recorder
-        recorder.broken, recorder.callers_of = "", callers_of if cell.watched else None
+        recorder.broken, recorder.led_by = "", led_by if cell.watched else None
         own_streams.set(self._streams)
         self._streams_before = self._streams.now
         self.started = start

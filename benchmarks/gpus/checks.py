@@ -90,7 +90,8 @@ class Findings:
         seconds = sum(test.get("seconds", 0) for test in self.tests.values())
         notes = [f"hung: {name}" for name, test in self.tests.items() if test["outcome"] == "began"]
         if not self.count("passed"):
-            notes += [gist(test["text"]) for test in self.tests.values() if test["outcome"] == "skipped"][:1]
+            skipped = [test["text"] for test in self.tests.values() if test["outcome"] == "skipped"]
+            notes += [text.rpartition("Skipped: ")[2].rstrip("')") for text in skipped[:1]]
         if not self.tests:
             notes.append(gist(self.tail))
         return (

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from disco_magic.notebook import kernelspec
+from tests.kernels import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def _environment(folder: Path, sockets: str) -> dict[str, str]:
     names += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
     places = {name: str(folder / name.lower()) for name in names}
     places["JUPYTER_PATH"] = str(folder / "prefix" / "share" / "jupyter")
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(ROOT), ABSENT, os.environ.get("PYTHONPATH"))))
     return {**os.environ, **places, "JUPYTER_RUNTIME_DIR": sockets, "PYTHONPATH": path}
 
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.charging import Charges, last_of
+from disco_magic.core.gathered import gathered
 from disco_magic.core.missed import missed
-from disco_magic.core.words import human_seconds
+from disco_magic.core.register_values import FEW_WORKERS
+from disco_magic.core.words import from_to, human_seconds
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Meeting, Span, Timeline
 
 HEADER: Final = ("worker", "running", "waiting", "idle", "errors", "came last", "others waited")
+# Of many workers, those that differ by no more than this share of the window, or as little, are one row.
+_NOISE: Final = 0.05
+_NOISE_S: Final = 5e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +100,49 @@ class Summary:
         return f"{came}; the others {waited} it, all together{of_it}"
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells as text, a row per worker; see `HEADER`."""
-        return [
-            (
-                str(each.worker),
-                human_seconds(each.running_s),
-                human_seconds(each.waiting_s),
-                human_seconds(each.idle_s),
-                f"{each.errors:,}",
-                f"{each.came_last:,} of {self.collectives:,}",
-                human_seconds(each.others_waited_s + each.missed_s),
-            )
-            for each in self.workers
-        ]
+        """The table's cells as text; see `HEADER`. Of many workers, those that hardly differ are one row."""
+        return [self._row(group) for group in self._rows()]
+
+    def _rows(self) -> list[list[Spent]]:
+        window_s = max(each.running_s + each.waiting_s + each.idle_s for each in self.workers)
+        limit_s = max(_NOISE_S, _NOISE * window_s)
+        worst = max(self.workers, key=_others_waited)
+        # One more error is more than any noise.
+        return gathered(
+            self.workers,
+            lambda each: (
+                each.errors * 2 * limit_s,
+                each.running_s,
+                each.waiting_s,
+                each.idle_s,
+                _others_waited(each),
+            ),
+            limit_s,
+            worst if _others_waited(worst) > limit_s else None,
+        )
+
+    def _row(self, group: Sequence[Spent]) -> tuple[str, ...]:
+        ids = [each.worker for each in group]
+        times = [[each.running_s, each.waiting_s, each.idle_s, _others_waited(each)] for each in group]
+        running, waiting, idle, others = (
+            from_to(human_seconds(min(column)), human_seconds(max(column)))
+            for column in zip(*times, strict=True)
+        )
+        last = sorted({each.came_last for each in group})
+        came = f"{last[0]:,}" if len(last) == 1 else f"{last[0]:,}-{last[-1]:,}"
+        return (
+            ranges(ids) if len(self.workers) > FEW_WORKERS else str(ids[0]),
+            running,
+            waiting,
+            idle,
+            f"{group[0].errors:,}",
+            f"{came} of {self.collectives:,}",
+            others,
+        )
+
+
+def _others_waited(each: Spent) -> float:
+    return each.others_waited_s + each.missed_s
 
 
 def stands_out(waits_s: Iterable[float]) -> bool:

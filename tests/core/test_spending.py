@@ -182,3 +182,18 @@ def test_stretches_join_what_overlaps_and_leave_out_what_lies_outside():
     spans = [cell(0, 4.0, 5.0), cell(0, 1.0, 3.0), cell(0, 2.0, 2.5), cell(0, 8.0, 12.0), cell(0, 11.0, 13.0)]
     assert stretches(spans, 1.5, 9.0) == [(1.5, 3.0), (4.0, 5.0), (8.0, 9.0)]
     assert covered(spans, 1.5, 9.0) == 3.5
+
+
+def test_of_many_workers_those_that_hardly_differ_are_one_row():
+    """64 workers were 64 rows."""
+    alike = [Spent(worker, 1.0 + worker * 1e-4, 3.0, 0.5, 0, worker % 2, 0.0) for worker in range(64)]
+    alike[5] = Spent(5, 4.0, 0.0, 0.5, 0, 9, 189.0)
+    alike[6] = replace(alike[6], errors=1)
+    rows = Summary(tuple(alike), 10).rows()
+    assert rows == [
+        ("[0-4,7-63]", "1.00 - 1.01 s", "3.00 s", "500.0 ms", "0", "0-1 of 10", "0.0 ms"),
+        ("[5]", "4.00 s", "0.0 ms", "500.0 ms", "0", "9 of 10", "3 min 09 s"),
+        ("[6]", "1.00 s", "3.00 s", "500.0 ms", "1", "0 of 10", "0.0 ms"),
+    ]
+    few = Summary(tuple(alike[:8]), 10).rows()
+    assert [row[0] for row in few] == [*map(str, range(8))]

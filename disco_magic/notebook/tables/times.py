@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, foot_lines, head_cells
-from disco_magic.core.register_values import FEW_WORKERS
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
@@ -62,11 +62,6 @@ class WorkerTime:
     def computing_s(self) -> float:
         """Everything except waiting for others, so also reading files and waiting for the GIL."""
         return max(0.0, self.total_s - self.waiting_s)
-
-    def is_like(self, other: WorkerTime, limit_s: float) -> bool:
-        """Whether none of its times differs by more than that from another worker's."""
-        pairs = zip(_columns([self]), _columns([other]), strict=True)
-        return all(abs(mine - its) <= limit_s for (mine,), (its,) in pairs)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,20 +132,10 @@ class CellTimes:
 
         The straggler is always alone.
         """
-        if len(self.workers) <= FEW_WORKERS:
-            return [[each] for each in self.workers]
-        last, found = self.last, list[list[WorkerTime]]()
         limit = max(NOISE_S, NOISE * self._longest())
-        for each in sorted(self.workers, key=lambda each: each.computing_s):
-            first = found[-1][0] if found else None
-            alike = first is not None and last not in (first, each) and first.is_like(each, limit)
-            if alike:
-                found[-1].append(each)
-            else:
-                found.append([each])
-        for group in found:
-            group.sort(key=lambda each: each.worker)
-        return sorted(found, key=lambda group: group[0].worker)
+        return gathered(
+            self.workers, lambda each: (each.computing_s, each.waiting_s, each.total_s), limit, self.last
+        )
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table's cells as text, a row for each of `groups`; see `HEADER`."""

@@ -20,6 +20,7 @@ from disco_magic.patience import pause
 from disco_magic.stacks import frames
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from threading import Thread
     from types import FrameType
 
@@ -32,9 +33,9 @@ _TASKS: Final = Path("/proc/self/task")
 _LOG: Final = logging.getLogger("disco_magic")
 
 
-def note_given_up(thread: Thread) -> None:
-    """Note a thread that `await_calls` may have to wait for."""
-    _given_up[:] = [*(each for each in _given_up if each.is_alive()), thread]
+def note_given_up(given_up: Iterable[Thread]) -> None:
+    """Note threads that `await_calls` may have to wait for."""
+    _given_up[:] = [*(each for each in _given_up if each.is_alive()), *given_up]
 
 
 def await_calls(most_s: float = _MOST_S) -> None:

@@ -141,7 +141,8 @@ class Onlooker:
         """See `Launcher.given_up`; found by name, because a restart of the session does not end them."""
         mine = f"disco-{self._session_id}-worker-"
         there = [thread for thread in threading.enumerate() if thread.name.startswith(mine)]
-        return sum(thread not in self._threads for thread in there)
+        present = {*self._threads}
+        return sum(thread not in present for thread in there)
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""

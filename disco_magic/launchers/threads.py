@@ -191,20 +191,23 @@ class ThreadLauncher(Onlooker):
         A worker for which no thread can be started is lost.
         """
         self.stuck = [thread for thread in self.stuck if thread.is_alive()]
-        replaced = []
-        for number in workers:
-            worker = self.workers[number]
-            lane = worker.abandon()
-            if lane is not None:
-                self.stuck.append(self._threads[number])
-                note_given_up(self._threads[number])
-                try:
-                    self._threads[number] = self._spawn(worker, lane)
-                except RuntimeError as reason:  # too many threads, or the interpreter is ending
-                    self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
-                    self.plane.close()  # as in `_main`: nothing may wait for a worker that never comes
-                else:
-                    replaced.append(number)
+        replaced, given_up = list[int](), list[threading.Thread]()
+        try:
+            for number in workers:
+                worker = self.workers[number]
+                lane = worker.abandon()
+                if lane is not None:
+                    given_up.append(self._threads[number])
+                    self.stuck.append(self._threads[number])
+                    try:
+                        self._threads[number] = self._spawn(worker, lane)
+                    except RuntimeError as reason:  # too many threads, or the interpreter is ending
+                        self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
+                        self.plane.close()  # as in `_main`: nothing may wait for a worker that never comes
+                    else:
+                        replaced.append(number)
+        finally:
+            note_given_up(given_up)
         return replaced
 
     def stop(self, timeout_s: float, through: int = 0) -> list[Position]:

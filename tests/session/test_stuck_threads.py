@@ -10,6 +10,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
 from disco_magic.functions.execution.program_runs import ProgramRun
+from disco_magic.launchers import last_calls
 from tests.conftest import given_up_comes_back
 from tests.session.conftest import cancelled, until, who
 
@@ -296,6 +297,38 @@ def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, ga
     stuck.set(0, "new")
     given_up_comes_back(s, gate)
     assert stuck.get(0) == "new"
+
+
+class Counted(list):
+    """Notes how often it is looked through."""
+
+    looks = 0
+
+    def __iter__(self):
+        self.looks += 1
+        return super().__iter__()
+
+    def __contains__(self, thing):
+        self.looks += 1
+        return super().__contains__(thing)
+
+
+def test_threads_that_are_given_up_together_are_noted_together(busy, gate, monkeypatch):
+    """All that were given up before were asked anew for each, whether they live."""
+    s, before = busy(6), Counted()
+    monkeypatch.setattr(last_calls, "_given_up", before)
+    cancelled(s.run_nowait("gate()"), gate, 6)
+    assert len(before) == 6
+    assert before.looks == 1
+
+
+def test_how_many_given_up_threads_live_is_counted_by_one_look(busy, gate):
+    s = busy(6)
+    cancelled(s.run_nowait("gate()"), gate, 6)
+    launcher = s._launcher
+    launcher._threads = Counted(launcher._threads)
+    assert launcher.given_up() == 6
+    assert launcher._threads.looks == 1
 
 
 def test_a_replaced_thread_can_call_no_collective(busy, gate, here):

@@ -23,6 +23,7 @@ import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
@@ -169,7 +170,7 @@ def take(
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left = LOOK_UP_S if deadline is None else max(0.0, deadline - time.monotonic())
-        began = time.perf_counter()
+        began = perf_counter()
         try:
             item = inbox.get(timeout=min(left, LOOK_UP_S))
         except Empty:
@@ -178,7 +179,7 @@ def take(
             if on_look is not None:
                 on_look()
         else:
-            if item is INTERRUPT and time.perf_counter() - began > _WAITED_S:
+            if item is INTERRUPT and perf_counter() - began > _WAITED_S:
                 note_wait()
             if item is not SOON:
                 return item

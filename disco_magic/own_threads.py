@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_thread(name: str, target: Callable[..., object], *args: object) -> threading.Thread:
-    """Start a daemon that calls ``target(*args)`` in an empty context; what it prints is no worker's.
-
-    Raises:
-        RuntimeError: there are too many threads, or the interpreter is ending.
-    """
+    """Start a daemon that calls ``target(*args)`` in an empty context; what it prints is no worker's."""
     thread = threading.Thread(target=target, args=args, name=name, daemon=True)
     Context().run(thread.start)
     return thread

@@ -46,10 +46,6 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
 
     Of `broadcast`, `scatter`, `reduce` and `gather`, one worker's line may differ from the others', who call
     from one.
-
-    Args:
-        spans: as for `parting`; those that belong to no meeting, of that command only.
-        seq: number of the command.
     """
     spans = list(spans)
     meetings: dict[tuple[Workers, int], dict[int, Span]] = {}

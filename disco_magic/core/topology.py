@@ -80,9 +80,6 @@ class Topology:
         Args:
             in_group: the parts are the groups; if false, all workers are one part.
             over: axes of the mesh instead; the workers of each part differ along these only.
-
-        Raises:
-            UsageMistake: `over` names no axes of the mesh.
         """
         if over is not None:
             return self.mesh.groups(*axes_of(over))

@@ -90,9 +90,6 @@ def find_func(name: str) -> Callable[..., Any]:
 
     `tvm_ffi` is imported for that, once (0.1 s). TVM's functions take and return NumPy arrays, see
     `tvm_values.TVMFunction`.
-
-    Raises:
-        UnknownName: there is none; the message has near misses of both kinds.
     """
     if not isinstance(name, str):
         raise UsageMistake(f"a function's name is text, got {type(name).__name__}")

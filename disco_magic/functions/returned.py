@@ -37,11 +37,7 @@ def library_in(value: Any) -> str:
 
 
 def stacked(value: Any) -> Any:
-    """`value`, with a list or tuple of tensors stacked into one: NumPy cannot stack some of their dtypes.
-
-    Raises:
-        RuntimeError, TypeError: PyTorch's errors for tensors that differ.
-    """
+    """`value`, with a list or tuple of tensors stacked into one: NumPy cannot stack some of their dtypes."""
     if type(value) in (list, tuple) and library_in(value) == "torch":
         return importlib.import_module("torch").stack(tuple(value))
     return value

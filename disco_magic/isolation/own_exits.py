@@ -51,11 +51,7 @@ def _of_caller(filename: str) -> Execution | None:
 
 
 def call_all(execution: Execution) -> None:
-    """Call the registered functions, last one first; show what one raises and go on, as Python does.
-
-    Raises:
-        WorkerInterrupt: one was interrupted; the others are not called.
-    """
+    """Call the registered functions, last one first; show what one raises and go on, as Python does."""
     while execution.exits:
         each = execution.exits.pop()
         try:

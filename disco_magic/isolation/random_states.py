@@ -74,10 +74,6 @@ class _LockOfNumpy(RLock):  # type: ignore[misc]  # at run time it may be derive
     A worker's state stays in it until another worker takes it; the lock is released by C code, so that no
     interrupt strikes in between. Workers are not interrupted in ``__enter__``, see `fragile`.
 
-    Args:
-        everyones: NumPy's state object.
-        whose: returns the state of the caller; None outside of workers.
-
     Attributes:
         tenant: the state that is in it; None: its own, which is the process's.
     """
@@ -114,11 +110,7 @@ class _LockOfNumpy(RLock):  # type: ignore[misc]  # at run time it may be derive
 
 
 class _OfNumpy(PerWorker[Any]):
-    """The workers' states of NumPy's legacy generator, and their exchange with NumPy's one state object.
-
-    Args:
-        module: ``numpy.random.mtrand``.
-    """
+    """The workers' states of NumPy's legacy generator, and their exchange with NumPy's one state object."""
 
     def __init__(self, module: Any) -> None:
         super().__init__(self._begin)

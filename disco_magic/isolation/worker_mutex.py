@@ -70,9 +70,6 @@ class WorkerMutex:
     def taken(self, what: str) -> Iterator[Entry]:
         """Hold the mutex within the block. Waits for it; an interrupt ends the wait.
 
-        Args:
-            what: is done, in words: ``"models are loaded"``.
-
         Yields:
             Entry: that of the calling thread.
 

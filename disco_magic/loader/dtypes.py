@@ -56,12 +56,7 @@ _ML_DTYPES: Final = frozenset(
 
 
 def of_safetensors(code: str, where: str) -> np.dtype[Any]:
-    """Return the dtype that safetensors files call `code`, such as ``BF16``; `where` begins the error.
-
-    Raises:
-        UsageMistake: there is no such type, or its elements are not whole bytes.
-        MissingDependency: it needs `ml_dtypes`.
-    """
+    """Return the dtype that safetensors files call `code`, such as ``BF16``; `where` begins the error."""
     if code not in _SAFETENSORS:
         raise UsageMistake(
             f"{where}: the dtype is {code!r}, which cannot be read; those that can: {', '.join(_SAFETENSORS)}"
@@ -80,12 +75,7 @@ def named(name: str, where: str) -> np.dtype[Any]:
 
 
 def dtype_of(given: Any, where: str) -> np.dtype[Any]:
-    """Return ``numpy.dtype(given)``, or by name a dtype that only `ml_dtypes` has; `where` begins the error.
-
-    Raises:
-        TypeError: there is no such dtype.
-        MissingDependency: it needs `ml_dtypes`.
-    """
+    """Return ``numpy.dtype(given)``, or a dtype that only `ml_dtypes` has; `where` begins the error."""
     if isinstance(given, str) and given in _ML_DTYPES:
         return _from_ml_dtypes(given, where)
     kind: np.dtype[Any] = np.dtype(given)

@@ -37,9 +37,6 @@ def read_rows(file: StoredFile, opened: FileIO, begin: int, stride: int, out: Ar
         begin: where the first row begins, in bytes.
         stride: from the beginning of one row to that of the next one, in bytes.
         out: contiguous, with two axes.
-
-    Raises:
-        DiscoError: the file no longer exists, was changed meanwhile, or cannot be read.
     """
     if len(out) > 1 and out[0].nbytes < stride < NARROW_NBYTES:
         _read_narrow(file, opened, begin, stride, out)

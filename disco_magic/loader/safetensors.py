@@ -35,10 +35,6 @@ def open_safetensors(path: str | os.PathLike[str]) -> Catalogue:
     Args:
         path: a safetensors file; an index, ``*.json``; or a folder that has ``model.safetensors.index.json``
             or else exactly one safetensors file.
-
-    Raises:
-        UsageMistake: a file is missing, is not what it should be, or contradicts another one.
-        MissingDependency: a dtype needs `ml_dtypes`.
     """
     found = _chosen(Path(path))
     return read_index(found) if found.suffix == ".json" else read_file(found)

@@ -36,10 +36,6 @@ def open_tensor_cache(path: str | os.PathLike[str], text: str = "") -> Catalogue
     Args:
         path: the folder, or the json file in it. The binary files are in the same folder.
         text: the json file's content, if it has been read already.
-
-    Raises:
-        UsageMistake: the list or a file is missing, is not what it should be, or they contradict each other.
-        MissingDependency: a dtype needs `ml_dtypes`.
     """
     listing = _listing(Path(path))
     if not text:

@@ -39,10 +39,6 @@ def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: in
 
     The code has the filename that IPython gave to the surrounding cell, and the magic lines are added to its
     `linecache` entry, so that debuggers and tracebacks show the cell as it was typed.
-
-    Raises:
-        CellSyntaxError: with the line number in the whole cell; nothing was sent.
-        UsageMistake: there are magics among its statements; nothing was sent.
     """
     try:
         return _compiled(shell, _place(shell, line, body), body, futures)

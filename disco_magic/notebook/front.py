@@ -52,11 +52,7 @@ class Front:
         self.plain = PlainCells(self)
 
     def variables(self, names: Iterable[str]) -> dict[str, Any]:
-        """The values of notebook variables, by name.
-
-        Raises:
-            UsageMistake: a variable does not exist; the message names similar ones.
-        """
+        """The values of notebook variables, by name."""
         found = {}
         for name in names:
             if name not in self.shell.user_ns:

@@ -155,10 +155,6 @@ class SessionKeeper:
 
         The line has the time it took only with the output mode ``live``, so that it is otherwise always the
         same.
-
-        Raises:
-            UsageMistake: numbers, kind, devices or data plane are impossible; nothing was started.
-            PlaneUnavailable, MissingDependency: the requested GPUs cannot be used.
         """
         began = time.perf_counter()
         import_whole("disco_magic.session.config")

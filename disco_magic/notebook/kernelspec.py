@@ -72,10 +72,6 @@ def install(
         prefix: an environment; None and not `user`: for the whole system.
         display_name: what the launcher shows; by default that of kernel.json, followed by an unusual `name`.
         options: options of the kernel, like ``--workers=8``.
-
-    Raises:
-        ValueError: Jupyter does not accept `name`.
-        OSError: the folder cannot be written.
     """
     source = data_folder()
     with tempfile.TemporaryDirectory() as scratch:
@@ -98,10 +94,6 @@ def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None
         name: the name that `install` was given.
         user: remove the current user's.
         prefix: remove the one of this environment; None and not `user`: the one that Jupyter finds first.
-
-    Raises:
-        NoSuchKernel: there is no such kernel.
-        ValueError: it is not this package's kernel.
     """
     manager = KernelSpecManager()
     if user or prefix is not None:

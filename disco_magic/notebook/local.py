@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_locally(shell: Shell, cell: Cell) -> None:
-    """Execute a cell in the notebook's namespace and show the value of its last expression.
-
-    Raises:
-        UsageMistake: the cell awaits; nothing was executed.
-        BaseException: any error of the cell; IPython shows only the cell's own lines.
-    """
+    """Execute a cell in the notebook's namespace and show the value of its last expression."""
     if any(code.co_flags & inspect.CO_COROUTINE for code in cell.codes):
         raise UsageMistake(
             f"{cell.label} awaits, which --local cannot do in the notebook; leave --local out, and run what "

@@ -28,9 +28,6 @@ def parse_workers(text: str | None, topology: Topology) -> tuple[int, ...] | Non
     (``0-2``, ``0-12:3`` with a step, as tables write them), a Python slice (``1:3``, ``::2``: the end is
     excluded) or ``all``. Or all parts are coordinates in the mesh: ``dp=0,tp=1:3`` are the workers at 0 along
     dp and at 1 or 2 along tp. Brackets around it, as tables and errors have them, change nothing.
-
-    Raises:
-        UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
     """
     listed = list_workers(text, topology)
     return None if listed is None else tuple(sorted(listed))

@@ -40,9 +40,6 @@ def stored(
         session: the session of the registers.
         values: name -> value.
         workers: the workers that get the values, while the others get None; None: every worker.
-
-    Raises:
-        UsageMistake: a value cannot be copied, or is a register of another session; the message names it.
     """
     linked = _stored_together(session, values, workers)
     registers = {}
@@ -92,13 +89,7 @@ def _stored(session: Session, value: Any, workers: tuple[int, ...] | None) -> DR
 
 
 def fetched(session: Session, sources: Mapping[str, str], workers: Sequence[int]) -> dict[str, list[Any]]:
-    """Copies of registers or parts of them: name -> one value per worker, in the order of `workers`.
-
-    Raises:
-        UnknownName: no worker has the register.
-        UsageMistake: a register is missing on some of `workers`, or cannot be copied; the message names it.
-        WorkerError: something else failed since errors were last raised.
-    """
+    """Copies of registers or parts of them: name -> one value per worker, in the order of `workers`."""
     before = session.ledger.seq
     registers = {name: _reference(session, label, workers) for name, label in sources.items()}
     if len(registers) >= _TWO and all(

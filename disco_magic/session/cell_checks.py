@@ -45,9 +45,6 @@ def check_cell(
     """Compare what the watched cell that the workers have just ended has bound on any of them.
 
     With `values` also all registers marked as replicated, by value: it may have changed them in place.
-
-    Raises:
-        WorkerError, SyncTimeout: as `Checks.check`.
     """
     bound: set[str] = set()
 

@@ -57,10 +57,6 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
             ``"cuda:0,cuda:1"``; ``"auto"``: GPUs if there are any; ``"cpu"``: none; None: none, unless
             `ccl` needs them.
         num_workers: how many; None: one per GPU.
-
-    Raises:
-        UsageMistake: the three do not fit together.
-        PlaneUnavailable: there are no usable GPUs.
     """
     named: list[Device] = []
     choice = _choose(ccl, _by_number(devices, named), num_workers)
@@ -81,21 +77,13 @@ def contradicts(ccl: str, devices: Sequence[int] | str | None) -> bool:
 
 
 def names_others(devices: Devices, there: Sequence[int]) -> bool:
-    """Whether `devices` name other GPUs than the workers have, or in another order; ``"auto"`` names none.
-
-    Raises:
-        UsageMistake: they are not devices.
-    """
+    """Whether `devices` name other GPUs than the workers have, or in another order; ``"auto"`` names none."""
     asked = _by_number(devices, [])
     return asked != "auto" and (_numbers(asked) or ()) != tuple(there)
 
 
 def count_of(devices: Devices) -> int | None:
-    """Return how many workers these devices are for; None if they do not say: ``"auto"``, ``"cpu"``.
-
-    Raises:
-        UsageMistake: they are not devices.
-    """
+    """Return how many workers these devices are for; None if they do not say: ``"auto"``, ``"cpu"``."""
     numbers = _numbers(_by_number(devices, []))
     return None if numbers is None else len(numbers)
 

@@ -29,11 +29,7 @@ def has_dlpack(x: object) -> bool:
 
 
 def lent(x: Any) -> NDArray[Any]:
-    """The memory of an object that `has_dlpack`; read-only where its owner says so.
-
-    Raises:
-        Exception: whatever `x` or NumPy raise for memory on a GPU, or for a dtype that NumPy does not know.
-    """
+    """The memory of an object that `has_dlpack`; read-only where its owner says so."""
     array: NDArray[Any] = np.from_dlpack(x)
     if array.flags.writeable or home_of(type(x)) not in _ALWAYS_WRITABLE:
         return array

@@ -227,11 +227,7 @@ def numbers(part: Array, name: str) -> Array:
 
 
 def as_numbers(part: Array, name: str) -> Floats:
-    """Return `part` as float64, complex numbers by their magnitude; a copy.
-
-    Raises:
-        NoPicture: its elements are not numbers.
-    """
+    """Return `part` as float64, complex numbers by their magnitude; a copy."""
     with np.errstate(all="ignore"):
         magnitudes = np.abs(part) if part.dtype.kind == "c" else numbers(part, name)
         return magnitudes.astype(np.float64)

@@ -123,9 +123,6 @@ class _Running:
 def describe_wholly(value: Any, progress: Progress | None = None) -> RegisterInfo:
     """As `describe`; an array of which that looks at a sample is read as a whole, but for its histogram.
 
-    Raises:
-        Stopped: `progress` returned False before the end.
-
     Cost: 10 ns per element in one thread; memory of a few parts.
     """
     info = describe(value)

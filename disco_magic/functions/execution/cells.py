@@ -83,9 +83,6 @@ def compile_cell(source: str, *, label: str | None = None, futures: int = 0) -> 
 
     If the first line is indented, as in a function's text of several lines, so much is taken from all.
     `futures`: what earlier cells have imported from ``__future__``, see `Cell`.
-
-    Raises:
-        SyntaxError: with the line in the cell; nothing was sent.
     """
     if source.lstrip("\r\n")[:1] in _BLANK:
         source = textwrap.dedent(source)
@@ -178,11 +175,7 @@ def _without_main_test(node: Any) -> Any:
 def cell_from_tree(
     tree: ast.Module, *, source: str, filename: str, label: str, flags: int = 0, show_last: bool = True
 ) -> Cell:
-    """Compile a parsed cell, its last expression apart from the rest. Top-level ``await`` is allowed.
-
-    Raises:
-        SyntaxError: an error that the compiler finds and the parser does not.
-    """
+    """Compile a parsed cell, its last expression apart from the rest. Top-level ``await`` is allowed."""
     sites.label(filename, label)
     if "__name__" in source:
         _mean_main(tree)

@@ -169,10 +169,6 @@ class Printed:
     From `open` until all workers have ended the cell, including threads that were given up, proxies for
     sys.stdout and sys.stderr find out who is writing.
 
-    Args:
-        workers: those that run the cell.
-        among: number of workers of the session, for labels of equal width.
-
     Attributes:
         texts: what each worker prints.
     """

@@ -49,10 +49,6 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
 
     Of a folder its ``__main__.py``. The file is the main program, has its ``__file__`` and its `sys.argv`,
     and may end by ``sys.exit()``.
-
-    Raises:
-        UsageMistake: it cannot be read.
-        SyntaxError: with the line in the file.
     """
     name = os.fspath(path)
     main = os.path.join(name, "__main__.py")

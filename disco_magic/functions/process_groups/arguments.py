@@ -66,11 +66,7 @@ def list_of(verb: str, given: Sequence[Any], **more: Any) -> Theirs:
 
 
 def see_one_each(verb: str, what: str, tensors: Sequence[Any], members: int) -> None:
-    """Check that a list of ``input`` or ``output`` tensors has one for each member.
-
-    Raises:
-        UsageMistake: it does not; no other member was involved.
-    """
+    """Check that a list of ``input`` or ``output`` tensors has one for each member."""
     if len(tensors) != members:
         if name := object_call():
             raise UsageMistake(f"{name}: {len(tensors)} objects were passed for {members} members")

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 def fit_barriers(module: ModuleType) -> Callable[[], None]:
-    """Patch ``torch.distributed``, and the module that defines the function; return what undoes it.
-
-    Raises:
-        AttributeError, KeyError: they are not as we know them.
-    """
+    """Patch ``torch.distributed``, and the module that defines the function; return what undoes it."""
     home: Any = sys.modules[HOME]
 
     @wraps(home.monitored_barrier)

@@ -109,11 +109,7 @@ class Members(Messages):
         return me
 
     def _fits(self, verb: str, parts: Sequence[Any], given: Any) -> None:
-        """Check that there is a tensor to take from each, and that what the worker gives itself fits its own.
-
-        Raises:
-            UsageMistake: it does not; no other member was involved.
-        """
+        """Check that there is a tensor to take from each, and that what the worker gives fits its own."""
         see_one_each(verb, "output", parts, len(self._members))
         mine = self.rank()
         gives, takes = given.numel(), parts[mine].numel()

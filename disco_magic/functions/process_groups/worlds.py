@@ -49,11 +49,7 @@ _numbers: Final = count()  # of worlds
 
 
 class Worlds:
-    """PyTorch's module, with a world for each worker.
-
-    Raises:
-        AttributeError, KeyError, TypeError: it is not as we know it.
-    """
+    """PyTorch's module, with a world for each worker."""
 
     def __init__(self, c10d: Any) -> None:
         self._c10d = c10d
@@ -237,11 +233,7 @@ class Worlds:
 
 
 def fit_worlds(c10d: ModuleType) -> Callable[[], None]:
-    """Give each worker its own process groups; return what undoes it.
-
-    Raises:
-        AttributeError, KeyError, TypeError: this is not PyTorch as we know it.
-    """
+    """Give each worker its own process groups; return what undoes it."""
     worlds = Worlds(c10d)
     try:
         worlds.put()

@@ -35,11 +35,7 @@ if TYPE_CHECKING:
 
 
 def fit_operators(module: Any) -> Callable[[], None]:
-    """Change ``torch._library.custom_ops``; return what undoes it.
-
-    Raises:
-        AttributeError: it is not as we know it.
-    """
+    """Change ``torch._library.custom_ops``; return what undoes it."""
     definitions, base = module.OPDEFS, module.CustomOpDef
     entry_class = type(base.__name__, (Entry, base), {"__module__": base.__module__})
     versions: dict[str, list[ref[Any]]] = {}

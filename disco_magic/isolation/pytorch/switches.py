@@ -87,14 +87,7 @@ _switches: Final[list[_Switch]] = []
 
 
 class _Switch:
-    """One switch.
-
-    Args:
-        names: of its functions.
-        owners: the modules that have these, under the same names.
-        settings: PyTorch's objects for settings that are attributes, ``torch.backends.cudnn.benchmark``; each
-            has a getter and a setter.
-    """
+    """One switch."""
 
     def __init__(self, names: Names, owners: list[ModuleType], settings: Iterable[Any] = ()) -> None:
         self.lasting = names.lasting

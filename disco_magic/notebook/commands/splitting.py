@@ -30,14 +30,7 @@ _EXPECTED: Final = "an array of numbers, a DataFrame, a Series, a list, a tuple 
 
 
 def split(name: str, value: Any, axis: int, count: int) -> list[Any]:
-    """`count` parts of a variable, in order; views where possible.
-
-    Args:
-        name: the variable's name, for errors.
-        value: an array of shape ``(..., count * k, ...)``, or a value with rows or items.
-        axis: the axis along which an array is split; 0 for values with rows or items.
-        count: number of parts.
-    """
+    """`count` parts of a variable, in order; views where possible."""
     kind = type(value)
     if not issubclass(kind, _with_rows()):
         return _split_array(name, value, axis, count)

@@ -157,9 +157,6 @@ def inspected(
         session: the session; None: only names that every worker has.
         omit: titles of sections to leave out.
         first: workers whose object is preferred; otherwise that of the first worker that has one.
-
-    Returns:
-        Text and HTML; empty if no worker knows the name, or the session has ended.
     """
     path = tuple(part.strip() for part in name.split("."))
     if not all(part.isidentifier() for part in path):

@@ -116,17 +116,7 @@ ASKERS: Final = Askers()
 
 
 def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None = None) -> str:
-    """The user's answer to `prompt`, which begins with the worker's number.
-
-    Args:
-        worker: the worker that asks; the caller is its own thread.
-        prompt: the text before the answer.
-        way: how to ask.
-        what: the call that asks, for errors; None: the name of `way`.
-
-    Raises:
-        UsageMistake: there is no way to get an answer.
-    """
+    """The user's answer to `prompt`, which begins with the worker's number."""
     question = what or f"{way.name}({prompt!r})"
     what = what or way.what
     check_attended(what)

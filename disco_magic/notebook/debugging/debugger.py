@@ -89,10 +89,6 @@ class WorkerDebugger(Pdb):
         """Open the prompt at `frame`.
 
         Like pdb since Python 3.13; before, pdb stopped at the beginning of the next line, if there was one.
-
-        Raises:
-            DebuggerQuit: the user quit.
-            UsageMistake: there is no way to ask the user.
         """
         if self._followed:
             sys.settrace(None)  # it steps already, and should not step through this code

@@ -122,11 +122,7 @@ class LastFailure:
             raise UsageMistake(self._why_none)
 
     def on(self, worker: int | None) -> Failure:
-        """The failure on `worker`; None: the one that the error names first, see `most_telling`.
-
-        Raises:
-            UsageMistake: this worker did not fail; the message says which did.
-        """
+        """The failure on `worker`; None: the one that the error names first, see `most_telling`."""
         self.check()
         found = self._telling(self.failures) if worker is None else self.failures.get(worker)
         if found is None:

@@ -73,13 +73,7 @@ class Way:
 
 
 class StandIn:
-    """Replaces a function that asks while cells run; a module may keep it for longer.
-
-    Args:
-        way: the function's `Way`.
-        below: the replaced function, which is still called for callers that are not workers.
-        ask: asks for a worker.
-    """
+    """Replaces a function that asks while cells run; a module may keep it for longer."""
 
     def __init__(
         self, way: Way, below: Callable[..., str], ask: Callable[[WorkerContext, str, Way], str]

@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """The `sink.Receiver` of a worker within ``with out:``.
-
-    Args:
-        out: the widget.
-        root: the cell's sink, to which the worker writes outside of all blocks.
-    """
+    """The `sink.Receiver` of a worker within ``with out:``."""
 
     finished: frozenset[int] = frozenset()
 

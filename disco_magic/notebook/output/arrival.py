@@ -40,19 +40,7 @@ def await_workers(
     timeout: float | None = None,
     workers: Sequence[int] | None = None,
 ) -> None:
-    """Wait until workers have executed what was sent to them; after a second, show where each worker is.
-
-    Args:
-        session: the session of the workers.
-        shell: IPython's, which shows it.
-        output: the configured output mode; progress is shown only with ``live``.
-        verb: what waits, for the message if the wait is interrupted.
-        timeout: seconds; None: the session's timeout.
-        workers: the workers to wait for; None: all.
-
-    Raises:
-        WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
-    """
+    """Wait until workers have executed what was sent to them; after a second, show where each worker is."""
     if output != "live":
         session.await_all(None, workers, timeout, verb)
         return

@@ -61,10 +61,6 @@ def split_prefix(line: str) -> tuple[str, str]:
 class Outlet:
     """One channel of one cell.
 
-    Args:
-        stream: the stream for the lines.
-        among: number of workers of the session; their prefixes are equally wide.
-
     Holds the stream's `write` as it was when the cell was sent: IPython replaces it during a cell to record
     output in its history, so late lines of an asynchronous cell are recorded with that cell too. Which cell
     shows them is decided by the context that the worker runs in, see `NotebookScope.context`.

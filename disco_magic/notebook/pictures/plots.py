@@ -22,16 +22,7 @@ _CROSS, _UP, _DOWN = "\u00d7", "\u25b2", "\u25bc"
 
 
 class Plot:
-    """Axes for `cells` from left to right and for the numbers `finite` upwards; lines are added one by one.
-
-    Args:
-        cells: in the order of time.
-        finite: the finite numbers of all lines; all positive if `log`.
-        names: of the lines, written at their ends.
-        width: pixels of the whole drawing.
-        height: pixels of the whole drawing.
-        log: logarithmic numbers.
-    """
+    """Axes for `cells` from left to right and for all `finite` numbers upwards; lines are added singly."""
 
     def __init__(
         self,

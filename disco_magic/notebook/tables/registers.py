@@ -58,13 +58,7 @@ def snapshot_bundle(snapshot: SessionSnapshot) -> dict[str, str]:
 
 
 def listing_bundle(snapshot: SessionSnapshot, rows: Sequence[Row], held: Mapping[str, str]) -> dict[str, str]:
-    """The MIME bundle of the registers that are chosen from a session's, as an inspector lists them.
-
-    Args:
-        snapshot: all registers; the totals are theirs.
-        rows: the chosen ones, in order.
-        held: name -> what keeps it, for numbered registers.
-    """
+    """The MIME bundle of the registers that are chosen from a session's, as an inspector lists them."""
     most, left_out = _most(snapshot.num_workers), len(snapshot.listed) - len(rows)
     first = rows if len(rows) <= most else sorted(rows, key=lambda row: not row.differs)[:most]
     title = f"{caption(snapshot)}, {len(rows):,} shown" if left_out else caption(snapshot)

@@ -108,13 +108,7 @@ class Listing:
 
 
 def listing_of(snapshot: SessionSnapshot, workers: Sequence[int], types: Sequence[str] = ()) -> Listing:
-    """List the registers of some workers, by name.
-
-    Args:
-        snapshot: the registers of all workers.
-        workers: the workers whose registers are listed.
-        types: names of classes or dtypes; only registers with one of them on one of these workers.
-    """
+    """List the registers of some workers, by name."""
     rows = [row.of(workers) for row in snapshot.rows]
     held = [row for row in rows if any(_is_of(cell, types) for cell in row.cells)]
     held.sort(key=lambda row: row.name)

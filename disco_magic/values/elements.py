@@ -73,7 +73,11 @@ def elements_of(value: Any) -> Elements:
         return _of_column(value if kind is Column else column_of(value))
     from disco_magic.values.inside import Seen  # here, because it imports this file
 
-    where = "; its parts may have: choose one of them" if Seen().has_parts(value) else ""
+    where = ""
+    if Seen().has_parts(value):
+        where = "; its parts may have: choose one of them"
+    elif kind in (list, tuple) and value:
+        where = "; give an array of it a name: x = np.array(...)"
     raise NoPicture(f"a value of type {class_name(value)} has no elements to show{where}")
 
 

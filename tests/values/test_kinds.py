@@ -50,5 +50,7 @@ def test_what_has_parts_with_elements_is_pointed_to_them():
     told = r"a value of type dict has no elements to show; its parts may have: choose one of them$"
     with pytest.raises(NoPicture, match=told):
         elements_of({"w": np.ones(2)})
-    with pytest.raises(NoPicture, match=r"has no elements to show$"):
+    with pytest.raises(NoPicture, match=r"type list has no elements to show; give an array of it a name"):
         elements_of([1, 2])
+    with pytest.raises(NoPicture, match=r"has no elements to show$"):
+        elements_of([])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.loader import reading
+from disco_magic.loader import reading, stored
 from tests.loader.reads.part import part
 
 
@@ -44,3 +44,22 @@ def test_narrow_rows_are_read_with_what_lies_between_them(stored_as, runs):
 def test_of_rows_with_more_between_them_only_the_wanted_part_is_read(stored_as, runs):
     part(stored_as(np.zeros((100, 2048), "f4")), 1, 1, 2)
     assert runs == [(100, 4096)]
+
+
+def test_rows_with_nothing_between_them_are_read_at_once(stored_as, monkeypatch):
+    sought, tensor = [], stored_as(np.zeros((100, 8), "f4"))
+    opens = stored.StoredFile.open
+
+    def noted(file):
+        opened = opens(file)
+
+        class Noted:
+            readinto, __enter__ = opened.readinto, lambda self: self
+            seek = staticmethod(lambda place: sought.append(place) or opened.seek(place))
+            __exit__ = staticmethod(lambda *raised: opened.close())
+
+        return Noted()
+
+    monkeypatch.setattr(stored.StoredFile, "open", noted)
+    part(tensor, 1, 0, 1)  # of one worker
+    assert sought == [tensor.offset]

@@ -201,7 +201,7 @@ def end_slice() -> None:
 
 
 def strike(thread_id: int) -> bool:
-    """Raise WorkerInterrupt in another thread if it may be struck where it is now; return whether it may.
+    """Raise WorkerInterrupt in another thread if it may be struck where it is now; return whether it was.
 
     The GIL is taken anew first, and so not requested for a while, in which several threads can be struck. If
     the thread nevertheless goes on and comes to fragile code in between, the exception is taken back.
@@ -232,7 +232,6 @@ def strike_all(thread_ids: Sequence[int]) -> list[int]:
             del ahead[:_AT_ONCE]
         if not _slice.lasts:  # they may have gone on, as in `strike`
             late = {*now}.difference(strikable(now))
-            injection.take_back(late)
-            now = [each for each in now if each not in late]
+            now = [each for each in now if each not in late] + injection.take_back(late)
         struck += now
     return struck

@@ -62,13 +62,10 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
             is pending is taken back.
 
     Returns:
-        What `may_be_struck` returned.
+        Whether the exception stays, or was raised already.
     """
     inject_all((thread_id,))
-    stays = may_be_struck()
-    if not stays:
-        take_back((thread_id,))
-    return stays
+    return may_be_struck() or bool(take_back((thread_id,)))
 
 
 def inject_all(thread_ids: Collection[int]) -> None:
@@ -76,9 +73,14 @@ def inject_all(thread_ids: Collection[int]) -> None:
     _put(thread_ids, ctypes.py_object(WorkerInterrupt))
 
 
-def take_back(thread_ids: Collection[int]) -> None:
-    """Let nothing be pending for these threads; call it at once after `inject_all`."""
+def take_back(thread_ids: Collection[int]) -> list[int]:
+    """Let nothing be pending for these threads, at once after `inject_all`; return those that were struck.
+
+    They may have come to where nothing may strike, an `__exit__`, on the way out. Struck again, they would
+    not clean up.
+    """
     _put(thread_ids, ctypes.py_object())
+    return [*cleaning_up(thread_ids)] if thread_ids else []
 
 
 def cleaning_up(thread_ids: Iterable[int]) -> set[int]:

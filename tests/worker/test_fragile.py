@@ -312,20 +312,26 @@ def test_many_threads_are_struck_in_one_slice_after_one_look(slices, monkeypatch
     assert (len(looks), len(slices.taken)) == (1, 1)
 
 
-def test_a_slice_that_is_over_is_followed_by_another_one_for_the_rest(slices, monkeypatch):
+@pytest.mark.parametrize("out", [[], [3]], ids=["not struck yet", "on the way out"])
+def test_a_slice_that_is_over_is_followed_by_another_one_for_the_rest(slices, monkeypatch, out):
     interval, struck, back = sys.getswitchinterval(), [], []
 
     def inject_all(threads):
         struck.append([*threads])
         slices.clock[0] += interval
 
+    def take_back(threads):
+        back.extend(threads)
+        return [each for each in out if each in threads]
+
     looks = iter([{}, {3: sys._getframe()}, {}, {}, {}])
     monkeypatch.setattr(fragile, "frames", lambda: next(looks))
     monkeypatch.setattr(fragile, "_AT_ONCE", 2)
     monkeypatch.setattr(fragile, "_is_fragile", lambda _: True)
     monkeypatch.setattr(fragile.injection, "inject_all", inject_all)
-    monkeypatch.setattr(fragile.injection, "take_back", back.extend)
-    assert fragile.strike_all([2, 3, 4]) == [2, 4]  # meanwhile 3 has come to where nothing may strike
+    monkeypatch.setattr(fragile.injection, "take_back", take_back)
+    # Meanwhile 3 has come to where nothing may strike.
+    assert fragile.strike_all([2, 3, 4]) == [2, *out, 4]
     assert (struck, back) == ([[2, 3], [4]], [3])
     assert len(slices.taken) == 2
 

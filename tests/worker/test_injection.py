@@ -165,6 +165,50 @@ def test_what_may_not_strike_is_taken_back(may):
     assert ended == ["struck" if may else "well"]
 
 
+class OnTheWayOut:
+    """Holds whoever leaves its block, as `__exit__` of a library is left when it is preempted there."""
+
+    def __init__(self):
+        self.arrived, self.gate = threading.Event(), threading.Lock()
+
+    def __enter__(self):
+        self.gate.acquire()
+
+    def __exit__(self, *_):
+        self.arrived.set()
+        with self.gate:
+            pass
+
+
+def test_who_was_struck_and_is_on_the_way_out_is_not_struck_again():
+    """It was in an `__exit__`, where nothing may strike, and was pursued: its clean-up was struck, too."""
+    block, end, ended = OnTheWayOut(), threading.Event(), []
+
+    def compute():
+        try:
+            with block:
+                while not end.is_set():
+                    pass
+        except WorkerInterrupt:
+            ended.append("struck")
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    until(block.gate.locked)
+
+    def may():
+        assert block.arrived.wait(DEADLINE_S)
+        return False
+
+    try:
+        assert injection.inject(thread.ident, may)
+    finally:
+        end.set()
+        block.gate.release()
+        thread.join(DEADLINE_S)
+    assert ended == ["struck"]
+
+
 def test_a_thread_that_is_traced_comes_back_from_a_strike():
     command = [sys.executable, "-c", TRACED]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)  # noqa: S603 - our own

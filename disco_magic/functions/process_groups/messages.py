@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.functions.context import WorkerContext
+
+_SHORTEST_S: Final = 1e-3  # 0 would mean without limit
 
 
 class _Asked(NamedTuple):
@@ -192,7 +194,7 @@ class Messages:
 
         def finish(until: float | None) -> None:
             for work in batch:
-                work.wait(None if until is None else max(0.0, until - monotonic()))
+                work.wait(None if until is None else max(_SHORTEST_S, until - monotonic()))
 
         tensors = [tensor for work in batch for tensor in work.result()]
         return work_of(tensors, finish, lambda: sum(not work.is_completed() for work in batch) == 0)

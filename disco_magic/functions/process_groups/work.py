@@ -44,9 +44,12 @@ class Work:
             self._source = source
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait until the work is done; for a message only so long, as `WorkerContext.recv`."""
+        """Wait until the work is done; for a message only so long, as `WorkerContext.recv`.
+
+        Without limit if that is 0, as PyTorch has it.
+        """
         if self._finish is not None:
-            limit_s = seconds(getattr(timeout, "total_seconds", lambda: timeout)())
+            limit_s = seconds(getattr(timeout, "total_seconds", lambda: timeout)()) or None
             self._finish(None if limit_s is None else monotonic() + limit_s)
             self.finished()
         return True

@@ -369,7 +369,7 @@ LIMITED = """
 a, told = t(0), []
 if worker_id == 0:
     work = world.{}
-    for limit in (0, timedelta(milliseconds=10)):
+    for limit in (0.001, timedelta(milliseconds=10)):
         try: work.wait(limit)
         except TimeoutError as error: told.append(str(error))
 barrier()
@@ -386,6 +386,45 @@ def test_what_is_waited_for_only_so_long_can_be_waited_for_again(s, gives, asked
     said = [re.search(r"no message came to worker 0 within 0(\.0\d\d?)? s - ", each) for each in told]
     assert len(said) == 2
     assert all(said)
+
+
+WITHOUT_LIMIT = """
+a = t(0)
+if worker_id == 0: world.recv([a], 1).wait({})
+if worker_id == 1:
+    while not (0 in worker._plane.waiting or worker._has_left(0)): pass
+    world.send([t(5)], 0)
+"""
+
+
+@pytest.mark.parametrize("limit", ["timedelta(0)", "0.0", "None"])
+def test_a_limit_of_0_is_none(s, gives, limit):
+    # As in PyTorch, where it is the default: with gloo, wait(timedelta(0)) returns when the message is there.
+    s.run("from datetime import timedelta")
+    assert gives(WITHOUT_LIMIT.format(limit), "a")[0] == [[5]]
+
+
+LIMITED_BATCH = """
+from datetime import timedelta
+a, b, told = t(0), t(0), []
+world._start_coalescing(None)
+if worker_id == 0: world.recv([a], 1); world.recv([b], 1)
+work = world._end_coalescing(None)
+if worker_id == 0:
+    for limit in (0.001, timedelta(milliseconds=2)):
+        try: work.wait(limit)
+        except TimeoutError as error: told.append(type(error).__name__)
+    send(1, 1)
+if worker_id == 1:
+    recv(0)
+    world.send([t(5)], 0); world.send([t(6)], 0)
+if worker_id == 0: work.wait(timedelta(0))
+"""
+
+
+def test_messages_that_are_waited_for_together_only_so_long_can_be_waited_for_again(s, gives):
+    assert gives(LIMITED_BATCH, "a, b")[0] == [[5], [6]]
+    assert s["told"].get(0) == ["SyncTimeout"] * 2
 
 
 def test_a_limit_that_is_no_time_is_refused(s):

@@ -119,7 +119,8 @@ class PointToPoint(Calling):
 
         Returns the shape and dtype sent (a NumPy scalar for a number), the object sent, or `out`. Raises
         SyncTimeout, a TimeoutError, if none has come after `timeout` seconds: the next recv gets what comes
-        later; PlaneMismatch if `out` differs in shape or dtype, or an object came: the message is used up.
+        later; PlaneMismatch if `out` differs in shape or dtype, or an object came: the message is used up;
+        and PlaneAborted and PlaneMismatch as `probe`. Cost: with `out` one copy.
         """
         tag = _checked("recv", tag)
         is_any = type(source) is str and source == ANY

@@ -93,7 +93,13 @@ class CellResult:
         )
 
     def __getitem__(self, worker: int) -> Any:
-        """Return a copy of the last expression's value on `worker`."""
+        """Return a copy of the last expression's value on `worker`.
+
+        Raises:
+            UsageMistake: that worker did not run the cell, or the values were released.
+            CellError: the cell failed there.
+            SessionClosed: the session ended, and the values with it.
+        """
         asked = worker
         if type(worker) is int and worker < 0:  # from the end, as in `-w -1` and in sequences
             worker += self._among

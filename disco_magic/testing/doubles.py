@@ -21,7 +21,11 @@ class Gate:
         self._is_open = False
 
     def __call__(self, point: object = None) -> None:
-        """Report that `point` was reached; return when the gate is open."""
+        """Report that `point` was reached; return when the gate is open.
+
+        Raises:
+            TimeoutError: the gate was not opened within `DEADLINE_S`.
+        """
         # Write the ticket before reading `_is_open`: `open` writes `_is_open` before it reads the tickets.
         ticket: SimpleQueue[None] = SimpleQueue()
         self._tickets.append(ticket)

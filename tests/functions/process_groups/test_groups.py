@@ -200,9 +200,9 @@ def test_groups_of_the_same_members_do_not_meet(s):
 def test_messages_name_a_group_by_what_it_is_for(s):
     s.run("pair = dist.new_group([0, 2], group_desc='mesh_tp')")
     s.run("trio = dist.new_group([0, 1, 2], group_desc='')")
-    with pytest.raises(CellError, match=r"joining allreduce\(.*, over=group 1 \(mesh_tp\)\)"):
+    with pytest.raises(CellError, match=r"joining all_reduce\(.*, over=group 1 \(mesh_tp\)\)"):
         s.run("if worker_id == 0: pair.allreduce([t(1)])")
-    with pytest.raises(CellError, match=r"joining allreduce\(.*, over=group 2\)"):
+    with pytest.raises(CellError, match=r"joining all_reduce\(.*, over=group 2\)"):
         s.run("if worker_id == 0: trio.allreduce([t(1)])")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from disco_magic.core.doctor import Diagnosis, Position
@@ -21,7 +23,7 @@ def failed(s, cell):
 def test_where_a_member_has_finished_that_has_sent_one_a_message(session):
     error = failed(session(3), "if worker_id == 0:\n    send(np.ones(2), 1)\nelse:\n    barrier()")
     assert "worker 0 finished without joining barrier()" in str(error)
-    assert str(error).rstrip().endswith(f"{SENT}Cell 1, line 2")
+    assert re.search(re.escape(SENT) + r"Cell \d+, line 2$", str(error).rstrip())
 
 
 def test_where_workers_wait_for_each_other(session):

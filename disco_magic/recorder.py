@@ -25,7 +25,6 @@ from disco_magic.core.recorded import (
     seq_of,
     spans_of,
     start_of,
-    tasks_in_words,
 )
 from disco_magic.core.timeline import Record, Span
 
@@ -274,9 +273,8 @@ class Recorder:
         began = until if self._began is None else self._began
         told = done if seq is None else [each for each in done if seq_of(each) == seq]
         by: dict[Any, Led] = self._led.copy()
-        tasks = tasks_in_words(name for name, _ in by.values())
         spans = [span for each in told for span in spans_of(worker, each, place)]
-        spans = [led(span, by.get(span.meeting), tasks, place) for span in spans]
+        spans = [led(span, by.get(span.meeting), place) for span in spans]
         starts = {start_of(each) for each in told}
         doing = None
         if now is not None:

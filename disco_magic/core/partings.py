@@ -7,12 +7,13 @@ were made show where that began (`parting`). Calls in another order may fit to t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.timeline import Span
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Calls = dict[int, dict[int, "Span"]]
 # Verbs in which one worker, the root, often calls from a line of its own.
 _ROOTED: Final = frozenset({"broadcast", "scatter", "reduce", "gather"})
+OF_TASK: Final = "asyncio task "
+_UNNAMED: Final = "Task-"  # asyncio's own name for one
 
 
 class Lines(NamedTuple):
@@ -101,7 +104,70 @@ def _calls(spans: Iterable[Span], seq: int) -> dict[Workers, Calls]:
         if span.kind == "collective" and span.meeting is not None and span.meeting[1] == seq:
             members, _, number = span.meeting
             circles.setdefault(members, {}).setdefault(number, {})[span.worker] = span
-    return circles
+    return {members: _with_tasks(members, calls) for members, calls in circles.items()}
+
+
+def _with_tasks(members: Workers, calls: Calls) -> Calls:
+    """The calls; of those that all members have made, with the tasks that made them among what led there.
+
+    Only what these members do together is looked at. A worker may have further tasks, for calls with others,
+    for what a root passes, or whose calls are no longer known.
+    """
+    whole = {number: made for number, made in calls.items() if len(made) == len(members)}
+    if not any(span.task for made in whole.values() for span in made.values()):
+        return calls
+    alike = [made for made in whole.values() if not any(_verb(span) in _ROOTED for span in made.values())]
+    said = {True: _tasks_of(whole.values()), False: _tasks_of(alike)}
+    return {**calls, **{number: _told_tasks(made, said) for number, made in whole.items()}}
+
+
+def _told_tasks(
+    made: Mapping[int, Span], said: Mapping[bool, Mapping[int, Mapping[str, str]]]
+) -> dict[int, Span]:
+    tasks = said[any(_verb(span) in _ROOTED for span in made.values())]
+    words = {worker: tasks.get(worker, {}).get(span.task) for worker, span in made.items()}
+    return {
+        worker: replace(span, callers=(word, *span.callers)) if (word := words[worker]) else span
+        for worker, span in made.items()
+    }
+
+
+def _tasks_of(calls: Iterable[Mapping[int, Span]]) -> dict[int, dict[str, str]]:
+    made: dict[int, list[str]] = {}
+    for call in calls:
+        for worker, span in call.items():
+            made.setdefault(worker, []).append(span.task)
+    return tasks_in_words(made)
+
+
+def tasks_in_words(made: Mapping[int, Sequence[str]]) -> dict[int, dict[str, str]]:
+    """Which asyncio task each one is, in words that are alike on all workers; none if no worker has several.
+
+    asyncio numbers those without a name through the process, in which other workers have tasks, too. They are
+    known by the order in which they were made. Of names that only some workers have, such as ``load-3`` on
+    worker 3, nothing but the order of their calls tells which belong together.
+
+    Args:
+        made: worker -> the names of the tasks of its calls, in the order of the calls; "" for no task.
+    """
+    if all(len({*names}) <= 1 for names in made.values()):
+        return {}
+    shared = set.intersection(*({*names} for names in made.values()))
+    return {worker: _in_words(dict.fromkeys(filter(None, names)), shared) for worker, names in made.items()}
+
+
+def _in_words(names: Iterable[str], shared: Container[str]) -> dict[str, str]:
+    unnamed, own, said = [], [], {}
+    for name in names:
+        if name.startswith(_UNNAMED):
+            unnamed.append(name)
+        elif name in shared:
+            said[name] = f"{OF_TASK}{name!r}"
+        else:
+            own.append(name)
+    unnamed.sort(key=lambda name: (len(name), name))
+    said |= {name: f"{OF_TASK}{place}" for place, name in enumerate(unnamed, 1)}
+    return said | {name: f"{OF_TASK}{n} of those with names of their own" for n, name in enumerate(own, 1)}
 
 
 def parting(spans: Iterable[Span], seq: int) -> str:

@@ -14,7 +14,7 @@ from disco_magic.core.messages import Call, Fetch, Run, Store
 from disco_magic.core.timeline import FAILED, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType
 
     from disco_magic.core.messages import Command
@@ -51,8 +51,6 @@ Parted = tuple[Any, ...]
 # What led to a call, of a cell with ``--check``: the name of the asyncio task that makes it, or "", and the
 # places that led to the line of the call.
 Led = tuple[str, tuple["Spot", ...]]
-OF_TASK: Final = "asyncio task "
-_UNNAMED: Final = "Task-"  # asyncio's own name for one
 
 # The arguments that are kept; `over` only if the call named the members.
 _NAMES: Final = {
@@ -156,27 +154,12 @@ def attended(
     return spans
 
 
-def tasks_in_words(names: Iterable[str]) -> dict[str, str]:
-    """Which of several asyncio tasks each one is; those without a name by the order in which they were made.
-
-    asyncio numbers them through the process, in which other workers have tasks, too.
-    """
-    known = set(names)
-    unnamed = sorted(
-        (name for name in known if name.startswith(_UNNAMED)), key=lambda name: (len(name), name)
-    )
-    said = {name: f"{OF_TASK}{name!r}" for name in known if name}
-    said |= {name: f"{OF_TASK}{place}" for place, name in enumerate(unnamed, 1)}
-    return said if len(known) > 1 else {}
-
-
-def led(span: Span, by: Led | None, tasks: Mapping[str, str], place: Place) -> Span:
-    """The span of a collective with what led to it, if that was kept; `tasks` in words."""
+def led(span: Span, by: Led | None, place: Place) -> Span:
+    """The span of a collective with what led to it, if that was kept."""
     if by is None:
         return span
-    name, spots = by
-    task = [tasks[name]] if name in tasks else []
-    return replace(span, callers=(*task, *(place(*spot) for spot in spots)))
+    task, spots = by
+    return replace(span, callers=tuple(place(*spot) for spot in spots), task=task)
 
 
 def kind_of(command: Command) -> Kind:

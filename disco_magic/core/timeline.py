@@ -56,8 +56,8 @@ class Span:
         seq: number of the command, or of the one that failed; for several calls the last one's; else None.
         waited_s: for a command that has ended: seconds asleep in its collectives, for others; None if that
             was not kept. Complete even if the collectives' own spans were dropped.
-        callers: for a collective of a cell with ``--check``: the asyncio task that made the call, if several
-            did, and the lines that led to `site`, the nearest first.
+        callers: for a collective of a cell with ``--check``: the lines that led to `site`, the nearest first.
+        task: of the same: the name of the asyncio task that made the call, or "".
         source: for the waiting in a `recv` or `send`: the worker that was waited for.
     """
 
@@ -74,6 +74,7 @@ class Span:
     waited_s: float | None = None
     source: int | None = None
     callers: tuple[str, ...] = ()
+    task: str = ""
 
     @property
     def seconds(self) -> float:
@@ -102,6 +103,7 @@ class Span:
             self.waited_s,
             self.source,
             self.callers,
+            self.task,
         )
 
     def __str__(self) -> str:

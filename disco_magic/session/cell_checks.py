@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import marked_anywhere
-from disco_magic.core.partings import lines_of
-from disco_magic.core.recorded import OF_TASK
+from disco_magic.core.partings import OF_TASK, lines_of
 from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, is_told
 from disco_magic.functions.surveys import Survey

@@ -468,3 +468,18 @@ def test_tasks_that_call_collectives_in_another_order_are_found_though_their_lin
 def test_tasks_that_call_collectives_in_the_same_order_are_not(four):
     four.run(f"%%disco --check lines{TASKS.format(0, 9)}")
     assert "2 collectives met at the same lines" in four.out
+
+
+GROUPS = """
+import asyncio
+async def total(members):
+    return float(allreduce(1.0, over=members))
+for members in [[0, 1], [1, 2], [2, 3]]:
+    if worker_id in members:
+        await asyncio.create_task(total(members), name=f"of-{worker_id}" if worker_id == 3 else None)
+"""
+
+
+def test_a_worker_that_has_tasks_for_more_groups_than_another_one_calls_in_the_same_order(four):
+    four.run(f"%%disco --check lines{GROUPS}")
+    assert "3 collectives met at the same lines" in four.out

@@ -45,7 +45,7 @@ _BETWEEN_PARTS: Final = frozenset({
     "check_workers", "circles_of_marks", "compared",
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
-    "ledger", "life", "log_failures",
+    "ledger", "let_go", "life", "log_failures",
     "log_unfinished", "log_unraised", "log_use_at_end", "names_now", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",

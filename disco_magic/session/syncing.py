@@ -74,6 +74,15 @@ class Syncing(Failures):
             raise SessionClosed(f"session {self.id} was {how} before everything sent was done")
         self.raise_failures()
 
+    def let_go(self, timeout: float) -> None:
+        """As `flush`, and wait until the workers have freed that; failures stay for those who ask later.
+
+        Raises:
+            SyncTimeout: a worker has not come to it within `timeout` seconds; it will.
+        """
+        chosen = self._chosen(None)
+        self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, "sync")
+
     def await_all(
         self,
         on_look: Callable[[], None] | None,

@@ -32,6 +32,14 @@ def test_rm_of_a_result_frees_its_values_and_keeps_what_it_shows(crew, name):
         result[0]
 
 
+def test_status_in_the_same_cell_says_what_is_left(crew):
+    crew.run("%%disco\nnp.ones(1000)")
+    crew.run("%disco status")
+    assert "that results and references keep" in crew.out
+    crew.run("%disco rm Out[3]\n%disco status")
+    assert "that results and references keep" not in crew.out
+
+
 def test_rm_of_the_last_result_frees_its_memory(crew):
     crew.run("%%disco\nimport weakref\nclass Big:\n    pass\nbig = Big()\nseen = weakref.ref(big)\nbig")
     crew.run("%disco rm big Out[3]\n%disco sync")

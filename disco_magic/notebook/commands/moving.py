@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
+
+# Workers that were idle have freed something long before.
+_SOON_S: Final = 1.0
 
 
 class _Move(NamedTuple):
@@ -167,6 +170,9 @@ def _rm(front: Front, options: Namespace) -> None:
             del cast("Session", session)[name]
     if session is not None:
         session.flush()  # now, not with the next command, because the memory may be needed
+        if not busy:
+            with suppress(SyncTimeout):  # another thread may have sent something meanwhile
+                session.let_go(_SOON_S)  # so that %disco status in the same cell says what is left
         registers = [name for name in names if name not in results]
         if busy and registers:
             commands = ", ".join(dict.fromkeys(each.command for each in busy))

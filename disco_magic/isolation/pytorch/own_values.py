@@ -31,8 +31,13 @@ Only `_Stance` looks it up again, because PyTorch's block calls its setter: it l
 """
 
 
-def while_set(own: dict[Any, Any], name: str, value: Any) -> Iterator[None]:
-    """The body of a block during which a worker, whose values are `own`, has another one of that name."""
+def _while_set(process: Replaced, name: str, value: Any) -> Iterator[None]:
+    """The body of a block during which a worker has another value of that name; of `process`'s for others."""
+    own = OWN_VALUES.mine()
+    if own is None:
+        with process.below(value):
+            yield
+        return
     before = own.get(name)
     try:
         own[name] = value
@@ -116,12 +121,7 @@ def fit_early_stop(module: ModuleType) -> Callable[[], None]:
     @contextmanager
     @wraps(vars(module)["set_checkpoint_early_stop"])
     def set_early_stop(enable: bool) -> Iterator[None]:  # noqa: FBT001 - as PyTorch's
-        own = OWN_VALUES.mine()
-        if own is None:
-            with setting.below(enable):
-                yield
-        else:
-            yield from while_set(own, _EARLY_STOP, enable)
+        yield from _while_set(setting, _EARLY_STOP, enable)
 
     class Frame(module._CheckpointFrame):  # type: ignore[name-defined,misc]  # noqa: SLF001 - what reads it
         def __init__(self, recompute: Any, early_stop: Any, *rest: Any, **options: Any) -> None:
@@ -148,12 +148,7 @@ def fit_forward(module: ModuleType) -> Callable[[], None]:
     # As PyTorch's own: its compiler must not look into this, but compile what is called within.
     @module.torch._disable_dynamo(recursive=False)  # type: ignore[untyped-decorator]  # noqa: SLF001
     def inside(self: Any) -> Iterator[None]:
-        own = OWN_VALUES.mine()
-        if own is None:
-            with entered.below(self):
-                yield
-        else:
-            yield from while_set(own, _ACTIVE, self)
+        yield from _while_set(entered, _ACTIVE, self)
 
     @wraps(vars(model)["_get_active_ddp_module"].__func__)
     def active(cls: type) -> Any:

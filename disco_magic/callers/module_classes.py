@@ -52,6 +52,14 @@ def is_plain_module(kind: type) -> bool:
 class ModuleOfWorkers(types.ModuleType, metaclass=OfModules):
     """Base of these; no method uses ``super()``: a thread may be in one when the class is put back."""
 
+    if sys.version_info >= (3, 14):
+        # From there on, code that loads an attribute a second time takes it from the module's dictionary,
+        # whatever its class defines (CPython's issue 156399): workers' `sys.argv` would be the process's. Not
+        # if the class looks attributes up in its own way. These two are C code, and report what is missing as
+        # a module does. An attribute takes 0.1 us longer.
+        __getattribute__ = object.__getattribute__
+        __getattr__ = types.ModuleType.__getattribute__
+
     def __reduce_ex__(self, _: object) -> tuple[Any, ...]:
         """Pickle by name, as cloudpickle does only for objects whose class is exactly that of modules."""
         return importlib.import_module, (self.__name__,)

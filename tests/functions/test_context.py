@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -280,7 +280,7 @@ def test_worker_outside_of_a_worker_is_still_a_function():
     assert pickle.loads(pickle.dumps(disco.worker)) is copy.deepcopy(disco.worker) is disco.worker  # noqa: S301 - our own
     assert not hasattr(disco.worker, "__iter__")
     assert not hasattr(disco.worker, "id")
-    assert not asyncio.iscoroutinefunction(disco.worker)
+    assert not inspect.iscoroutinefunction(disco.worker)
     assert "id" not in dir(disco.worker)
     with pytest.raises(UsageMistake, match="outside of a worker"):
         _ = disco.worker.id

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import injection
 from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
+from disco_magic.locks import STRIKES_AFTER_ENTER
 from disco_magic.patience import pause
 from disco_magic.stacks import frame_of, frames
 
@@ -141,6 +142,8 @@ def _is_fragile_there(frame: FrameType) -> bool:
     code = frame.f_code
     if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
         return True
+    if STRIKES_AFTER_ENTER and _enters(frame):
+        return True
     # On 3.11 the exception hits the thread that is being started instead, which then never reports its start.
     caller: FrameType | None = frame
     while caller is not None and caller.f_code.co_filename == _THREADING:
@@ -160,6 +163,12 @@ def _is_of_library_and_short(code: CodeType) -> bool:
 
 def _has_begun_only(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[max(0, frame.f_lasti)]] == "RESUME"
+
+
+def _enters(frame: FrameType) -> bool:
+    """Whether C code of an ``__enter__`` is running for a ``with`` of this frame, in Python 3.14."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    return dis.opname[code[at]] == "CALL" and dis.opname[code[at - 2]] == "LOAD_SPECIAL"
 
 
 class _Slice(threading.local):

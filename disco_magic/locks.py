@@ -1,4 +1,4 @@
-"""Locks that are free in a forked process.
+"""Locks that are free in a forked process, and released whenever a Ctrl-C or an interrupt strikes.
 
 A fork has only the thread that forked. A lock held by another thread at that moment would be held there for
 ever, and the processes of a `DataLoader` do use some of ours: they flush ``sys.stdout`` as they end. What
@@ -8,8 +8,9 @@ such a lock guards may be half changed in the child; the thread that was changin
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -19,24 +20,52 @@ if TYPE_CHECKING:
 _locks: Final[list[ref[Any]]] = []
 _ROOM: Final = [1000]  # how many locks there may be before dead references are removed
 _tidying: Final = threading.Lock()
+STRIKES_AFTER_ENTER: Final = sys.version_info[:2] == (3, 14)
+"""Whether what is pending strikes a thread as ``__enter__`` returns, before the block of the ``with``."""
 
 
 def new_lock() -> Lock:
     """Make a lock like `threading.Lock`."""
-    made = threading.Lock()
-    _add(made)
-    return made
+    return cast("Lock", _made(threading.Lock()))
 
 
 def new_rlock() -> RLock:
     """Make a lock like `threading.RLock`; one that the forking thread holds stays its own."""
-    made = threading.RLock()
-    _add(made)
+    return cast("RLock", _made(threading.RLock()))
+
+
+class EnteredAtOnce:
+    """A lock for Python 3.14, where an interrupt may strike after ``__enter__``, and leave a lock taken.
+
+    It does if ``__enter__`` is C code (CPython's issue 148874; mended in 3.15). Nothing strikes a loop as it
+    takes what its iterator has, nor a function as it returns.
+    """
+
+    __slots__ = ("__exit__", "__weakref__", "_lock", "_takes", "acquire", "release")
+
+    def __init__(self, lock: Lock | RLock) -> None:
+        self._lock = lock
+        self._takes = iter(lock.acquire, None)
+        self.acquire, self.release = lock.acquire, lock.release
+        self.__exit__ = lock.__exit__  # C code, which nothing strikes as it begins
+
+    def __enter__(self) -> bool:
+        for _ in self._takes:
+            break
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lock, name)
+
+
+def _made(lock: Any) -> Any:
+    made = EnteredAtOnce(lock) if STRIKES_AFTER_ENTER else lock
+    _locks.append(ref(made))
+    _tidy()
     return made
 
 
-def _add(made: Any) -> None:
-    _locks.append(ref(made))
+def _tidy() -> None:
     count = len(_locks)
     if count < _ROOM[0] or not _tidying.acquire(blocking=False):
         return

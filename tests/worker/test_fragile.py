@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import importlib
 import logging
 import multiprocessing
@@ -92,11 +93,24 @@ def the_lock_of_tqdm():
     return lock.locks[-1], "with thing: pass", lock
 
 
+def the_lock_of_a_cell():
+    lock = threading.Lock()
+    return lock, "with thing: pass", lock
+
+
 def waits(worker):
     """Whether its thread has come from the cell to where the lock is taken, which somebody else has."""
     frame = frame_of(worker.lane.thread_id)
     # From 3.13 on a handler of logging takes its lock by a ``with`` in `handle`.
-    return frame is not None and frame.f_code.co_name in ("__enter__", "__exit__", "acquire", "handle")
+    return frame is not None and (
+        frame.f_code.co_name in ("__enter__", "__exit__", "acquire", "handle") or enters(frame)
+    )
+
+
+def enters(frame):
+    """Whether a ``with`` of the cell has called what takes a lock."""
+    name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return frame.f_lineno == 2 and name in ("BEFORE_WITH", "CALL")
 
 
 def is_free(lock):
@@ -119,6 +133,7 @@ def is_free(lock):
         the_semaphore,
         the_handler,
         the_lock_between_processes,
+        the_lock_of_a_cell,
         the_lock_of_a_library,
         the_lock_that_is_given_back_late,
         the_lock_of_tqdm,

@@ -1,0 +1,64 @@
+"""Our locks beside interrupts: none stays taken."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.injection import inject
+from disco_magic.locks import EnteredAtOnce, new_lock, new_rlock
+from disco_magic.stacks import frame_of
+from tests.conftest import DEADLINE_S, asked, until
+from tests.locks import taken_elsewhere
+
+
+def is_free(lock):
+    """Whether another thread can have it."""
+    return asked(lambda: lock.acquire(timeout=1) and not lock.release())
+
+
+def for_3_14():
+    return EnteredAtOnce(threading.Lock())
+
+
+@pytest.mark.parametrize("make", [new_lock, new_rlock, for_3_14])
+def test_what_strikes_a_thread_that_has_waited_leaves_the_lock_free(make):
+    """Python 3.14 struck it between a lock's `__enter__` and the block."""
+    lock, caught = make(), []
+
+    def enters():
+        with lock:
+            caught.append("block")
+
+    def acts():
+        try:
+            enters()
+        except WorkerInterrupt:
+            caught.append("interrupt")
+
+    with taken_elsewhere(lock):
+        thread = threading.Thread(target=acts)
+        thread.start()
+        until(lambda: frame_of(thread.ident).f_code.co_name in ("enters", "__enter__"))
+        inject(thread.ident)
+    thread.join(DEADLINE_S)
+    assert caught[-1] == "interrupt"
+    assert is_free(lock)
+
+
+def test_a_reentrant_lock_is_taken_and_released_as_often():
+    lock = EnteredAtOnce(threading.RLock())
+    with lock as is_taken, lock:
+        assert is_taken
+        assert not is_free(lock)
+    assert is_free(lock)
+
+
+def test_a_condition_can_be_made_of_it():
+    condition = threading.Condition(EnteredAtOnce(threading.RLock()))
+    with condition, condition:
+        assert not condition.wait(0)
+        condition.notify()
+    assert is_free(condition)

@@ -15,7 +15,12 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.fixture
 def prefix(tmp_path, monkeypatch):
-    """An empty place that Jupyter looks into; kernels of the user would lie beside it."""
+    """An empty place that Jupyter looks into, alone; kernels of the user would lie beside it.
+
+    ``make lab`` installs the kernel in the environment of these tests, where Jupyter would find it, too.
+    """
+    monkeypatch.setattr("jupyter_core.paths.ENV_JUPYTER_PATH", [])
+    monkeypatch.setattr("jupyter_core.paths.SYSTEM_JUPYTER_PATH", [])
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "of_user"))
     return tmp_path

@@ -25,9 +25,10 @@ from disco_magic.session.config import ThreadedSession
 from disco_magic.stacks import frames
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.gpu.kernels import KERNELS
-from tests.covered import keep_coverage_whole, measure, measure_once
+from tests.covered import keep_coverage_whole, measure, measure_once, unmeasured
 
 DEADLINE_S = 60
+FOLLOWED = pytest.StashKey()  # what follows the steps of a test's thread, if anything does
 # A machine with GPUs runs the same tests; those that want a GPU say so. For kernels in other processes, too.
 os.environ.setdefault("DISCO_DEVICES", "cpu")
 
@@ -94,9 +95,25 @@ def pytest_collection_finish():
     keep_coverage_whole()
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
+    """Measure a test from setup to teardown, and not what pytest does in between: it writes reports."""
     measure(wanted=item.get_closest_marker("unmeasured") is None)
+    with unmeasured() as followed:
+        item.stash[FOLLOWED] = followed
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def _follow(item):
+    sys.settrace(item.stash[FOLLOWED])
+    try:
+        return (yield)
+    finally:
+        sys.settrace(None)
+
+
+pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _follow
 
 
 @pytest.hookimpl(optionalhook=True)

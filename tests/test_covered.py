@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.covered import is_whole
+from tests.covered import is_whole, unmeasured
 
 
 def test_an_interrupt_cannot_leave_the_lock_of_coverage_taken():
@@ -40,3 +40,9 @@ def test_what_is_not_to_be_measured_is_not_nor_what_it_needs(before):
 
 def test_what_comes_after_it_is_measured_again(before):
     assert before == measured() == [True, True]
+
+
+def test_a_thread_is_not_followed_for_a_while_and_others_are(before):
+    with unmeasured():
+        assert measured() == [False, True]
+    assert measured() == before

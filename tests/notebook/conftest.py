@@ -17,6 +17,7 @@ from disco_magic.notebook.output.footer import Footer
 from disco_magic.notebook.output.kept import KeptPage
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.sink import Sink
+from tests.covered import unmeasured
 from tests.kernels import Kernel
 from tests.notebook.completing.offering import either, offered  # noqa: F401 - fixtures
 from tests.notebook.frames import pandas  # noqa: F401 - a fixture
@@ -52,7 +53,8 @@ class Shell:
         config.HistoryManager.enabled = False
         config.InteractiveShell.colors = "nocolor"
         self._capsys = capsys
-        self.ip = InteractiveShell(config=config)
+        with unmeasured():
+            self.ip = InteractiveShell(config=config)
         self.out = self.err = ""
 
     def run(self, code):

@@ -31,6 +31,17 @@ def test_a_freed_block_is_the_next_one_of_its_size_on_that_stream_with_its_old_c
     assert then[0].item() == 1.0
 
 
+def test_a_freed_block_is_the_next_one_for_less_too_if_no_smaller_one_fits(cupy):
+    """Memory of one shape is overwritten by arrays of another: not only the next of its size comes there."""
+    pool = cupy.get_default_memory_pool()
+    large, small = cupy.full(UNIT, 1.0), cupy.full(UNIT // 4, 2.0)
+    there = large.data.ptr, small.data.ptr
+    del large, small
+    first, second = cupy.empty(10), cupy.empty(10)
+    assert (second.data.ptr, first.data.ptr) == there
+    assert (first.data.mem.size, pool.used_bytes(), pool.free_bytes()) == (UNIT, 2 * UNIT, 8 * UNIT)
+
+
 def test_a_view_keeps_the_block(cupy):
     x = cupy.arange(10)
     ptr, last = x.data.ptr, x[9:]

@@ -1,9 +1,10 @@
 """Device memory and pinned memory, from pools that behave like CuPy's, which is where real bugs come from.
 
 A block comes from the *arena* of the stream that was current when it was allocated. It returns there at once
-when its array is gone, even if queued work still uses it. The next request of the same size on that stream
-gets it, with its old content; the block that was freed last comes first. Another stream that still reads it
-sees what the next owner writes.
+when its array is gone, even if queued work still uses it. The next request on that stream that fits into it
+gets it, with its old content: the smallest block that is large enough, and of these what was freed last.
+Another stream that still reads it sees what the next owner writes. CuPy splits such a block, and lends the
+rest to others; here the rest is nobody's meanwhile.
 
 No memory is unmapped before the simulation ends, so that a test shows wrong numbers instead of crashing.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -84,10 +86,10 @@ class Memory:
 
     __slots__ = ("__weakref__", "bytes", "device_id", "ptr", "size")
 
-    def __init__(self, block: Block, device_id: int) -> None:
-        self.bytes = block.bytes
+    def __init__(self, block: Block, device_id: int, size: int) -> None:
+        self.bytes = block.bytes[:size]
         self.ptr = block.ptr
-        self.size = block.nbytes
+        self.size = size
         self.device_id = device_id
 
 
@@ -138,13 +140,12 @@ class Pool:
     def malloc(self, nbytes: int, stream: int) -> Memory:
         """Allocate a block of the arena of the stream at `stream`."""
         size = rounded(nbytes)
-        free = self._arenas.setdefault(stream, {}).setdefault(size, [])
-        try:
-            block = free.pop().block
-        except IndexError:
+        arena = self._arenas.setdefault(stream, {})
+        block = _smallest(arena, size)
+        if block is None:
             block = self._map(size)
-            block.home = free
-        loan = Memory(block, self.device_id)
+            block.home = arena.setdefault(size, [])
+        loan = Memory(block, self.device_id, size)
         block.lend(loan)
         return loan
 
@@ -185,7 +186,8 @@ class Pool:
 
     def used_bytes(self) -> int:
         """Bytes in use by arrays."""
-        return sum(block.nbytes for block in list(self._blocks) if block.in_use)
+        loans = [block.lent() for block in list(self._blocks) if block.lent is not None]
+        return sum(loan.size for loan in loans if loan is not None)
 
     def n_free_blocks(self) -> int:
         """The number of free blocks."""
@@ -194,6 +196,14 @@ class Pool:
     def holds(self, ptr: int, nbytes: int) -> bool:
         """Whether `nbytes` bytes at `ptr` belong to one block, free or not."""
         return _holds(self._blocks, ptr, nbytes)
+
+
+def _smallest(arena: dict[int, list[_Return]], size: int) -> Block | None:
+    """Take the smallest free block of at least `size` bytes."""
+    for there in sorted(each for each in list(arena) if each >= size):
+        with suppress(IndexError):  # there is none, or another thread took the last one
+            return arena[there].pop().block
+    return None
 
 
 def _emptied(free: list[_Return]) -> list[Block]:

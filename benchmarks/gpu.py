@@ -24,9 +24,9 @@ should take on a data-centre GPU with 16 cores; together eight minutes:
 ``--only checks`` and ``--only measure`` split it between two commands. ``--budget`` is the seconds for all of
 it; parts that have not begun by then are reported as such.
 
-``gpu.json`` (every sample), ``gpu.md`` and the logs go to ``--out``, written anew after each part. The exit
-status is 1 if a check failed or a section did not finish, 2 if there is no GPU. A missed target does not
-change it.
+``gpu.json`` (every sample), ``gpu.md`` and ``gpu.log`` (what all parts wrote) go to ``--out``; they are
+written after each part. The exit status is 1 if a check failed or a section did not finish, 2 if there is no
+GPU. A missed target does not change it.
 
 ``--simulate`` runs a small version of it on a simulated GPU, to see that every line runs; its figures say
 nothing about GPUs and are not stored among the results. With ``--quick`` it takes half a minute.
@@ -78,6 +78,7 @@ def main() -> int:
         return 2
     folder = args.out or folder_for(about)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / report.LOG).unlink(missing_ok=True)
 
     def left() -> float:
         return float(args.budget - (monotonic() - begin))
@@ -87,9 +88,10 @@ def main() -> int:
     told = launch.Told()
 
     def check(parts: list[checks.Part]) -> None:
-        for found in checks.run(parts, folder / "checks", left, jobs=args.jobs, quick=args.quick):
+        for found in checks.run(parts, left, jobs=args.jobs, quick=args.quick):
             findings.append(found)
             findings.sort(key=lambda each: checks.PARTS.index(each.part))
+            report.keep(folder, found.part.name, found.output)
             report.write(folder, about, findings, told)
             progress(begin, found.line())
 
@@ -99,7 +101,7 @@ def main() -> int:
         check([part for part in parts if part.phase < checks.LATE])
     for section in (section for section in SECTIONS if section in wanted):
         deadline = min(DEADLINES_S.get(section, DEADLINE_S), left())
-        launch.measure(section, told, folder, deadline, quick=args.quick)
+        report.keep(folder, section, launch.measure(section, told, deadline, quick=args.quick))
         report.write(folder, about, findings, told)
         progress(begin, section)
     if any(each.count("passed") for each in findings):

@@ -98,6 +98,7 @@ def rehearsed(folder, part):
     assert (about["simulated"], about["date"], about["commit"]) == (True, "2026-01-02", "abc")
     assert written["problems"] == {}
     assert "**Simulated: these are no figures of a GPU.**" in text
+    assert sorted(each.name for each in folder.rglob("*")) == ["gpu.json", "gpu.log", "gpu.md"]
     return written
 
 
@@ -117,6 +118,7 @@ def test_everything_that_is_checked_runs_and_is_written(tmp_path):
     assert set(found) == {"versions", "kernels", "faults"}
     for each in found.values():
         assert {test["outcome"] for test in each["tests"].values()} <= {"passed", "skipped"}
+    assert all(f"==== {name} ====" in (tmp_path / "gpu.log").read_text() for name in found)
 
 
 def test_what_our_side_of_nccl_costs_is_measured_without_a_gpu():
@@ -133,7 +135,7 @@ def test_what_was_found_is_written_when_the_rest_is_not_waited_for(tmp_path):
     assert "| versions |" in (tmp_path / "gpu.md").read_text()
 
 
-def one_each(tmp_path, monkeypatch, outcomes):
+def one_each(monkeypatch, outcomes):
     """What is found where a part of each phase has one test, with these outcomes."""
 
     def played(part, *_, **__):
@@ -141,36 +143,36 @@ def one_each(tmp_path, monkeypatch, outcomes):
 
     monkeypatch.setattr(checks, "_run", played)
     parts = [checks.Part(str(phase), "", 1, phase=phase) for phase in range(len(outcomes))]
-    return [each.part.phase for each in checks.run(parts, tmp_path, lambda: 1.0, jobs=1, quick=True)]
+    return [each.part.phase for each in checks.run(parts, lambda: 1.0, jobs=1, quick=True)]
 
 
-def test_a_failure_does_not_end_the_checks_unless_nothing_works(tmp_path, monkeypatch):
-    assert one_each(tmp_path, monkeypatch, ["passed", "failed", "passed"]) == [0, 1, 2]
-    assert one_each(tmp_path, monkeypatch, ["failed", "passed"]) == [0]
+def test_a_failure_does_not_end_the_checks_unless_nothing_works(monkeypatch):
+    assert one_each(monkeypatch, ["passed", "failed", "passed"]) == [0, 1, 2]
+    assert one_each(monkeypatch, ["failed", "passed"]) == [0]
 
 
-def test_a_part_of_which_no_test_passed_says_why(tmp_path, monkeypatch):
+def test_a_part_of_which_no_test_passed_says_why(monkeypatch):
     part = checks.PARTS[0]
     skipped = {"outcome": "skipped", "text": "('conftest.py', 60, 'Skipped: needs NVRTC')"}
     assert checks.Findings(part, {"a": skipped}).line().endswith("| needs NVRTC |")
-    (late,) = checks.run([part], tmp_path, lambda: 0.0, jobs=1, quick=True)
+    (late,) = checks.run([part], lambda: 0.0, jobs=1, quick=True)
     assert "not begun: no time was left" in late.line()
     monkeypatch.setattr(checks, "_command", lambda _: [sys.executable, "-c", "import nowhere"])
-    (broken,) = checks.run([part], tmp_path, lambda: 60.0, jobs=1, quick=True)
+    (broken,) = checks.run([part], lambda: 60.0, jobs=1, quick=True)
     assert "No module named 'nowhere'" in broken.line()
 
 
-def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(tmp_path, monkeypatch):
+def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(monkeypatch):
     lines = '{"test": "a", "outcome": "passed"}\n{"test": "b", "outc'
     code = f"import os, pathlib; pathlib.Path(os.environ['DISCO_TELL']).write_text({lines!r})"
     monkeypatch.setattr(checks, "_command", lambda _: [sys.executable, "-c", code])
-    (found,) = checks.run([checks.PARTS[0]], tmp_path, lambda: 60.0, jobs=1, quick=True)
+    (found,) = checks.run([checks.PARTS[0]], lambda: 60.0, jobs=1, quick=True)
     assert found.tests == {"a": {"outcome": "passed"}}
 
     whole = f"{MARK}{json.dumps(asdict(Figure('copies:a', 'a', [1.0])))}"
     monkeypatch.setattr(launch, "_run", lambda *_, **__: (f"{whole}\n{whole[:-9]}", "no end within 1 s"))
     told = launch.Told()
-    launch.measure("copies", told, tmp_path, 1.0, quick=True)
+    launch.measure("copies", told, 1.0, quick=True)
     assert [list(told.figures), told.problems] == [["copies:a"], {"copies": "no end within 1 s"}]
 
 

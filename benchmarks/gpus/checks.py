@@ -12,8 +12,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,13 +67,18 @@ class Findings:
     Attributes:
         tests: for each test, by name: its outcome, seconds, text, found.
         status: pytest's exit status; None if it did not end.
-        tail: the end of its output.
+        output: everything that it wrote.
     """
 
     part: Part
     tests: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: int | None = None
-    tail: str = ""
+    output: str = ""
+
+    @property
+    def tail(self) -> str:
+        """The end of its output."""
+        return self.output[-3000:]
 
     def count(self, outcome: str) -> int:
         """Count the tests with this outcome."""
@@ -100,8 +106,8 @@ class Findings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
-        return asdict(self)
+        """Return it as plain data, for JSON; of its output only the end."""
+        return asdict(replace(self, output=self.tail))
 
 
 LATE = 3  # phases from here on come after the measurements
@@ -109,24 +115,20 @@ LATE = 3  # phases from here on come after the measurements
 HEAD = "| checks | passed | failed | skipped | unfinished | time | |\n|---|---|---|---|---|---|---|"
 
 
-def run(
-    parts: Sequence[Part], folder: Path, left: Callable[[], float], *, jobs: int, quick: bool
-) -> Iterator[Findings]:
+def run(parts: Sequence[Part], left: Callable[[], float], *, jobs: int, quick: bool) -> Iterator[Findings]:
     """Run `parts`, and yield what each has found when it ends; if no test of the first phase passes, no more.
 
     Args:
         parts: the parts to run.
-        folder: where each one's output goes.
         left: returns the seconds left for everything.
         jobs: processes at a time.
         quick: see `tests.gpu.machine`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     for phase in sorted({part.phase for part in parts}):
         passed = 0
         with ThreadPoolExecutor(jobs) as pool:
             now = [part for part in parts if part.phase == phase]
-            started = [pool.submit(lambda p=part: _run(p, folder, left(), quick=quick)) for part in now]
+            started = [pool.submit(lambda p=part: _run(p, left(), quick=quick)) for part in now]
             for each in as_completed(started):
                 passed += each.result().count("passed")
                 yield each.result()
@@ -134,15 +136,17 @@ def run(
             break
 
 
-def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
-    findings = Findings(part)
-    stem = part.name.replace(",", "").replace(" ", "-")
-    told, log = folder / f"{stem}.jsonl", folder / f"{stem}.log"
-    told.unlink(missing_ok=True)
+def _run(part: Part, left: float, *, quick: bool) -> Findings:
     deadline = min(part.deadline_s, left)
     if deadline < 1:
-        findings.tail = "not begun: no time was left"
-        return findings
+        return Findings(part, output="not begun: no time was left")
+    with TemporaryDirectory(prefix="disco-gpu-checks-") as folder:
+        return _run_in(Path(folder), part, deadline, quick=quick)
+
+
+def _run_in(folder: Path, part: Part, deadline: float, *, quick: bool) -> Findings:
+    findings = Findings(part)
+    told, log = folder / "told.jsonl", folder / "log"
     variables = os.environ | {"DISCO_TELL": str(told), "DISCO_GPU_QUICK": str(int(quick))}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with log.open("wb") as output:
@@ -164,8 +168,7 @@ def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
         with suppress(ValueError):  # cut off, if it was being written when the process was killed
             note = json.loads(line)
             findings.tests[note.pop("test").removeprefix("tests/gpu/")] = note
-    findings.tail = log.read_text(encoding="utf-8", errors="replace")[-3000:]
-    told.unlink(missing_ok=True)
+    findings.output = log.read_text(encoding="utf-8", errors="replace")
     return findings
 
 

@@ -35,13 +35,12 @@ class Told:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick: bool) -> None:
-    """Run one section; what it has printed is kept even if it fails or hangs."""
+def measure(section: str, told: Told, deadline_s: float, *, quick: bool) -> str:
+    """Run one section and return what it has printed, which counts even if it fails or hangs."""
     if deadline_s < 1:
         told.problems[section] = "not begun: no time was left"
-        return
+        return ""
     output, problem = _run(section, deadline_s, quick=quick)
-    (folder / f"{section}.log").write_text(output, encoding="utf-8")
     for line in output.splitlines():
         with suppress(ValueError):  # cut off, if it was being written when the process was ended
             if (figure := heard(line)) is not None:
@@ -50,6 +49,7 @@ def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick:
             told.skipped[section] = line.removeprefix(SKIPPED)
     if problem:
         told.problems[section] = problem
+    return output
 
 
 def about(deadline_s: float = 120) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpus.checks import HEAD, gist
-from benchmarks.gpus.figures import table
+from benchmarks.gpus.figures import MARK, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.gpus.launch import Told
 
 SIMULATED = "**Simulated: these are no figures of a GPU.**"
+LOG = "gpu.log"
 BEST = 8  # rows of the tuning table
 MOST_FAILURES = 20  # that are printed
 TITLES = {
@@ -42,6 +43,13 @@ def write(folder: Path, about: dict[str, Any], checks: Sequence[Findings], told:
     }
     (folder / "gpu.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     (folder / "gpu.md").write_text(markdown(about, checks, told), encoding="utf-8")
+
+
+def keep(folder: Path, part: str, output: str) -> None:
+    """Append what a part has written, but for its figures, to ``gpu.log`` in `folder`."""
+    lines = [line for line in output.splitlines() if line and not line.startswith(MARK)]
+    with (folder / LOG).open("a", encoding="utf-8") as file:
+        file.write("\n".join([f"==== {part} ====", *lines, "\n"]))
 
 
 def markdown(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:

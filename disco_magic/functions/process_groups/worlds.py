@@ -76,6 +76,10 @@ class Worlds:
         self._environment = self._handlers[_ENVIRONMENT]
         if not hasattr(c10d.Backend, BACKEND.upper()):
             c10d.Backend.register_backend(BACKEND, created, extended_api=True, devices=["cpu", "cuda"])
+        # Since 2.15 PyTorch's flight recorder attaches itself to groups of all backends but these. For ours
+        # it raises "ProcessGroup name not set": it asks in C for the name of a backend, and ours has none.
+        recording_themselves: set[str] = getattr(c10d, "_FR_SELF_RECORDING_BACKENDS", set())
+        recording_themselves.add(BACKEND)
 
     def put(self) -> None:
         """Install the patches."""

@@ -1,8 +1,9 @@
 """Explains mistakes that Python's messages do not: names that hide what cells are given, results of the root.
 
-``reduce = []`` in a cell hides the collective from all later cells, which fail with "'list' object is not
-callable". ``gather(x).shape`` fails on all workers but the root, because it returns None there. Both are
-recognised by the expression that failed. A cell that binds ``worker_id`` fails nowhere, and is told before.
+``reduce = []`` in a cell hides the collective from all later cells, and ``sum = 0`` Python's function: they
+fail with "'list' object is not callable". ``gather(x).shape`` fails on all workers but the root, because it
+returns None there. Both are recognised by the expression that failed. A cell that binds ``worker_id`` fails
+nowhere, and is told before.
 What workers share and cannot all do is recognised by the message.
 """
 
@@ -80,12 +81,14 @@ def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
 
 
 def _hidden(failed: FailedExpression) -> str:
-    """The hint if the cells have rebound a name of ours, and it was used as if they had not."""
+    """The hint if the cells have rebound a name of ours or of Python, and it was used as if they had not."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
     node, frame = failed.node, failed.frame
     used = node.func if isinstance(node, ast.Call) else getattr(node, "value", None)
-    if not isinstance(used, ast.Name) or used.id not in (*BEHIND, *VERBS):
+    # `input` and `range` are good names for arrays: that `input.shap` fails is no mistake about the built-in.
+    given = frame.f_builtins if isinstance(node, ast.Call) else (*BEHIND, *VERBS)
+    if not isinstance(used, ast.Name) or used.id not in given:
         return ""
     name, own = used.id, frame.f_globals
     if name in own_names(frame) or name not in own or _serves_as(own[name], frame.f_builtins.get(name)):

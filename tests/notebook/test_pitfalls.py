@@ -15,6 +15,8 @@ from disco_magic.session import halfway
         ("broadcast = np.ones(2)", "broadcast(3)", "ndarray"),
         ("worker_id = 3\nworker = 'me'", "worker.rank", "str"),
         ("np = 1", "np.ones(2)", "int"),
+        ("sum = 0", "sum([1, 2])", "int"),
+        ("list = [1, 2]", "list(range(3))", "list"),
         ("gather = None", "def f():\n    return 1 + gather(1)\nf()", "NoneType"),
     ],
 )
@@ -31,6 +33,12 @@ def test_a_register_that_hides_a_collective_is_named(four, own, use, kind):
         "%%disco\nint(allreduce(np.ones(2))[0]), int(broadcast(1)), gather(1) is None, worker.num_workers"
     )
     assert four.lines == ["[0]   (4, 1, False, 4)", "[1-3] (4, 1, True, 4)"]
+
+
+def test_an_array_with_the_name_of_a_built_in_is_no_mistake_about_that(four):
+    four.run("%%disco\ninput = np.ones(2)")
+    four.fail("%%disco\ninput.shap", CellError)
+    assert "hides" not in four.shown[-1]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,9 @@ _OF_PROCESS: Final = {
         "matplotlib's colormaps are shared by all workers: register one with force=True, or on one worker "
         "(if worker_id == 0:)"
     ),
+    re.compile(r"no running event loop|There is no current event loop"): (
+        "a worker has an event loop while it runs a cell with `await` in it: await in the cell what it starts"
+    ),
     re.compile(r"set_wakeup_fd only works in main thread"): (
         "signals come to the process in which all workers are, where a worker's event loop cannot take them: "
         "leave add_signal_handler out in cells; the stop button cancels what they await"

@@ -132,6 +132,8 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
         have = session.ledger.names.holders(split(name)[0])
         if not there and have and not reasons.keys() & have:
             why = only(have, "it")
+            if len(workers) == 1:  # others ask all workers, and there is no choice
+                why += f"; %disco get with -w {min(have)} fetches it from there"
         else:
             reasons = there or reasons
             why = words(reasons[min(reasons)])

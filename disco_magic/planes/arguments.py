@@ -149,5 +149,7 @@ def as_index(kind: str, name: str, value: object) -> int:
     """`value` as an int, or raise UsageMistake."""
     number = whole_number(value)
     if number is None:
-        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}")
+        lengths = kind in ("alltoall", "scatter") and isinstance(value, (list, tuple))
+        hint = "; the lengths of the parts are counts=" if lengths else ""
+        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}{hint}")
     return number

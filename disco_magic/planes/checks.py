@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _LENGTH = "the length of the list"
+_COUNTS = ", or pass counts=[...] with the length of each part"
 ORDER = "members have to make the same collective calls in the same order"
 
 
@@ -118,6 +119,7 @@ def _said(group: Sequence[Call], *, by_name: bool) -> str:
 
 def _arguments(calls: Sequence[Call]) -> str | None:
     with_array = [call for call in calls if call.array is not None]
+    uneven = calls[0].kind == "alltoall" and calls[0].counts is None and calls[0].seat.theirs is None
     checks = [
         ("root", _root, calls, "pass the same root everywhere"),
         ("op", _op, calls, "pass the same op everywhere"),
@@ -127,7 +129,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
         ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),
-        ("shape", _shape, with_array, "make the shapes equal"),
+        ("shape", _shape, with_array, "make the shapes equal" + _COUNTS * uneven),
     ]
     for what, value, concerned, remedy in checks:
         sentence = _disagreement(concerned, what, value, remedy)
@@ -244,7 +246,7 @@ def _split(calls: Sequence[Call]) -> str | None:
             f"{theirs.verb}: {length} elements, of shape {calls[0].shape}, cannot be shared evenly by {size}"
             f" members - pad them to {-(-length // size) * size}"
         )
-    further = "" if kind == "reduce_scatter" else ", or pass counts=[...] with the length of each part"
+    further = "" if kind == "reduce_scatter" else _COUNTS
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
         f" {-(-length // size) * size}, or split another axis{further}"

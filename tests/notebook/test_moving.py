@@ -170,6 +170,14 @@ def test_a_register_that_cannot_be_fetched_is_named_and_no_variable_is_bound(fou
     assert "good" not in four.ip.user_ns
 
 
+def test_who_asks_the_worker_that_lacks_it_is_told_how_to_ask_another(four):
+    four.run("%%disco -w 2\nelsewhere = 5")
+    message = str(four.fail("%disco get elsewhere", UsageMistake))
+    assert message.endswith("only worker 2 has it; %disco get with -w 2 fetches it from there")
+    four.run("%disco get elsewhere -w 2")
+    assert four.ip.user_ns["elsewhere"] == 5
+
+
 @pytest.mark.parametrize(("lacking", "others"), [(0, "[1-3]"), (3, "[0-2]")])
 def test_where_one_has_none_and_the_others_what_cannot_be_copied_that_is_told(four, lacking, others):
     four.run(f"%%disco\nimport threading\nif worker_id != {lacking}: lock = threading.Lock()")

@@ -199,6 +199,8 @@ HANDLER = (
             COLOURS.format("of_disco"),
             "matplotlib's colormaps are shared by all workers: register one with force",
         ),
+        ("import asyncio\nasyncio.get_running_loop()", "a worker has an event loop while it runs a cell"),
+        ("import asyncio\nasyncio.get_event_loop()", "a worker has an event loop while it runs a cell"),
         (HANDLER, "signals come to the process in which all workers are, where a worker's event loop cannot"),
     ],
 )

@@ -134,6 +134,12 @@ def test_an_axis_that_is_no_number_is_refused(kind, axis):
         read_call(kind, SEAT, np.ones(2), op="sum", root=0, axis=axis)
 
 
+@pytest.mark.parametrize(("kind", "place"), [("scatter", "root"), ("alltoall", "axis")])
+def test_lengths_of_parts_where_a_number_belongs_are_told_their_name(kind, place):
+    with pytest.raises(UsageMistake, match=r"got \[1, 1\]; the lengths of the parts are counts="):
+        read_call(kind, SEAT, np.ones(2), **{"root": 0, "axis": 0, place: [1, 1]})
+
+
 def test_a_dtype_that_cannot_be_reduced_is_what_is_told_first():
     with pytest.raises(UsageMistake, match="dtype <U1 cannot be reduced"):
         read_call("reduce_scatter", SEAT, np.array(["a"]), op="sum", axis=7, out="no array")

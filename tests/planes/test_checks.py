@@ -113,6 +113,13 @@ def test_the_table_lists_every_call_and_groups_equal_ones():
         ("allgather", {"axis": 0}, {"array": X[0]}, {"array": X}, "need the same number of dimensions"),
         (
             "alltoall",
+            {"axis": 0},
+            {"array": X[1:]},
+            {"array": X},
+            "make the shapes equal, or pass counts=[...] with the length of each part",
+        ),
+        (
+            "alltoall",
             {"axis": 0, "array": X},
             {},
             {"counts": (2, 2, 0)},

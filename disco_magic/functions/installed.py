@@ -46,6 +46,8 @@ def first_of(*distributions: str) -> str | None:
             importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+        except ValueError:
+            pass  # it is there; since Python 3.15 its metadata is read here, and is no text
         return name
     return None
 

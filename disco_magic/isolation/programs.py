@@ -9,6 +9,7 @@ begins with its folder, and what it adds there ends with it.
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -139,6 +140,8 @@ class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' cla
             return
         name = self.decodekey(self.encodekey(key))
         _take_back(self, name, {own.pop(name)})
+
+    clear = MutableMapping.clear  # that of Python 3.15 clears the process's
 
     def __iter__(self) -> Iterator[Any]:
         own = _own()

@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test test-all frameworks with-frameworks oldest with-oldest newer with-newer collect soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test test-all frameworks with-frameworks oldest with-oldest newer installed-newer with-newer measured covered collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -41,10 +41,18 @@ ifneq ($(strip $(ARGS)),)
 else ifeq ($(strip $(COVERAGE)),)
 	@$(BIN)/python -m pytest $(ALL_TESTS)
 else
-	@$(BIN)/python -m pytest $(ALL_TESTS) --cov --cov-report=term --cov-fail-under=95
+	@$(MAKE) measured
+	@$(MAKE) covered
+endif
+
+# Apart, for the report takes ten seconds of one core.
+measured: $(VENV)/.has-test
+	@$(BIN)/python -m pytest $(ALL_TESTS) --cov --cov-report=
+
+covered: $(VENV)/.has-test
+	@$(BIN)/coverage report --fail-under=95
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
-endif
 
 test-all:  ## run all tests, and whole the matrices that `test` tries in part (tests/sampled.py)
 	@DISCO_EVERY_CASE=1 $(MAKE) test
@@ -67,19 +75,6 @@ oldest:  ## run the tests with the oldest versions that pyproject.toml allows, i
 with-oldest: $(VENV)/.has-oldest
 	@$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS) --ignore=tests/browser)
 
-# What depends on the interpreter: where threads can be struck, what code, frames and tracebacks say, imports, what
-# pickle finds, what the standard library locks and keeps once per process; and IPython's shell on top of that.
-NEWER := tests/callers tests/core tests/functions tests/isolation tests/worker tests/values/test_operands.py \
-	tests/values/test_inside.py tests/values/test_kinds.py tests/values/test_members.py \
-	tests/session/test_cell_classes.py tests/session/test_cell_errors.py tests/session/test_compiled_names.py \
-	tests/session/test_ctrl_c.py tests/session/test_forks.py tests/session/test_interrupt.py \
-	tests/session/test_lifecycle.py tests/session/test_operands.py tests/session/test_own_builtins.py \
-	tests/session/test_own_classes.py tests/session/test_own_folders.py tests/session/test_own_modules.py \
-	tests/session/test_own_packages.py tests/session/test_pending_awaited.py tests/session/test_pending_ctrl_c.py \
-	tests/session/test_recursion.py tests/session/test_refusing_lock.py tests/session/test_reloading.py \
-	tests/session/test_source_lines.py tests/session/test_stuck_threads.py tests/session/test_where_in_modules.py \
-	tests/notebook/debugging tests/notebook/test_cells.py tests/notebook/test_interrupts.py \
-	tests/notebook/test_plain_cells.py tests/notebook/test_own_modules.py tests/notebook/test_run_file.py
 PYTHONS_3_13 = python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13 \
 	"$${UV_PYTHON_INSTALL_DIR:-$$HOME/.local/share/uv/python}"/cpython-3.13*/bin/python3.13
 # Pyenv's shim is on the PATH whether it runs or not, and a build without the GIL is another interpreter.
@@ -88,12 +83,14 @@ NEWER_PYTHON = $(shell for each in $(PYTHONS_3_13); do \
 	"$$each" -c '$(IS_3_13)' >/dev/null 2>&1 && { echo "$$each"; break; }; done)
 
 newer:  ## run the tests of what depends on the interpreter with Python 3.13, in .venv-newer; skip them without one
+newer installed-newer:
 	@if $(BIN)/python -c '$(IS_3_13)' 2>/dev/null; then echo "Python 3.13 is that of $(VENV), where all tests run."; \
 	elif [ -z "$(NEWER_PYTHON)" ]; then echo "No Python 3.13 on the PATH, of pyenv or of uv: its tests are skipped."; \
-	else $(MAKE) with-newer VENV=.venv-newer PYTHON="$(NEWER_PYTHON)"; fi
+	else $(MAKE) $(if $(filter newer,$@),with-newer,.venv-newer/.has-test) VENV=.venv-newer PYTHON="$(NEWER_PYTHON)"; fi
 
 with-newer: $(VENV)/.has-test
-	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --max-worker-restart=0 $(NEWER))
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --max-worker-restart=0 \
+		$$($(BIN)/python -m tests.newer))
 
 # Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
 # they are measured that takes a minute.

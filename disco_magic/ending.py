@@ -170,4 +170,5 @@ class Ending:
         if type(command) is Call and type(error) is NameError and error.name in _OF_CELLS:
             instead = _OF_CELLS[error.name]
             error.add_note(f"only cells have the name {error.name}; a function that is called uses {instead}")
+        self.context.place.explain(error)
         return failure_of(self.id, command.seq, self.interpreter.describe(command), error)

@@ -46,6 +46,9 @@ class Place(Protocol):
     def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
         """Arrays that earlier calls will never fill, whether the calls made them, and why; returned once."""
 
+    def explain(self, error: BaseException) -> None:
+        """Say in a note of `error`, with which a command ends, what it means if the device is broken."""
+
     def is_idle(self) -> bool:
         """Whether everything that the worker has queued is done; never waits. From any thread.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from disco_magic.values.kinds import name_of
+
 _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
 # cudaError_t, and hipError_t where it has them: errors after which the GPU refuses everything else from this
 # process. Among them are failures of memory and links (214, 220, 226), illegal addresses (700), time limits
@@ -11,9 +13,18 @@ _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
 _LOST: Final = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 
 
+# Errors of cupy and PyTorch, and where they have the number. CUDA's runtime and its driver have the same.
+_NUMBERS: Final = {
+    "CUDARuntimeError": "status",
+    "CUDADriverError": "status",
+    "AcceleratorError": "error_code",
+}
+
+
 def is_lost(error: BaseException) -> bool:
-    """Whether `error`, from CUDA's runtime, says that this process can no longer use the GPU."""
-    return getattr(error, "status", 0) in _LOST
+    """Whether `error`, of CUDA, says that this process can no longer use the GPU."""
+    number = vars(error).get(_NUMBERS.get(name_of(type(error)), ""))
+    return isinstance(number, int) and number in _LOST
 
 
 def has_passed(cupy: Any, event: Any) -> bool:

@@ -105,19 +105,18 @@ class GpuPlace:
     def finish(self) -> None:
         """See `Place.finish`. Of the user's streams it waits only for the current one, which it leaves."""
         self._come_back()
-        try:
-            if is_captured(self.xp, self.stream):  # there is nothing that could be waited for
-                return
+        if not is_captured(self.xp, self.stream):  # else there is nothing that could be waited for
             self._done.record(self.stream)
             self.wait(lambda: has_passed(self.xp, self._done))
-        except self.xp.cuda.runtime.CUDARuntimeError as error:
-            if is_lost(error):
-                error.add_note(
-                    f"{self.device} can no longer be used by this process, in this or any other session:"
-                    " restart the kernel. A GPU does not recover from a kernel that reads or writes out of"
-                    " bounds."
-                )
-            raise
+
+    def explain(self, error: BaseException) -> None:
+        """See `Place.explain`. Whichever call of CUDA comes next reports what has broken the GPU."""
+        note = (
+            f"{self.device} can no longer be used by this process, in this or any other session: restart the"
+            " kernel. A GPU does not recover from a kernel that reads or writes out of bounds."
+        )
+        if is_lost(error) and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
     def settle(self) -> None:
         """See `Place.settle`: in a block of a stream of the user's, what follows is still queued there."""

@@ -44,6 +44,9 @@ class HostPlace:
         """Empty: NumPy's callers wait."""
         return ()
 
+    def explain(self, error: BaseException) -> None:
+        """See `Place.explain`: nothing."""
+
     def is_idle(self) -> bool:
         """True: NumPy's work is done when it returns."""
         return True

@@ -13,7 +13,7 @@ from tests.testing.conftest import gpu_threads
 
 
 def test_an_exception_of_work_breaks_its_device_for_good(cupy):
-    stream, event = cupy.cuda.Stream(), cupy.cuda.Event()
+    stream, event, y = cupy.cuda.Stream(), cupy.cuda.Event(), cupy.zeros(3)
     error = cupy.cuda.runtime.CUDARuntimeError
     stream.launch_host_func(lambda _: 1 // 0, None)
     with pytest.raises(error, match=r"cudaErrorLaunchFailure.*device 0: ZeroDivisionError") as caught:
@@ -22,6 +22,7 @@ def test_an_exception_of_work_breaks_its_device_for_good(cupy):
     x = []
     for call in (
         lambda: cupy.zeros(3),
+        cupy.cuda.Device(0).use,
         lambda: event.record(stream),
         cupy.cuda.runtime.deviceSynchronize,
         cupy.cuda.Stream,
@@ -30,8 +31,11 @@ def test_an_exception_of_work_breaks_its_device_for_good(cupy):
     ):
         with pytest.raises(error, match="cudaErrorLaunchFailure"):
             call()
-    with cupy.cuda.Device(1):
-        assert cupy.zeros(3).get().tolist() == [0, 0, 0]
+    with pytest.raises(cupy.cuda.driver.CUDADriverError, match="cudaErrorLaunchFailure") as caught:
+        y += 1  # a kernel
+    assert caught.value.status == 719
+    cupy.cuda.Device(1).use()
+    assert cupy.zeros(3).get().tolist() == [0, 0, 0]
     assert x == []
     # As in cupy: who looks whether it is done is told no, and never why.
     assert (stream.done, event.done, cupy.cuda.runtime.eventQuery(event.ptr)) == (False, False, 719)

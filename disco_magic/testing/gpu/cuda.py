@@ -238,6 +238,7 @@ class Stream:
 
     def is_capturing(self) -> bool:
         """Whether the stream's work is recorded; as in CuPy, an error if that is spoilt."""
+        self.queue.device.check()
         capture = self.queue.capture
         if capture is not None and capture.is_spoilt:
             raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")

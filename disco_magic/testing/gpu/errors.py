@@ -9,6 +9,7 @@ INVALID_VALUE: Final = 1
 NO_DEVICE: Final = 100
 INVALID_DEVICE: Final = 101
 INVALID_HANDLE: Final = 400
+NOT_FOUND: Final = 500
 NOT_READY: Final = 600
 ILLEGAL_ADDRESS: Final = 700
 MISALIGNED: Final = 716
@@ -50,7 +51,11 @@ class CUDARuntimeError(RuntimeError):
 
 
 class CUDADriverError(RuntimeError):
-    """A call of the driver failed, for example because a module has no such kernel."""
+    """A call of the driver failed, for example because a module has no such kernel; as `CUDARuntimeError`."""
+
+    def __init__(self, status: int, words: str) -> None:
+        self.status = status
+        super().__init__(words)
 
 
 class OutOfMemoryError(MemoryError):

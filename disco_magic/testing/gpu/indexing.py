@@ -80,4 +80,4 @@ def assign(world: World, array: Any, index: Any, value: Any) -> None:
         def work() -> None:
             raw[parts] = source
 
-    world.queue.put(work)
+    world.launch(work)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from disco_magic.testing.gpu.cuda import MAX_THREADS_PER_BLOCK
-from disco_magic.testing.gpu.errors import CompileException, CUDADriverError
+from disco_magic.testing.gpu.errors import INVALID_VALUE, NOT_FOUND, CompileException, CUDADriverError
 from disco_magic.testing.gpu.shim import AFTER, BEFORE
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def _compiled(code: str, options: tuple[str, ...], name: str) -> tuple[Any, tupl
         done = _gxx(source, "-shared", "-fPIC", "-o", str(made))
         if done.returncode:
             _checked(code, options)
-            raise CUDADriverError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}\n{done.stderr}")
+            text = f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}\n{done.stderr}"
+            raise CUDADriverError(NOT_FOUND, text)
         made.replace(path)
     library = ctypes.CDLL(str(path))
     sizes = (ctypes.c_int * _MOST_PARAMETERS)()
@@ -162,7 +163,7 @@ class RawKernel:
         """Put a launch on the current stream.
 
         Raises:
-            CUDADriverError: grid or block are empty, or the block is too large.
+            CUDADriverError: grid or block are empty, the block is too large, or the device is broken.
             TypeError: the arguments do not match the kernel's parameters. A real GPU would read garbage.
         """
         launch, sizes = self._launcher()
@@ -170,7 +171,8 @@ class RawKernel:
             raise NotImplementedError("the simulated GPU has no shared memory")
         dims = [*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block))]
         if min(dims) < 1 or dims[3] * dims[4] * dims[5] > MAX_THREADS_PER_BLOCK:
-            raise CUDADriverError(f"CUDA_ERROR_INVALID_VALUE: invalid argument: grid {grid}, block {block}")
+            text = f"CUDA_ERROR_INVALID_VALUE: invalid argument: grid {grid}, block {block}"
+            raise CUDADriverError(INVALID_VALUE, text)
         if len(args) != len(sizes):
             raise TypeError(f"{self.name} has {len(sizes)} parameters, got {len(args)} arguments")
         values = [self._bytes_of(number, *pair) for number, pair in enumerate(zip(args, sizes, strict=True))]
@@ -178,7 +180,7 @@ class RawKernel:
         numbers = (ctypes.c_uint * 6)(*dims)
 
         # `values` is passed only to keep alive what the pointers point to.
-        self.world.queue.put(partial(_launch, launch, pointers, numbers, values))
+        self.world.launch(partial(_launch, launch, pointers, numbers, values))
 
     def _bytes_of(self, number: int, argument: Any, size: int) -> Any:
         """The bytes of an argument, as the kernel's parameter needs them."""

@@ -41,7 +41,7 @@ def operand(world: World, value: Any) -> Any:
         world.check_access(value.data.device_id)
         raw = value.raw
         if raw.size and _is_misaligned(raw):
-            world.queue.put(_fail_at_misaligned)
+            world.launch(_fail_at_misaligned)
         return raw
     if isinstance(value, SCALARS):
         return value
@@ -94,7 +94,7 @@ def put(world: World, out: Any, compute: Callable[[], Any]) -> Any:
     def work() -> None:
         np.copyto(target, compute(), casting="unsafe")
 
-    world.queue.put(work)
+    world.launch(work)
     return out
 
 

@@ -15,12 +15,15 @@ from disco_magic.testing.gpu.errors import (
     INVALID_DEVICE,
     INVALID_HANDLE,
     NO_DEVICE,
+    CUDADriverError,
     CUDARuntimeError,
 )
 from disco_magic.testing.gpu.memory import PinnedPool, UnownedMemory, at_address, unowned
 from disco_magic.testing.gpu.pieces import DEADLINE_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.testing.gpu.streams import Lag, WorkQueue
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT = range(5)
@@ -85,8 +88,10 @@ class World:
         return self.devices[number]
 
     def set_device(self, number: int) -> None:
-        """Make a device the calling thread's current one."""
-        self.here.device = self.device_at(number).id
+        """Make a device the calling thread's current one; a broken one raises, as CUDA says that it may."""
+        device = self.device_at(number)
+        self.here.device = device.id
+        device.check()
 
     def push_device(self, number: int) -> None:
         """As `set_device`, until `pop_device`."""
@@ -136,6 +141,18 @@ class World:
                 if queue.ptr == ptr:
                     return queue
         raise CUDARuntimeError(INVALID_HANDLE, (f"{ptr:#x} is no stream",))
+
+    def launch(self, kernel: Callable[[], object]) -> None:
+        """Put a kernel on the current stream.
+
+        Raises:
+            CUDADriverError: the stream was destroyed, or its device is broken: kernels are launched by the
+                driver, all other work by the runtime, and each has an error of its own.
+        """
+        try:
+            self.queue.put(kernel)
+        except CUDARuntimeError as error:
+            raise CUDADriverError(error.status, f"CUDA_ERROR_{error.status}: {error}") from error
 
     # --- what the devices do ---------------------------------------------------------------------------
 

@@ -203,6 +203,9 @@ def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lo
         with pytest.raises(CellError, match="cudaErrorIllegalAddress") as caught:
             s.run("y = 1")
         assert "cuda:0 can no longer be used by this process" in str(caught.value)
+        with pytest.raises(CellError, match="cudaErrorIllegalAddress") as caught:
+            s.run("x + 1")
+        assert str(caught.value).count("cuda:0 can no longer be used by this process") == 1
         with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):
             s.sync_all()
         with pytest.raises(CellError, match=r"ZeroDivisionError|cudaErrorIllegalAddress"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -361,15 +363,24 @@ def test_a_barrier_orders_null_streams_of_several_gpus_too(gpus, crew):
 
 
 @pytest.mark.parametrize("last", [0, 3])
-def test_a_barrier_names_the_worker_whose_gpu_is_lost(session, monkeypatch, last):
+def test_a_barrier_names_the_worker_whose_gpu_is_lost_before_it(session, monkeypatch, last):
     with SimulatedGpus(count=4) as gpus:
         with_nccl(gpus)
         found(monkeypatch, gpus, 4)
         made = []
-        s = session(4, devices="auto", extras=lambda _: {"parked": lambda: made[0]._launcher.plane.waiting})
+        names = {
+            "parked": lambda: made[0]._launcher.plane.waiting,
+            "lose": lambda: gpus.fail(3, gpus.cupy.cuda.runtime.CUDARuntimeError(700)),
+        }
+        s = session(4, devices="auto", extras=lambda _: names)
         made.append(s)
         s.sync_all()
-        gpus.fail(3, gpus.cupy.cuda.runtime.CUDARuntimeError(700))
-        with pytest.raises(WorkerError, match=r"barrier\(\).*could not be carried out on worker 3: CUDA"):
-            s.run(f"while worker_id == {last} and len(parked()) < 3: pass\nbarrier()")
+        with pytest.raises(CellError) as caught:
+            s.run(f"if worker_id == {last}:\n while len(parked()) < 3: pass\n lose()\nbarrier()")
+        told = str(caught.value)
+        if last == 3:  # its own call of CUDA says so
+            assert "[3] CUDARuntimeError: cudaErrorIllegalAddress" in told
+            assert "cuda:3 can no longer be used" in told
+        else:
+            assert re.search(r"barrier\(\).*could not be carried out on worker 3: CUDA", told)
         s.shutdown()

@@ -72,6 +72,7 @@ class GpuPlace:
         self._digests = DeviceDigests(cupy)
         self._thread = 0
         self._to_return = [self.stream]
+        self._threads: list[threading.Thread] = []  # the worker's, also those that were given up
         self.wait: Callable[[Callable[[], bool]], object] = wait_until
         self.incomplete: Callable[[], Sequence[tuple[Any, bool, BaseException]]] = tuple
 
@@ -82,6 +83,7 @@ class GpuPlace:
             self._come_back()
         else:
             pause_precisely()
+            self._threads.append(threading.current_thread())
             self._device.use()
             # As `with stream:` would: when a stream block of the user's ends, cupy goes back to the
             # last stream entered this way; after a mere `use` that is the default stream.
@@ -96,7 +98,7 @@ class GpuPlace:
     def end(self) -> None:
         """Let a later worker have the stream, with the memory that cupy keeps for it. Idempotent."""
         with suppress(IndexError):
-            streams.give_back(self.xp, self.device.index, self._to_return.pop())
+            streams.give_back(self.xp, self.device.index, self._to_return.pop(), self._threads)
 
     def beside(self) -> AbstractContextManager[object]:
         """See `Place.beside`: on the caller's current device and stream, which may be the user's."""

@@ -3,16 +3,24 @@
 cupy keeps freed memory for the stream that it was allocated on. What a destroyed stream had freed would be of
 use to nobody: every restart of a session would take as much of the GPU again. And CUDA may give a destroyed
 stream's address to a new one, which cupy would then lend memory that the old one's work still uses.
+
+A thread that was given up may go on, and queue more on its stream, into a CUDA graph that the next owner
+records. So a stream waits until its owner's threads have ended.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.locks import new_lock
 
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
 _choosing: Final = new_lock()
-_free: Final[dict[tuple[Any, int], list[Any]]] = {}  # by cupy and GPU; in the order in which they came back
+# By cupy and GPU: streams, and who may still use them; in the order in which they came back.
+_free: Final[dict[tuple[Any, int], list[tuple[Any, Sequence[threading.Thread]]]]] = {}
 
 
 def take(cupy: Any, index: int) -> Any:
@@ -22,15 +30,16 @@ def take(cupy: Any, index: int) -> Any:
     """
     with _choosing:
         free = _free.get((cupy, index), [])
-        for place, stream in enumerate(free):
-            if stream.done:  # not one with a kernel that never ends, which a restart is to get rid of
-                return free.pop(place)
+        for place, (stream, users) in enumerate(free):
+            # Not one with a kernel that never ends, which a restart is to get rid of.
+            if not any(thread.is_alive() for thread in users) and stream.done:
+                return free.pop(place)[0]
     return cupy.cuda.Stream(non_blocking=True)
 
 
-def give_back(cupy: Any, index: int, stream: Any) -> None:
-    """Let a later worker have a stream. What its former owner still queues there only takes time."""
-    _free.setdefault((cupy, index), []).append(stream)
+def give_back(cupy: Any, index: int, stream: Any, users: Sequence[threading.Thread]) -> None:
+    """Let a later worker have a stream once all threads in `users` have ended."""
+    _free.setdefault((cupy, index), []).append((stream, users))
 
 
 def forget(cupy: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.conftest import until
+from tests.conftest import DEADLINE_S, until
 from tests.gpus import done_after_a_barrier, found, host, streams
 
 
@@ -234,6 +234,24 @@ def test_who_restarts_beside_work_that_does_not_end_gets_a_stream_without_it(fre
         assert host(two.allreduce(two.broadcast(np.ones(1))))[0] == [2]
     two.restart()
     assert busy in streams(two)
+
+
+def test_a_stream_waits_for_a_thread_that_was_given_up_and_may_still_use_it(fresh, session, gate):
+    two = session(2, devices=[0] * 2, extras=lambda context: {"gate": gate})
+    first, second = streams(two)
+    pending = two.run_nowait("gate(0) if worker_id == 0 else None")
+    gate.arrived()
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    (stuck,) = two._launcher.stuck
+    two.restart()
+    assert first not in streams(two)
+    assert second in streams(two)
+    gate.open()
+    stuck.join(DEADLINE_S)
+    two.restart()
+    assert streams(two) == [first, second]
 
 
 # --- threads that cells start ----------------------------------------------------------------------

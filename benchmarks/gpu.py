@@ -21,8 +21,8 @@ should take on a data-centre GPU with 16 cores; together eight minutes:
              NCCL 2.30 and later: two ranks in one process            60 s
              a kernel that breaks its process's GPU                   10 s
 
-``--only checks`` and ``--only measure`` split it between two commands. ``--budget`` is the seconds for all of
-it; parts that have not begun by then are reported as such.
+``--only checks`` and ``--only measure`` split it between two commands, ``--only late`` is only the checks at
+the end. ``--budget`` is the seconds for all of it; parts that have not begun by then are reported as such.
 
 ``gpu.json`` (every sample), ``gpu.md`` and ``gpu.log`` (what all parts wrote) go to ``--out``; they are
 written after each part. The exit status is 1 if a check failed or a section did not finish, 2 if there is no
@@ -104,7 +104,7 @@ def main() -> int:
         report.keep(folder, section, launch.measure(section, told, deadline, quick=args.quick))
         report.write(folder, about, findings, told)
         progress(begin, section)
-    if any(each.count("passed") for each in findings):
+    if "late" in wanted and ("checks" not in wanted or any(each.count("passed") for each in findings)):
         check([part for part in parts if part.phase >= checks.LATE])
     print(f"\n{report.short(about, findings, told)}\n\nWritten to {folder}")
     return int(bool(told.problems) or not all(each.good for each in findings))
@@ -123,9 +123,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=["checks", "measure", *SECTIONS],
+        choices=["checks", "late", "measure", *SECTIONS],
         metavar="PART",
-        help=f"checks, measure (the rest), {', '.join(SECTIONS)}; may be given again",
+        help=f"checks, late (of these), measure (the rest), {', '.join(SECTIONS)}; may be given again",
     )
     parser.add_argument("--budget", type=float, default=3600.0, metavar="S", help="seconds for all of it")
     parser.add_argument("--jobs", type=int, help="checks at a time (a third of the cores, at most 5)")
@@ -142,6 +142,7 @@ def arguments() -> argparse.Namespace:
 def chosen(only: Sequence[str] | None) -> set[str]:
     """Return the parts to run."""
     wanted = set(only or ("checks", "measure"))
+    wanted |= {"late"} if "checks" in wanted else set()
     return wanted | set(SECTIONS) if "measure" in wanted else wanted
 
 

@@ -193,6 +193,12 @@ def test_what_several_gpus_are_asked_for_runs():
         assert "6 passed" in done.stdout
 
 
+def test_the_checks_that_come_last_can_run_alone(tmp_path):
+    """They hang more often than others, and what came before them need not run again."""
+    found = rehearsed(tmp_path, "late")["checks"]
+    assert [each["part"]["name"] for each in found] == ["faults"]
+
+
 def test_a_rehearsal_is_no_result():
     done = benchmark("--out", str(RESULTS / "rehearsal"))
     assert done.returncode == 2

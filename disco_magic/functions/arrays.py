@@ -14,7 +14,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.functions.returned import library_of
 from disco_magic.phrases import class_name, words
 from disco_magic.values.content import kinds_of
-from disco_magic.values.frames import is_frame, is_series
+from disco_magic.values.frames import is_frame, is_labelled, is_series
 from disco_magic.values.kinds import (
     home_of,
     is_gpu_array,
@@ -40,7 +40,7 @@ _ALL_AT_ONCE: Final = {
     "scatter": "in cells broadcast_object(x)[worker_id] takes a list of any objects; or ",
     "send": "in cells send_object(x, to) takes any object; or ",
 }
-# Of tables.
+# Of tables, and of arrays with labels.
 _CARRIERS: Final = {
     **dict.fromkeys(("broadcast", "scatter"), "broadcast_object(x)"),
     "send": "send_object(x, to)",
@@ -65,8 +65,8 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         raise UsageMistake(
             f"{kind}: masked arrays would lose their masks - pass x.filled(...), or x.data and x.mask"
         )
-    if is_frame(type(x)) or is_series(type(x)):
-        lost = "labels" if home_of(type(x)) == "pandas" else "names and missing values"
+    if is_frame(type(x)) or is_series(type(x)) or is_labelled(type(x)):
+        lost = "names and missing values" if home_of(type(x)) == "polars" else "labels"
         raise UsageMistake(
             f"{kind}: {lost} of a {class_name(x)} are not carried, and rows would meet by their place - pass "
             f"x.to_numpy(), or let {_CARRIERS.get(kind, 'allgather_objects(x)')} carry all of it"

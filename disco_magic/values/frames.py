@@ -52,6 +52,11 @@ def is_series(kind: type) -> bool:
     return _is_own(kind, "Series")
 
 
+def is_labelled(kind: type) -> bool:
+    """Whether this is an array of xarray: NumPy reads it without its dimensions' names and coordinates."""
+    return home_of(kind) == "xarray" and hasattr(kind, "to_numpy")
+
+
 def is_index(kind: type) -> bool:
     """Whether this is a class of indices of pandas itself, and none derived from it."""
     pandas = sys.modules.get("pandas") if home_of(kind) == "pandas" else None

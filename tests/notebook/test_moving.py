@@ -170,6 +170,16 @@ def test_a_register_that_cannot_be_fetched_is_named_and_no_variable_is_bound(fou
     assert "good" not in four.ip.user_ns
 
 
+def test_arrays_with_labels_are_neither_joined_nor_split_without_them(four):
+    body = "__module__, to_numpy, __array__ = 'xarray.core', None, lambda *_: np.ones(4)"
+    four.run(f"%%disco\nclass DataArray:\n    {body}\nx = DataArray()")
+    message = str(four.fail("%disco gather x", UsageMistake))
+    assert message.endswith("%disco get x -w all makes a list of the workers' values")
+    four.run("%disco get x")
+    message = str(four.fail("%disco scatter x", UsageMistake))
+    assert message.endswith("%disco broadcast x copies it whole to every worker")
+
+
 def test_who_asks_the_worker_that_lacks_it_is_told_how_to_ask_another(four):
     four.run("%%disco -w 2\nelsewhere = 5")
     message = str(four.fail("%disco get elsewhere", UsageMistake))

@@ -321,6 +321,26 @@ def test_what_has_labels_is_refused_and_told_what_to_give(session, call, kind):
     assert s.run("[type(each).__name__ for each in allgather_objects(x)]").values == [[kind] * 2] * 2
 
 
+class LabelledArray:
+    """What NumPy reads of an array of xarray, which is not installed here."""
+
+    __module__ = "xarray.core.dataarray"
+
+    def to_numpy(self):
+        return np.ones(4)
+
+    def __array__(self, *_, **__):
+        return self.to_numpy()
+
+
+@pytest.mark.parametrize("call", ["allreduce(x)", "allgather(x)"])
+def test_arrays_of_xarray_are_refused_because_their_labels_would_be_lost(session, call):
+    s = session(2)
+    s["x"] = s.call_packed(LabelledArray)
+    with pytest.raises(disco.CellError, match=r"labels of a .*LabelledArray are not carried.*to_numpy\(\)"):
+        s.run(call)
+
+
 @pytest.mark.parametrize("x", [2**63 - 1, 2**63, 2**64 - 1, -(2**63), [2**63, 2**63 + 1]])
 def test_integers_of_python_are_carried_as_numpy_reads_them(session, x):
     s = session(2)

@@ -20,6 +20,7 @@ from disco_magic.functions.arrays import host_array, read_array
 from disco_magic.functions.cell_copies import table_kinds
 from disco_magic.functions.returned import as_array_of, library_in, library_of
 from disco_magic.phrases import class_name, people, ranges, who_has, words
+from disco_magic.values.frames import is_labelled
 from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
 
 
 def _as_array(what: str, value: Any) -> Any:
-    """`value` as a NumPy array; None for text, or if NumPy can only hold it as objects."""
-    if isinstance(value, str | bytes):
+    """`value` as a NumPy array; None for text, and for what NumPy holds only as objects or without labels."""
+    if isinstance(value, str | bytes) or is_labelled(type(value)):
         return None
     if is_gpu_array(type(value)) or isinstance(value, np.ma.MaskedArray):
         return host_array(what, value)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from typing import Any, Final, Protocol
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,45 +17,20 @@ from disco_magic.core.words import human_bytes
 
 # A shorter load shows nothing, unless asked to.
 SILENT_S: Final = 1.0
-# How often the waiting thread looks.
-LOOK_S: Final = 0.1
-
-
-class Display(Protocol):
-    """Something that shows a number of bytes."""
-
-    def show(self, done: int) -> None:
-        """Show that `done` bytes were loaded."""
-
-    def close(self) -> None:
-        """End the display, which will not change any more."""
-
-
-class Bar:
-    """A bar of tqdm: a widget in notebooks that can show one, text elsewhere."""
-
-    def __init__(self, tqdm: Any, what: str, total: int) -> None:
-        self._bar = tqdm(desc=what, total=total, unit="B", unit_scale=True, unit_divisor=1024)
-
-    def show(self, done: int) -> None:
-        """Move the bar forward."""
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        """Leave the bar as it is."""
-        self._bar.close()
 
 
 class Lines:
-    """Writes a line to stderr whenever another tenth is done."""
+    """In place of a bar of tqdm: writes a line to stderr whenever another tenth is done."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total = what, total
+    def __init__(self, desc: str, total: int, **_: object) -> None:
+        self._what, self._total = desc, total
         self._tenths = 0
+        self.n = 0
 
-    def show(self, done: int) -> None:
+    def update(self, count: int) -> None:
         """Write the line if another tenth is done."""
-        tenths = 10 * done // self._total if self._total else 10
+        self.n += count
+        tenths = 10 * self.n // self._total if self._total else 10
         if tenths > self._tenths:
             self._tenths = tenths
             sys.stderr.write(f"{self._what}: {10 * tenths} % of {human_bytes(self._total)}\n")
@@ -64,71 +40,44 @@ class Lines:
         """Do nothing: there is nothing to close."""
 
 
-def display(what: str, total: int) -> Display:
-    """Return a bar if tqdm is installed, else lines."""
+def _kind_of_bar() -> Any:
+    """The class of tqdm's bars, which are widgets in notebooks that can show them; without tqdm `Lines`."""
     try:
-        auto = importlib.import_module("tqdm.auto")
+        return importlib.import_module("tqdm.auto").tqdm
     except ImportError:
-        return Lines(what, total)
-    return Bar(auto.tqdm, what, total)
-
-
-class Progress:
-    """Decides whether a load is shown, and from when on.
-
-    Args:
-        what: what is being loaded; begins the text.
-        total: bytes that all workers together will get.
-        shown: True: at once; False: never; None: after a second.
-    """
-
-    def __init__(self, what: str, total: int, *, shown: bool | None) -> None:
-        self._what, self._total, self._shown = what, total, shown
-        self._display: Display | None = None
-
-    def at(self, done: int, elapsed_s: float) -> None:
-        """Report that `done` bytes were loaded after `elapsed_s` seconds."""
-        if self._display is None:
-            if self._shown is False or (self._shown is None and elapsed_s < SILENT_S):
-                return
-            self._display = display(self._what, self._total)
-        self._display.show(done)
-
-    def close(self) -> None:
-        """End the display: the load has ended, successfully or not."""
-        if self._display is not None:
-            self._display.close()
+        return Lines
 
 
 class Watch:
-    """The waiting thread's view of a load: its time, its bytes, its display."""
+    """The waiting thread's view of a load: its bytes, and the bar that shows them.
 
-    def __init__(
-        self, verb: str, tally: Tally, total: int, timeout_s: float | None, *, shown: bool | None
-    ) -> None:
+    Args:
+        verb: what is going on; begins the text.
+        tally: counts the bytes.
+        total: bytes that all workers together will get.
+        shown: True: the bar is shown at once; False: never; None: after a second.
+    """
+
+    def __init__(self, verb: str, tally: Tally, total: int, *, shown: bool | None) -> None:
         self.verb = verb
-        self._tally, self._total, self._timeout_s = tally, total, timeout_s
-        self._start = time.monotonic()
-        self._progress = Progress(verb, total, shown=shown)
-
-    def pause_s(self) -> float:
-        """Return how long to wait before looking again."""
-        if self._timeout_s is None:
-            return LOOK_S
-        return max(0.0, min(LOOK_S, self._start + self._timeout_s - time.monotonic()))
+        self._tally, self._total = tally, total
+        self._show_from = time.monotonic() + (inf if shown is False else 0.0 if shown else SILENT_S)
+        self._bar: Any = None
 
     def look(self) -> None:
-        """Update the display."""
-        self._progress.at(self._tally.done, time.monotonic() - self._start)
+        """Show how far the load is."""
+        if self._bar is None:
+            if time.monotonic() < self._show_from:
+                return
+            self._bar = _kind_of_bar()(
+                desc=self.verb, total=self._total, unit="B", unit_scale=True, unit_divisor=1024
+            )
+        self._bar.update(self._tally.done - self._bar.n)
 
     def close(self) -> None:
-        """End the display: the load has ended."""
-        self._progress.close()
-
-    @property
-    def overdue(self) -> bool:
-        """Whether its time is up."""
-        return self._timeout_s is not None and time.monotonic() >= self._start + self._timeout_s
+        """Leave the bar as it is: the load has ended, successfully or not."""
+        if self._bar is not None:
+            self._bar.close()
 
     @property
     def complete(self) -> bool:

@@ -11,37 +11,31 @@ Modules that read files are imported by the first load: they would add 10 ms to 
 
 from __future__ import annotations
 
-from contextlib import suppress
-from queue import Empty
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import refuse_in_worker
-from disco_magic.core.messages import Lost, Sync
-from disco_magic.errors import DiscoError, WorkerLost, is_told
+from disco_magic.errors import DiscoError, SyncTimeout, is_told
 from disco_magic.functions.calling import who
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
-from disco_magic.session.pump import INTERRUPT, attentive, take
-from disco_magic.session.syncing import known_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
     from disco_magic.core.topology import Axes
-    from disco_magic.functions.calling import Who
     from disco_magic.loader.loaded import LoadedParameters
     from disco_magic.loader.parts import LoadPart
     from disco_magic.loader.plan import Placement
-    from disco_magic.loader.progress import Tally, Watch
+    from disco_magic.loader.progress import Watch
     from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.dref import DRef
-    from disco_magic.session.pump import Inbox, Pump
 
 __tracebackhide__ = is_told
 
-# Tensors sent before the next wait. Below `max_outstanding`, at which a call would wait by itself and notice
-# neither Ctrl-C nor the load's timeout.
+# Tensors sent before the next wait. Below `max_outstanding`, at which a call would wait by itself and ignore
+# the load's timeout.
 _BATCH: Final = 1000
 
 
@@ -95,9 +89,16 @@ class Parameters(Calls):
         """
         from disco_magic.loader.safetensors import open_safetensors
 
-        members = self.taking_part("load_safetensors", over, in_group=in_group)
-        wait = self._watching("load_safetensors", timeout, shown=progress)
-        return self._load(open_safetensors(path), plan, names, wait, members)
+        return self._load(
+            "load_safetensors",
+            lambda: open_safetensors(path),
+            plan,
+            names,
+            in_group=in_group,
+            over=over,
+            timeout=timeout,
+            progress=progress,
+        )
 
     def load_tensor_cache(
         self,
@@ -132,37 +133,43 @@ class Parameters(Calls):
         """
         from disco_magic.loader.tensor_cache import open_tensor_cache
 
-        members = self.taking_part("load_tensor_cache", over, in_group=in_group)
-        wait = self._watching("load_tensor_cache", timeout, shown=progress)
-        catalogue = open_tensor_cache(path)
-        return self._load(catalogue, plan, names, wait, members, check_md5=check_md5)
-
-    def _watching(self, verb: str, timeout: object, *, shown: bool | None) -> Callable[[Tally, int], Watch]:
-        """Check, before any file is opened, what can be checked; return a factory of the load's `Watch`."""
-        from disco_magic.loader.progress import Watch
-
-        refuse_in_worker(self.id, verb)
-        limit = self.patience(timeout)
-        if self.closed:
-            self._refuse()
-        self.keep_pace(limit, verb)  # outside `attentive`: here Ctrl-C still ends the wait
-        return lambda tally, total: Watch(verb, tally, total, limit.left(), shown=shown)
+        return self._load(
+            "load_tensor_cache",
+            lambda: open_tensor_cache(path),
+            plan,
+            names,
+            in_group=in_group,
+            over=over,
+            timeout=timeout,
+            progress=progress,
+            check_md5=check_md5,
+        )
 
     def _load(
         self,
-        catalogue: Catalogue,
+        verb: str,
+        read: Callable[[], Catalogue],
         plan: Mapping[str, Placement] | None,
         names: Iterable[str] | None,
-        watching: Callable[[Tally, int], Watch],
-        members: Who,
         *,
+        in_group: bool,
+        over: Axes | None,
+        timeout: float | None,
+        progress: bool | None,
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import Line, LoadedParameters
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
-        from disco_magic.loader.progress import Tally
+        from disco_magic.loader.progress import Tally, Watch
 
+        members = self.taking_part(verb, over, in_group=in_group)
+        refuse_in_worker(self.id, verb)
+        limit = self.patience(timeout)
+        if self.closed:
+            self._refuse()
+        self.keep_pace(limit, verb)
+        catalogue = read()  # only now: everything else that may be wrong was checked
         chosen = select(catalogue.tensors, names)
         count = self.topology.part_size(**who(members))
         split = axes(plan, catalogue.tensors, count, chosen)
@@ -171,71 +178,44 @@ class Parameters(Calls):
         tally = Tally(self.num_workers)
         calls = {name: LoadPart(tensor, split[name], members, tally) for name, tensor in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
-        watch = watching(tally, total)
+        watch = Watch(verb, tally, total, shown=progress)
         drefs: dict[str, DRef] = {}
-        with attentive() as inbox:
-            try:
-                self._attend(inbox, watch)  # so that failures after this are the load's own
-                if files:
-                    self.call_packed(CheckFiles(files, tally))
-                    self._attend(inbox, watch)  # no worker allocates before all sums are checked
-                self._send_parts(calls, drefs, inbox, watch)
-            except BaseException:
-                tally.stop()
-                drefs.clear()  # the traceback keeps this frame, and so would keep the references
-                self.flush()
-                raise
-            finally:
-                watch.close()
+        try:
+            self._attend(watch, limit)  # so that failures after this are the load's own
+            if files:
+                self.call_packed(CheckFiles(files, tally))
+                self._attend(watch, limit)  # no worker allocates before all sums are checked
+            self._send_parts(calls, drefs, watch, limit)
+        except BaseException as error:
+            tally.stop()
+            drefs.clear()  # the traceback keeps this frame, and so would keep the references
+            self.flush()
+            if type(error) is KeyboardInterrupt:  # else this thread is a worker of another session
+                raise KeyboardInterrupt(watch.end("was interrupted")) from None
+            raise
+        finally:
+            watch.close()
         return LoadedParameters(catalogue, drefs, lines)
 
     def _send_parts(
-        self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], inbox: Inbox, watch: Watch
+        self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], watch: Watch, limit: Limit
     ) -> None:
         names = list(calls)
         batch = max(1, min(_BATCH, self.max_outstanding // 2))
         for start in range(0, len(names) or 1, batch):
             for name in names[start : start + batch]:
                 drefs[name] = self.call_packed(calls[name])
-            self._attend(inbox, watch)
-        if not inbox.empty():  # a Ctrl-C that came just as the last worker finished
-            self._ended(inbox, watch)
+            self._attend(watch, limit)
         if not watch.complete:  # a wait in another thread has raised the failure
             raise DiscoError(watch.end("failed on a worker, as another wait of this session has said,"))
 
-    def _attend(self, inbox: Inbox, watch: Watch) -> None:
+    def _attend(self, watch: Watch, limit: Limit) -> None:
         """Wait for everything sent so far, showing progress; raise what failed or ended the wait."""
-        everybody, asked = self._everybody, self.ledger
-        known = known_of(asked)
-
-        def act() -> tuple[Pump, int]:
-            pump = self._pump  # this life's, as in `ask`
-            seq, kills = self._ordinal(everybody)
-            pump.expect(seq, everybody, inbox)
-            self._send(Sync(seq, kills, everybody), everybody)
-            return pump, seq
-
-        pump, seq = self._locked(act)
         try:
-            while not self._ended(inbox, watch):
-                watch.look()
-        finally:
-            self._locked(lambda: pump.forget(seq))
+            self.await_all(watch.look, timeout=limit, verb=watch.verb)
+        except SyncTimeout as late:
+            raise self.too_late(watch.end("ran out of time"), late.diagnosis) from None
         watch.look()
-        self.raise_what_failed(asked, known)
-
-    def _ended(self, inbox: Inbox, watch: Watch) -> bool:
-        """Wait for a moment; whether all workers have answered."""
-        item = None
-        with suppress(Empty):
-            item = take(inbox, watch.pause_s())
-        if item is INTERRUPT:
-            raise KeyboardInterrupt(watch.end("was interrupted"))
-        if isinstance(item, Lost):
-            raise WorkerLost(item.worker, item.reason)
-        if item is None and watch.overdue:
-            raise self.too_late(watch.end("ran out of time"))
-        return item is not None
 
 
 def _with_sums(tensors: Iterable[StoredTensor]) -> tuple[StoredFile, ...]:

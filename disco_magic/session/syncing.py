@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.ledger import Ledger
+    from disco_magic.session.arguments import Limit
 
 __tracebackhide__ = is_told
 
@@ -51,12 +52,27 @@ class Syncing(Failures):
 
         await in_thread(lambda: self.sync_all(timeout))
 
-    def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
+    def _sync(
+        self,
+        workers: tuple[int, ...],
+        timeout: float | Limit | None,
+        verb: str = "sync",
+        on_look: Callable[[], None] | None = None,
+    ) -> None:
         asked = self.ledger
         known = known_of(asked)
         if not self._have_rested(workers, timeout):
-            self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
+            self._reach(workers, timeout, verb, on_look)
         self.raise_what_failed(asked, known)
+
+    def _reach(
+        self,
+        workers: tuple[int, ...],
+        timeout: float | Limit | None,
+        verb: str = "sync",
+        on_look: Callable[[], None] | None = None,
+    ) -> None:
+        self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, verb, on_look=on_look)
 
     def raise_what_failed(self, asked: Ledger, known: int) -> None:
         """As `raise_failures`, after a wait that began when the ledger was `asked`, and `known` of it known.
@@ -80,14 +96,13 @@ class Syncing(Failures):
         Raises:
             SyncTimeout: a worker has not come to it within `timeout` seconds; it will.
         """
-        chosen = self._chosen(None)
-        self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, "sync")
+        self._reach(self._everybody, timeout)
 
     def await_all(
         self,
         on_look: Callable[[], None] | None,
         workers: Sequence[int] | None = None,
-        timeout: float | None = None,
+        timeout: float | Limit | None = None,
         verb: str = "sync",
     ) -> None:
         """As `sync_all`, or for some workers; the waiting thread calls `on_look` ten times a second.
@@ -98,11 +113,7 @@ class Syncing(Failures):
             timeout: as there.
             verb: how errors name the wait.
         """
-        chosen = self._chosen(workers)
-        asked = self.ledger
-        known = known_of(asked)
-        self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)
-        self.raise_what_failed(asked, known)
+        self._sync(self._chosen(workers), timeout, verb, on_look)
 
 
 def known_of(ledger: Ledger) -> int:

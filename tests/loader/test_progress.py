@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from disco_magic.loader.progress import LOOK_S, Bar, Progress, Tally, Watch, display
+from disco_magic.loader import progress
+from disco_magic.loader.progress import Tally, Watch
+from tests.doubles.scripted import JumpingClock
 
 
 @pytest.fixture
@@ -50,67 +52,69 @@ def test_a_copy_of_a_tally_is_the_tally():
 # --- when something is shown -----------------------------------------------------------------------
 
 
+def watch(total, **options):
+    tally = Tally(1)
+    return tally, Watch("load", tally, total, **options)
+
+
 @pytest.mark.parametrize(
     ("shown", "at_once", "after_a_second"), [(None, False, True), (True, True, True), (False, False, False)]
 )
-def test_a_load_is_shown_after_a_second_or_as_asked(no_tqdm, capsys, shown, at_once, after_a_second):
-    progress = Progress("load", 100, shown=shown)
-    progress.at(50, 0.9)
+def test_a_load_is_shown_after_a_second_or_as_asked(  # noqa: PLR0917 - fixtures
+    no_tqdm, capsys, monkeypatch, shown, at_once, after_a_second
+):
+    monkeypatch.setattr(progress, "time", JumpingClock(0.9))  # each look is so much later
+    tally, load = watch(100, shown=shown)
+    tally.add(0, 50)
+    load.look()
     assert bool(capsys.readouterr().err) == at_once
-    progress.at(70, 1.0)
+    tally.add(0, 20)
+    load.look()
     assert bool(capsys.readouterr().err) == after_a_second
-    progress.close()
+    load.close()
 
 
 def test_without_tqdm_there_is_a_line_per_tenth(no_tqdm, capsys):
-    progress = Progress("load", 10 * 2**20, shown=True)
-    for tenth_of_a_tenth in range(101):
-        progress.at(tenth_of_a_tenth * 2**20 // 10, 0.0)
+    tally, load = watch(10 * 2**20, shown=True)
+    for _ in range(100):
+        tally.add(0, 2**20 // 10 + 1)
+        load.look()
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"load: {tenth} % of 10 MiB" for tenth in range(10, 101, 10)]
 
 
 def test_nothing_at_all_is_done_at_once(no_tqdm, capsys):
-    display("load", 0).show(0)
+    _, load = watch(0, shown=True)
+    load.look()
     assert capsys.readouterr().err == "load: 100 % of 0 B\n"
 
 
-def test_a_bar_moves_on_by_bytes():
-    bar = Bar(ScriptedBar, "load", 100)
-    for done in (10, 10, 60):
-        bar.show(done)
+def test_a_bar_moves_on_by_bytes(monkeypatch):
+    monkeypatch.setattr(progress, "_kind_of_bar", lambda: ScriptedBar)
+    tally, load = watch(100, shown=True)
+    for count in (10, 0, 50):
+        tally.add(0, count)
+        load.look()
     assert ScriptedBar.last.n == 60
     assert ScriptedBar.last.options["total"] == 100
-    bar.close()
+    load.close()
     assert ScriptedBar.last.closed
 
 
 def test_the_bar_is_tqdms_where_that_is_installed(capsys, monkeypatch):
     # `tqdm.auto` chooses once per process, and another test may have been a notebook.
     monkeypatch.setitem(sys.modules, "tqdm.auto", pytest.importorskip("tqdm.std"))
-    bar = display("load", 2**20)
-    assert isinstance(bar, Bar)
-    bar.show(2**20)
-    bar.close()
+    tally, load = watch(2**20, shown=True)
+    tally.add(0, 2**20)
+    load.look()
+    load.close()
     assert "1.00M/1.00M" in capsys.readouterr().err
 
 
 # --- the waiter's side -----------------------------------------------------------------------------
 
 
-def test_a_watch_without_a_timeout_is_never_overdue():
-    watch = Watch("load", Tally(1), 10, None, shown=False)
-    assert (watch.pause_s(), watch.overdue) == (LOOK_S, False)
-
-
-def test_a_watch_does_not_sleep_beyond_its_time():
-    watch = Watch("load", Tally(1), 10, 0.0, shown=False)
-    assert (watch.pause_s(), watch.overdue) == (0.0, True)
-    assert Watch("load", Tally(1), 10, 1000.0, shown=False).pause_s() == LOOK_S
-
-
 def test_a_watch_says_how_far_it_was():
-    tally = Tally(1)
+    tally, load = watch(4096, shown=False)
     tally.add(0, 2048)
-    watch = Watch("load", tally, 4096, None, shown=False)
-    assert watch.end("failed") == "load failed with 2 KiB of 4 KiB loaded; its registers were dropped"
+    assert load.end("failed") == "load failed with 2 KiB of 4 KiB loaded; its registers were dropped"

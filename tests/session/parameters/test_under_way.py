@@ -7,17 +7,18 @@ import signal
 import sys
 import threading
 from itertools import count
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import pytest
 
+from disco_magic.core.messages import Lost
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
 from disco_magic.loader import parts, reading, stored
 from disco_magic.loader.parts import CheckFiles, LoadPart
-from disco_magic.loader.progress import Progress, Tally, Watch
+from disco_magic.loader.progress import Tally, Watch
 from disco_magic.loader.safetensors import open_safetensors
-from disco_magic.session import parameters
+from disco_magic.session import dispatch
 from tests.conftest import until
 from tests.loader.files import write_cache
 from tests.loader.reads.part import descriptors
@@ -45,13 +46,13 @@ def stop_at(gate, monkeypatch):
 def waits(monkeypatch):
     """Gets something whenever a load begins to wait."""
     queue = SimpleQueue()
-    take = parameters.take
+    take = dispatch.take
 
-    def noticed(inbox, pause_s):
-        queue.put(pause_s)
-        return take(inbox, pause_s)
+    def noticed(*given):
+        queue.put(given)
+        return take(*given)
 
-    monkeypatch.setattr(parameters, "take", noticed)
+    monkeypatch.setattr(dispatch, "take", noticed)
     return queue
 
 
@@ -81,7 +82,7 @@ def test_the_waiter_looks_while_workers_read(  # noqa: PLR0917 - fixtures
     session, path, monkeypatch, stop_at, gate, background
 ):
     seen = SimpleQueue()
-    monkeypatch.setattr(Progress, "at", lambda progress, done, elapsed_s: seen.put(done))
+    monkeypatch.setattr(Watch, "look", lambda watch: seen.put(watch._tally.done))
     s = session(1)
     stop_at()
     result = background(s.load_safetensors, path)
@@ -171,18 +172,17 @@ def test_the_others_leave_out_what_is_still_to_come_when_one_fails(session, path
 def under_way(monkeypatch, gate):
     """Does something in the waiting thread when all workers of a load have come to the gate."""
 
-    def arrange(workers, act):
-        take, answered = parameters.take, []
+    def arrange(session, workers, act):
+        session.sync_all()  # then the first wait is the load's
+        take = dispatch.take
 
-        def acting(inbox, pause_s):
-            if answered:
-                gate.arrived(workers)
-                act()
-            item = take(inbox, pause_s)
-            answered.append(item)  # the first one answers the wait for what was sent before
-            return item
+        def acting(*given):
+            monkeypatch.setattr(dispatch, "take", take)
+            gate.arrived(workers)
+            act()
+            return take(*given)
 
-        monkeypatch.setattr(parameters, "take", acting)
+        monkeypatch.setattr(dispatch, "take", acting)
 
     return arrange
 
@@ -192,7 +192,11 @@ def test_a_load_that_takes_too_long_is_stopped_and_says_where_it_was(  # noqa: P
 ):
     s = session(2)
     stop_at()
-    under_way(2, lambda: monkeypatch.setattr(Watch, "overdue", True))
+
+    def late():
+        raise Empty
+
+    under_way(s, 2, late)
     with pytest.raises(SyncTimeout, match=r"ran out of time with .* of 1\.\d+ KiB loaded; its") as caught:
         s.load_safetensors(path, timeout=60)
     assert "executing call load 'embed.weight'" in str(caught.value)
@@ -213,7 +217,7 @@ def test_a_load_waits_no_longer_than_it_may(session, path, gate):
 def test_ctrl_c_stops_a_load_under_way(session, path, monkeypatch, stop_at, gate, under_way):  # noqa: PLR0917 - fixtures
     s = session(2)
     stop_at()
-    under_way(2, lambda: signal.raise_signal(signal.SIGINT))
+    under_way(s, 2, lambda: signal.raise_signal(signal.SIGINT))
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(
         KeyboardInterrupt, match=r"was interrupted with .* loaded; its registers were dropped"
@@ -282,7 +286,7 @@ def test_a_load_whose_failure_another_thread_took_does_not_pretend_to_be_whole(s
 
 def test_a_lost_worker_ends_a_load(session, path, monkeypatch):
     s = session(2)
-    monkeypatch.setattr(parameters, "take", lambda inbox, pause_s: parameters.Lost(1, 0, "it was unplugged"))
+    monkeypatch.setattr(dispatch, "take", lambda *_: Lost(1, 0, "it was unplugged"))
     with pytest.raises(WorkerLost, match="worker 1 is gone: it was unplugged"):
         s.load_safetensors(path)
 

@@ -114,15 +114,11 @@ class Topology:
 
     def part_size(self, *, in_group: bool = True, over: Axes | None = None) -> int:
         """How many workers each of `parts` has."""
-        if over is not None:
-            return len(self.parts(over=over)[0])
-        return self.group_size if in_group else self.num_workers
+        return len(self.parts(in_group=in_group, over=over)[0])
 
     def roots(self, *, in_group: bool = True, over: Axes | None = None) -> Members:
         """Ids of the first worker of each of `parts`."""
-        if over is not None:
-            return tuple(part[0] for part in self.parts(over=over))
-        return tuple(range(0, self.num_workers, self.group_size)) if in_group else (0,)
+        return tuple(part[0] for part in self.parts(in_group=in_group, over=over))
 
 
 def axes_of(over: Axes) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from disco_magic.core.markup import TableLook, head_cells, row_head
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.errors import UnknownName
 from disco_magic.phrases import near_misses
@@ -63,7 +64,7 @@ HEADER: Final = ("parameter", "dtype", "shape", "placement", "per worker", "byte
 # Of longer tables the middle is left out: models have hundreds of parameters.
 MOST_ROWS: Final = 60
 _LAST_ROWS: Final = 10
-_STYLE: Final = "text-align:left"
+_LOOK: Final = TableLook("disco-parameters")
 
 
 class Line(NamedTuple):
@@ -112,13 +113,8 @@ def as_text(lines: Sequence[Line]) -> str:
 
 def as_html(lines: Sequence[Line]) -> str:
     """Return the table as HTML."""
-    head = "".join(f'<th scope="col" style="{_STYLE}">{cell}</th>' for cell in HEADER)
-    body = "".join(f"<tr>{_html_cells(cells)}</tr>" for cells in _rows(lines))
-    top = f'<caption style="{_STYLE}">{caption(lines)}</caption>'
-    return f"<table>{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _html_cells(cells: Sequence[str]) -> str:
-    name, *rest = cells
-    others = "".join(f'<td style="{_STYLE}">{escape(cell)}</td>' for cell in rest)
-    return f'<th scope="row" style="{_STYLE}"><code>{escape(name)}</code></th>{others}'
+    body = "".join(
+        f"<tr>{row_head(name, 1, '')}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        for name, *cells in _rows(lines)
+    )
+    return _LOOK.html(caption(lines), head_cells(HEADER), body)

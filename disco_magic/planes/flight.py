@@ -56,9 +56,6 @@ class Flight(WaitForNobody):
         "forgiven",
         "is_new",
         "result",
-        "scope",
-        "to_wake",
-        "verdict",
     )
 
     def __init__(self, call: Call, fate: Fate, done: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.core.seat import PICKLE
 from disco_magic.core.waits import not_received, unread_in
 from disco_magic.phrases import people
+from disco_magic.planes.meeting import Wait
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.seat import Seat
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Verdict, Wait
+    from disco_magic.planes.meeting import Verdict
 
     Key = tuple[int, int, int | str]  # source, scope, tag
 
@@ -82,31 +83,29 @@ class Sent:
         return f"what worker {self.call.worker} sent last, {to} at {self.call.site}, {came}"
 
 
-class LoneWait(ABC):
-    """Base class of a `Wait` of one worker for others, or for itself alone, which never ends.
+class LoneWait(Wait):
+    """The wait of one worker for others, or for itself alone, which never ends.
 
     Attributes:
         call: what the waiting worker called.
         peers: the workers that it waits for.
-        arrived, ends, scope, to_wake, verdict: see `Wait`.
+        ends, scope, to_wake, verdict: see `Wait`.
     """
 
-    __slots__ = ("arrived", "call", "ends", "peers", "scope", "tag", "to_wake", "verdict")
-    any_suffices = False
+    __slots__ = ("call", "ends", "peers", "tag")
 
     def __init__(self, call: Call, peers: tuple[int, ...]) -> None:
         self.call = call
         self.peers = peers
-        self.arrived = 0 if peers == (call.worker,) else 1
         self.ends = call.seat.limit_s is not None
         self.scope, self.tag = call.seat.scope, call.seat.tag
         self.verdict: Verdict | None = None
         self.to_wake: list[LockType] = []
 
     @property
-    @abstractmethod
-    def complete(self) -> bool:
-        """See `Wait.complete`."""
+    def arrived(self) -> int:
+        """See `Wait.arrived`."""
+        return 0 if self.peers == (self.call.worker,) else 1
 
     @property
     @abstractmethod
@@ -142,10 +141,6 @@ class LoneWait(ABC):
     def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits
         """``recv from worker 0``, ``Cell In[3], line 4``."""
         return self.said, str(self.call.site)
-
-    def seen_by(self, worker: int) -> str:
-        """``recv from worker 0 at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(worker))
 
     def __str__(self) -> str:
         return self.seen_by(self.call.worker)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.core.unmet import Unmet, described
 from disco_magic.core.waits import unread_in
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
         return error
 
 
-class Wait(Protocol):
+class Wait(ABC):
     """Something that workers wait for; its attributes are guarded by the board's lock.
 
     Attributes:
@@ -51,42 +51,49 @@ class Wait(Protocol):
         to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`.
     """
 
-    any_suffices: bool
-    ends: bool
+    __slots__ = ("scope", "to_wake", "verdict")
+
+    any_suffices = ends = False
     scope: int
     to_wake: list[LockType]
     verdict: Verdict | None
 
     @property
+    @abstractmethod
     def arrived(self) -> int:
         """How many have come: if no more wait in all, there is no circle. 0 for one that waits for itself."""
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether nobody is missing; the worker that completed it wakes the waiting ones."""
 
+    @abstractmethod
     def missing(self) -> list[int]:
         """Workers that have to come, all or one of them, before the waiting ones can go on."""
 
+    @abstractmethod
     def gates(self) -> list[tuple[int, LockType]]:
         """(worker, gate) of the workers that have come."""
 
+    @abstractmethod
     def describe(self) -> str:
         """What is waited for, who waits, and where."""
 
+    @abstractmethod
     def call_of(self, worker: int) -> tuple[str, str]:
         """The call that `worker` waits in, and its line."""
 
     def seen_by(self, worker: int) -> str:
         """The call that `worker` waits in, with whom, and its line."""
+        return " at ".join(self.call_of(worker))
 
 
-class WaitForNobody(ABC):
-    """Base class of a `Wait` that no other worker ends, but NCCL or the worker's GPU."""
+class WaitForNobody(Wait):
+    """A wait that no other worker ends, but NCCL or the worker's GPU."""
 
     __slots__ = ()
 
-    any_suffices = ends = False
     arrived = 0
     complete = True
 
@@ -98,16 +105,8 @@ class WaitForNobody(ABC):
         """None: no worker is woken."""
         return []
 
-    @abstractmethod
-    def call_of(self, worker: int) -> tuple[str, str]:
-        """See `Wait.call_of`."""
 
-    def seen_by(self, worker: int) -> str:
-        """``allreduce(float32 (3,), op=sum) at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(worker))
-
-
-class Meeting:
+class Meeting(Wait):
     """One collective call of one communicator, from the first member's arrival to the last one's departure.
 
     Every collective gets a new meeting, so a later call cannot see anything of an earlier one.
@@ -135,12 +134,8 @@ class Meeting:
         "pieces",
         "plan",
         "resting",
-        "scope",
         "size",
-        "to_wake",
-        "verdict",
     )
-    any_suffices = ends = False
 
     def __init__(self, members: tuple[int, ...], scope: int) -> None:
         self.members = members

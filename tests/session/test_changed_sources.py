@@ -182,8 +182,6 @@ def said_before(session, program, helper, tmp_path):
         "import importlib\nfound = importlib.import_module('between')",
         "from . import HELPER",
         "from importlib import import_module as load\nfound = load('between')",
-        "import pickle",
-        "from pydoc import locate",
         "found = 'HELPER.go'",
         "found = {'target': 'between:HELPER'}",
     ],
@@ -192,9 +190,7 @@ def test_it_is_said_of_what_the_program_imports_or_might(said_before, source):
     assert said_before(source)
 
 
-@pytest.mark.parametrize(
-    "source", ["found = 1", "import json, os.path\nfound = json", "import package", "found = 'The HELPER.'"]
-)
+@pytest.mark.parametrize("source", ["found = 1", "import json, os.path\nfound = json", "import HELPER2"])
 def test_it_is_not_said_of_what_the_program_does_not_import(said_before, source):
     # It was said before every program in that folder.
     assert not said_before(source)

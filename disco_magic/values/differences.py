@@ -17,11 +17,11 @@ from disco_magic.values.distances import distance, equal
 from disco_magic.values.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import is_table
+from disco_magic.values.inside import plain_copy
 from disco_magic.values.kinds import is_long, type_name
 from disco_magic.values.lookalikes import why_apart
 from disco_magic.values.pictures import Picture, text_of
 from disco_magic.values.samples import is_number
-from disco_magic.values.stills import OpaqueError, still
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from disco_magic.values.windows import Cut, Window
 
 _LABELS_DIFFER: Final = "their labels differ"
+_UNKNOWN: Final = "what is in them is not compared as a whole"
 _PARTLY: Final = "no difference was found in the elements that were compared"
+_MOST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,18 +251,21 @@ def _of_values(a: Any, b: Any) -> Difference:
     names = " and ".join(dict.fromkeys((class_name(a), class_name(b))))
     cannot = f"values of type {names} cannot be subtracted"
     # By name: each worker has a class of its own if a cell defines it.
-    are_alike = type_name(type(a)) == type_name(type(b))
-    where = why_apart(a, b, "the first one's") if are_alike else ""
+    if type_name(type(a)) != type_name(type(b)):
+        return Difference(differing=1, reason=f"{cannot}; they differ")
+    where = why_apart(a, b, "the first one's")
     if not where and _labels_differ(a, b):
         return Difference(differing=1, reason=f"{cannot}; {_LABELS_DIFFER}")
     if where:
         return Difference(differing=1, reason=f"{cannot}; they differ: {where}")
-    try:
-        same = fingerprint(still(a)) == fingerprint(still(b))
-    except OpaqueError as reason:
+    held = [plain_copy([each], _MOST) for each in (a, b)]
+    if None not in held:
+        # Equal dicts may have other orders, and equal lists other NaNs.
+        same = held[0] == held[1] or fingerprint(held[0]) == fingerprint(held[1])
+    else:
         seen = [look_into_parts(each, sys.maxsize) for each in (a, b)]
         if not all(each.fingerprint for each in seen):
-            return Difference(reason=f"{cannot}; {reason}")
+            return Difference(reason=f"{cannot}; {_UNKNOWN}")
         same = seen[0].fingerprint == seen[1].fingerprint
         if same and any(each.is_part for each in seen):
             return Difference(reason=f"{cannot}; {_PARTLY}")

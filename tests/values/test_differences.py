@@ -200,6 +200,9 @@ class Own(list):
         ({"w": np.ones(3)}, {"w": np.ones(3)}, 0),
         ({"w": np.ones(3)}, {"w": np.zeros(3)}, 1),
         ({1, 2}, {2, 1}, 0),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, 0),
+        ({(1,): 2}, {(1,): 2}, 0),
+        ([float("nan")] * 2000, [float("nan")] * 2000, 0),
         (frozenset("a"), frozenset("b"), 1),
         ((1,), [1], 1),
         (np.ones(1), [1.0], 1),
@@ -238,13 +241,6 @@ def test_of_containers_and_objects_the_first_part_that_differs_is_told(other, to
     assert found.reason.startswith(f"values of type list cannot be subtracted; they differ: {told}")
 
 
-def nested(depth):
-    value = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 def looped():
     value = []
     value.append(value)
@@ -257,17 +253,14 @@ OPAQUE = {
     "lock": threading.Lock,
     "in a list": lambda: [Touchy()],
     "in a dict": lambda: {"a": Touchy()},
-    "as a key": lambda: {(1,): 2},
-    "in a set": lambda: {(1,)},
     "own class": lambda: Own([1]),
     "objects": lambda: [np.array([threading.Lock()])],
     "masked": lambda: np.ma.masked_array([1], [0]),
 }
 TOO_LARGE = {
-    "deep": (lambda: nested(20), "they are nested in more than 8 containers"),
-    "itself": (looped, "they are nested in more than 8 containers"),
-    "long": (lambda: [1] * 100_001, "they have more than 100,000 values"),
-    "long in all": (lambda: [[1] * 60_000, [1] * 60_000], "they have more than 100,000 values"),
+    "itself": looped,
+    "long": lambda: [1] * 100_001,
+    "long in all": lambda: [[1] * 60_000, [1] * 60_000],
 }
 
 
@@ -276,15 +269,15 @@ def test_what_only_its_own_code_could_compare_is_not_compared(name):
     found = difference_of(OPAQUE[name](), OPAQUE[name](), ALL)
     assert found.reason == (
         f"values of type {type(OPAQUE[name]()).__name__} cannot be subtracted;"
-        " only their own `==` could compare them, which is not called"
+        " what is in them is not compared as a whole"
     )
     assert found.differing is None
 
 
-@pytest.mark.parametrize(("make", "why"), TOO_LARGE.values(), ids=TOO_LARGE)
-def test_of_what_is_too_large_it_is_said_that_it_is_not_compared(make, why):
+@pytest.mark.parametrize("make", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_of_what_is_too_large_it_is_said_that_it_is_not_compared(make):
     found = difference_of(make(), make(), ALL)
-    assert found.reason.endswith(f"cannot be subtracted; {why}, and are not compared as a whole")
+    assert found.reason.endswith("cannot be subtracted; what is in them is not compared as a whole")
     assert found.differing is None
 
 

@@ -25,24 +25,18 @@ LOOKING: Final = new_rlock()  # reentrant: a finalizer may release memory during
 
 def fit_storage(module: Any) -> Callable[[], None]:
     """Change ``torch.storage``; return what undoes it."""
-    owner = module.UntypedStorage
-    resize = owner.resize_
 
+    @replacing(module.UntypedStorage, "resize_")
     def resize_(self: Any, size: Any) -> Any:
         try:
             with LOOKING:
-                return resize(self, size)
+                return resize_.below(self, size)
         except RuntimeError:
             if size not in (0, self.nbytes()) or self.resizable():
                 raise
             return self
 
-    def undo() -> None:
-        if vars(owner).get("resize_") is resize_:
-            del owner.resize_
-
-    owner.resize_ = resize_
-    return undo
+    return replace_all([resize_])
 
 
 def fit_flat_parameters(module: Any) -> Callable[[], None]:

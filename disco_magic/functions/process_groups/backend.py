@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_context
 from disco_magic.functions.process_groups.groups import group_class
+from disco_magic.functions.process_groups.messages import Caller
 from disco_magic.functions.process_groups.work import HOME
-
-if TYPE_CHECKING:
-    from disco_magic.functions.context import WorkerContext
 
 BACKEND: Final = "disco"
 """What `torch.distributed.get_backend` returns for a worker's groups."""
@@ -35,28 +32,5 @@ def created(options: Any, _: Any = None) -> Any:
         )
     members, name = tuple(ranks or range(size)), options.group_id
     make = group_class(sys.modules[HOME].ProcessGroup)
-    return make(
-        members, options.group_rank, name, _Caller(me.session_id, name.partition("@")[0] if ranks else "")
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    """The worker that calls a group; equal in all workers' objects that represent the same group.
-
-    Attributes:
-        session_id: the session of these workers.
-        channel: unique among their groups; "" for the first group of all workers.
-    """
-
-    session_id: int
-    channel: str
-
-    def __call__(self) -> WorkerContext:
-        me = calling_context()
-        if me is None or me.session_id != self.session_id:
-            raise UsageMistake(
-                f"a process group of session {self.session_id} can be used by its workers only: "
-                "use it in a cell of that session"
-            )
-        return me
+    caller = Caller(me.session_id, name.partition("@")[0] if ranks else "")
+    return make(members, options.group_rank, name, caller)

@@ -9,9 +9,11 @@ cell has asked for ends with the cell.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
@@ -49,13 +51,27 @@ class _Pending:
         self.batch: list[Any] | None = None
 
 
-class Caller(Protocol):
-    """Finds the worker that calls a group."""
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The worker that calls a group; equal in all workers' objects that represent the same group.
 
+    Attributes:
+        session_id: the session of these workers.
+        channel: unique among their groups; "" for the first group of all workers.
+    """
+
+    session_id: int
     channel: str
 
     def __call__(self) -> WorkerContext:
         """Return it; raise UsageMistake if no worker of the session calls."""
+        me = calling_worker()
+        if me is None or me.session_id != self.session_id:
+            raise UsageMistake(
+                f"a process group of session {self.session_id} can be used by its workers only: "
+                "use it in a cell of that session"
+            )
+        return cast("WorkerContext", me)
 
 
 class Messages:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.options import OptionParser
+from disco_magic.notebook.options import OptionParser, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values", "lines")
@@ -30,19 +30,6 @@ class _AtTheEnd(argparse.Action):
         options.group_outputs = options.group_outputs or GROUPINGS[0]
 
 
-class _Refused(argparse.Action):
-    def __call__(
-        self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
-    ) -> NoReturn:
-        parser.error(f"there is no {option} here: {self.const}")
-
-
-def refuse(parser: OptionParser, options: Mapping[str, str]) -> None:
-    """Let `parser` say what to use instead of options that other tools have."""
-    for option, instead in options.items():
-        parser.add_argument(option, action=_Refused, nargs="?", const=instead, help=argparse.SUPPRESS)
-
-
 @cache
 def cell_parser() -> OptionParser:
     """The option parser of ``%%disco``."""
@@ -59,7 +46,8 @@ def cell_parser() -> OptionParser:
         "runs it",
     )
     parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
-    refuse(parser, REFUSED)
+    for option, instead in REFUSED.items():
+        refuse(parser, [option], instead)
     return parser
 
 

@@ -13,7 +13,7 @@ from disco_magic.notebook import option_types as of
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 _GIVEN: Final = "_given"
@@ -75,6 +75,18 @@ class _Once(argparse.Action):
             parser.error(f"{option_string} was given before; give it once")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
+
+
+class _Refused(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
+    ) -> NoReturn:
+        parser.error(f"there is no {option} here: {self.const}")
+
+
+def refuse(parser: argparse.ArgumentParser, options: Iterable[str], instead: str) -> None:
+    """Let `parser` say what to use instead of options that other tools have."""
+    parser.add_argument(*options, action=_Refused, nargs="?", const=instead, help=argparse.SUPPRESS)
 
 
 class OptionParser(MagicArgumentParser):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
@@ -14,7 +13,7 @@ from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of, session_parser
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import limit, mesh_named, modules_named
-from disco_magic.notebook.options import add_session_options
+from disco_magic.notebook.options import add_session_options, refuse
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import people, who_has
 
@@ -243,26 +242,13 @@ def _sync_parser() -> OptionParser:
     return parser
 
 
-class _Kept(argparse.Action):
-    """An option of ``%disco start`` that a restart does not take."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
-    ) -> NoReturn:
-        parser.error(
-            f"workers start again as they were started; for another {option}: %disco stop, then %disco start"
-        )
-
-
 def _restart_parser() -> OptionParser:
     parser = session_parser(
         "restart", "Replace all workers by new ones. Registers are lost, options of the start are kept."
     )
 
-    def refused(*names: str, **_: object) -> None:
-        parser.add_argument(*names, action=_Kept, nargs="?", help=argparse.SUPPRESS)
-
-    add_session_options(refused, "-n")
+    instead = "workers start again as they were started; for others: %disco stop, then %disco start"
+    add_session_options(lambda *names, **_: refuse(parser, names, instead), "-n")
     return parser
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.cell_options import add_execution_options, refuse
+from disco_magic.notebook.cell_options import add_execution_options
 from disco_magic.notebook.commands.command import Command
-from disco_magic.notebook.options import OptionParser
+from disco_magic.notebook.options import OptionParser, refuse
 
 if TYPE_CHECKING:
     import argparse
@@ -26,14 +26,19 @@ file. `%disco run -m shop.train` finds the program by its module name, and its r
 package or a folder, __main__.py is run. {lr} and $lr are variables of the notebook, as in other magics:
 for lr in (0.1, 0.2): %disco run train.py --lr {lr}"""
 
-_COUNTED: Final = "the session's workers run the program, and %disco start -n 4 starts four"
-_ONE_HOST: Final = "there is one host, and what torchrun's agents agree on is known"
 _OF_LAUNCHERS: Final = {
-    **dict.fromkeys(("-n", "-np", "--nproc-per-node", "--nproc_per_node"), _COUNTED),
-    **dict.fromkeys(("--standalone", "--nnodes", "--rdzv-endpoint", "--rdzv_endpoint"), _ONE_HOST),
-    **dict.fromkeys(("--master-addr", "--master_addr", "--master-port", "--master_port"), _ONE_HOST),
+    "the session's workers run the program, and %disco start -n 4 starts four": (
+        "-n",
+        "-np",
+        "--nproc-per-node",
+        "--nproc_per_node",
+    ),
+    "there is one host, and what torchrun's agents agree on is known": (
+        *("--standalone", "--nnodes", "--rdzv-endpoint", "--rdzv_endpoint"),
+        *("--master-addr", "--master_addr", "--master-port", "--master_port"),
+    ),
 }
-"""Options of torchrun and mpiexec, and what is here instead."""
+"""What is here instead of options of torchrun and mpiexec."""
 
 
 class _RunParser(OptionParser):
@@ -97,7 +102,8 @@ def _parser() -> OptionParser:
     parser.add_argument(
         "-m", dest="module", action="store_true", help="FILE is the name of a module, as with python -m"
     )
-    refuse(parser, _OF_LAUNCHERS)
+    for instead, theirs in _OF_LAUNCHERS.items():
+        refuse(parser, theirs, instead)
     parser.set_defaults(local=False)
     parser.add_argument("program", metavar="FILE", help="the program; its own arguments follow it")
     parser.epilog = _EPILOG

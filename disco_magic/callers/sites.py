@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
+    from disco_magic.core.recorded import Led
     from disco_magic.core.seat import Spot
 
 _CODE_UNIT: Final = 2  # bytes: offsets count bytes, `co_positions` has an entry for each unit
@@ -124,6 +125,16 @@ def callers_of(code: CodeType) -> tuple[Spot, ...]:
         if not runtime_file(frame.f_code.co_filename) and not is_of_torch(frame):
             found.append((frame.f_code, frame.f_lasti))
     return tuple(found)
+
+
+def led_by(code: CodeType) -> Led:
+    """What led to a call of `code`: the name of the thread's asyncio task, "" for none, and `callers_of`."""
+    asyncio: Any = sys.modules.get("asyncio")  # who has tasks has imported it
+    try:
+        task = asyncio.current_task()
+    except (AttributeError, RuntimeError):  # not imported; no event loop runs
+        task = None
+    return "" if task is None else task.get_name(), callers_of(code)
 
 
 class Stand(NamedTuple):

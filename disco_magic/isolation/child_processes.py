@@ -1,4 +1,4 @@
-"""What processes that a worker starts find: its program, and its rank.
+"""How a worker starts processes, and what these find: its program, and its rank.
 
 A newly started process (``spawn``, ``forkserver``) imports the main program under another name and looks
 there for the functions that it is to call. A worker's functions come from ``__disco__``, which that process
@@ -8,6 +8,9 @@ does not have. So it learns, before anything else, what ``__disco__`` is:
 * for cells, calling what they have defined raises an error that says to put it into a module. The same holds
   for what a program defines only under ``if __name__ == "__main__"``. Otherwise the process would fail while
   it reads its task, be started again, and fail again, while its parent waits.
+
+`multiprocessing.set_start_method` is each worker's own: each program sets it once, and a second call is an
+error. A worker that has set nothing uses what the process has.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.isolation import programs
 from disco_magic.isolation.main_module import fit_main
@@ -196,3 +200,42 @@ def fit_alias(_: ModuleType) -> Callable[[], None] | None:
     """Treat the alias of the main program like ``__main__``; called once ``multiprocessing`` is imported."""
     alias = sys.modules.get(_ALIAS)
     return None if alias is None or alias is sys.modules.get("__main__") else fit_main(alias)
+
+
+_OWN: Final = PerProgram()
+_CHOSEN: Final = "_actual_context"
+_FIRST: Final = "_default_context"
+
+
+def _chosen(self: Any) -> Any:
+    """The context that was set, or used first; None: not yet."""
+    mine = _OWN.mine()
+    return vars(self)[_CHOSEN] if mine is None else mine.get(_CHOSEN)
+
+
+def _choose(self: Any, context: Any) -> None:
+    mine = _OWN.mine()
+    if mine is None:
+        vars(self)[_CHOSEN] = context
+    else:
+        mine[_CHOSEN] = context
+
+
+def _first(self: Any) -> Any:
+    """The context that is used if none was set."""
+    process = None if _OWN.mine() is None else vars(self)[_CHOSEN]
+    return process or vars(self)[_FIRST]
+
+
+def fit_start_methods(module: ModuleType) -> Callable[[], None]:
+    """Let each worker set its own start method; `module` is ``multiprocessing.context``."""
+    everybodys = vars(module)[_FIRST]
+    kind = type(everybodys)
+    vars(everybodys)[_CHOSEN], vars(everybodys)[_FIRST]
+    own = {_CHOSEN: property(_chosen, _choose), _FIRST: property(_first)}
+    everybodys.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})
+
+    def undo() -> None:
+        everybodys.__class__ = kind
+
+    return undo

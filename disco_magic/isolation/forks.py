@@ -1,9 +1,7 @@
 """Processes that workers start at the same time, and what those must not take over from the other workers.
 
 Processes that `multiprocessing` forks, of a `DataLoader` for instance, begin with all that the other workers
-are in the middle of. In a process of its own each worker would have none of that. How a worker starts them,
-`multiprocessing.set_start_method`, is its own, too: each program sets it once, and a second call is an error.
-A worker that has set nothing uses what the process has.
+are in the middle of. In a process of its own each worker would have none of that.
 """
 
 from __future__ import annotations
@@ -12,10 +10,9 @@ import gc
 import os
 import sys
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.locks import new_lock
 from disco_magic.stacks import forget_import, import_locks
@@ -75,42 +72,3 @@ def _begin_alone() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_alone)
-
-
-_OWN: Final = PerProgram()
-_CHOSEN: Final = "_actual_context"
-_FIRST: Final = "_default_context"
-
-
-def _chosen(self: Any) -> Any:
-    """The context that was set, or used first; None: not yet."""
-    mine = _OWN.mine()
-    return vars(self)[_CHOSEN] if mine is None else mine.get(_CHOSEN)
-
-
-def _choose(self: Any, context: Any) -> None:
-    mine = _OWN.mine()
-    if mine is None:
-        vars(self)[_CHOSEN] = context
-    else:
-        mine[_CHOSEN] = context
-
-
-def _first(self: Any) -> Any:
-    """The context that is used if none was set."""
-    process = None if _OWN.mine() is None else vars(self)[_CHOSEN]
-    return process or vars(self)[_FIRST]
-
-
-def fit_start_methods(module: ModuleType) -> Callable[[], None]:
-    """Let each worker set its own start method; `module` is ``multiprocessing.context``."""
-    everybodys = vars(module)[_FIRST]
-    kind = type(everybodys)
-    vars(everybodys)[_CHOSEN], vars(everybodys)[_FIRST]
-    own = {_CHOSEN: property(_chosen, _choose), _FIRST: property(_first)}
-    everybodys.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})
-
-    def undo() -> None:
-        everybodys.__class__ = kind
-
-    return undo

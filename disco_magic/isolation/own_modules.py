@@ -17,6 +17,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import re
 import sys
 import warnings
 from contextlib import nullcontext
@@ -38,7 +39,7 @@ from disco_magic.isolation.standing_modules import (
     stand,
     stand_no_more,
 )
-from disco_magic.isolation.twice_executed import tell_what_helps
+from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     import types
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
 _SYSTEM: Final[Any] = _bootstrap
 
 _FIRST: Final = "worker 0"
+_TWICE: Final = re.compile(r"already|duplicat|\bregister\b|\bexists\b|twice|only once", re.IGNORECASE)
+# These say what a module lacks, no matter who else has executed it.
+_NEVER: Final = (AttributeError, ImportError, NameError, OSError, SyntaxError)
+_HELP: Final = (
+    "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
+    "all share their modules: --own-modules none, or own_modules=()"
+)
 _SHARED: Final = (
     "{} was imported before, and all workers share what it keeps in global variables: with --reload, or "
     "reload=True, each imports it for itself"
@@ -253,8 +261,9 @@ class Importer:
             if around is not None and getattr(around, last, None) is module:
                 delattr(around, last)
             stand_no_more(name)
-            if is_of_several:
-                tell_what_helps(error, name)
+            may_help = isinstance(error, Exception) and not isinstance(error, _NEVER)
+            if is_of_several and may_help and _TWICE.search(words(error)):
+                error.add_note(_HELP.format(name))
             raise
         finally:
             self._running.discard(name)

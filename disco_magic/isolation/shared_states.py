@@ -25,31 +25,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def fit_accelerate(module: ModuleType) -> Callable[[], None]:
-    """Warn a worker that makes an ``Accelerator``; `module` is ``accelerate.state``."""
-    return _telling(module, module.PartialState, "__init__", "transformers")
-
-
-def fit_megatron(module: ModuleType) -> Callable[[], None]:
-    """Warn a worker that sets up Megatron's groups; `module` is ``megatron.core.parallel_state``."""
-    return _telling(module, module, "initialize_model_parallel")
-
-
-def fit_lightning(module: ModuleType) -> Callable[[], None]:
-    """Warn a worker that makes a Lightning ``Trainer``; `module` is the one that defines it."""
-    return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
-
-
-def fit_wandb(module: ModuleType) -> Callable[[], None]:
-    """Warn workers that each begin a run, of which ``wandb.log`` knows the last; `module` is ``wandb``."""
-    return _telling(module, module, "init", kept="the run", silent=1)
-
-
-def fit_hydra(module: ModuleType) -> Callable[[], None]:
-    """Warn a worker that makes a configuration; `module` is ``hydra.core.global_hydra``."""
-    return _telling(module, module.GlobalHydra, "initialize", "omegaconf", kept="a configuration")
-
-
 def fit_hydra_programs(module: ModuleType) -> Callable[[], None]:
     """Let Hydra find configurations beside a worker's program; `module` is ``hydra._internal.utils``.
 
@@ -122,29 +97,41 @@ def fit_mpi(module: ModuleType) -> Callable[[], None]:
     return lambda: put_back(module, MpiOfWorkers)
 
 
-def _telling(
-    module: ModuleType, owner: Any, function: str, *users: str, kept: str = "the rank", silent: int = 0
-) -> Callable[[], None]:
-    """Warn workers of a session that call a function, after the first `silent` of them."""
-    package = module.__name__.partition(".")[0]
-    told: set[tuple[int, int]] = set()
-    using: defaultdict[int, set[int]] = defaultdict(set)
+def telling(
+    owner: str, function: str, *users: str, kept: str = "the rank", silent: int = 0
+) -> Callable[[ModuleType], Callable[[], None]]:
+    """Return what warns workers of a session that call a function of a module, after the first `silent`.
 
-    @replacing(owner, function)
-    def instead(*args: Any, **options: Any) -> Any:
-        me = calling_worker()
-        if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
-            key = me.session_id, me.id
-            using[me.session_id].add(me.id)
-            # Once, because such objects are made again and again.
-            if key not in told and len(using[me.session_id]) > silent:
-                told.add(key)
-                names = [package, *(each for each in users if each in sys.modules)]
-                warnings.warn(
-                    f"{package} keeps {kept} in global variables, which workers share: start the session "
-                    f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
-                    stacklevel=2,
-                )
-        return instead.below(*args, **options)
+    Args:
+        owner: the class of the module that has the function; "": the module itself.
+        function: its name.
+        users: packages that need the same, if they are imported.
+        kept: what the module keeps in global variables.
+        silent: so many workers may call it without a warning.
+    """
 
-    return replace_all([instead])
+    def fit(module: ModuleType) -> Callable[[], None]:
+        package = module.__name__.partition(".")[0]
+        told: set[tuple[int, int]] = set()
+        using: defaultdict[int, set[int]] = defaultdict(set)
+
+        @replacing(getattr(module, owner) if owner else module, function)
+        def instead(*args: Any, **options: Any) -> Any:
+            me = calling_worker()
+            if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
+                key = me.session_id, me.id
+                using[me.session_id].add(me.id)
+                # Once, because such objects are made again and again.
+                if key not in told and len(using[me.session_id]) > silent:
+                    told.add(key)
+                    names = [package, *(each for each in users if each in sys.modules)]
+                    warnings.warn(
+                        f"{package} keeps {kept} in global variables, which workers share: start the session "
+                        f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
+                        stacklevel=2,
+                    )
+            return instead.below(*args, **options)
+
+        return replace_all([instead])
+
+    return fit

@@ -7,14 +7,21 @@ from typing import Final
 from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.work import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
-from disco_magic.isolation.child_processes import fit_alias, fit_commands, fit_pool, fit_spawn, fit_subprocess
+from disco_magic.isolation.child_processes import (
+    fit_alias,
+    fit_commands,
+    fit_pool,
+    fit_spawn,
+    fit_start_methods,
+    fit_subprocess,
+)
 from disco_magic.isolation.compiled_names import (
     fit_numba,
     fit_numba_cache,
     fit_numba_objects,
     fit_numba_types,
 )
-from disco_magic.isolation.forks import fit_joblib, fit_launching, fit_start_methods
+from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
@@ -37,19 +44,11 @@ from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fi
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
-from disco_magic.isolation.shared_states import (
-    fit_accelerate,
-    fit_hydra,
-    fit_hydra_programs,
-    fit_lightning,
-    fit_megatron,
-    fit_mpi,
-    fit_rpc,
-    fit_wandb,
-)
+from disco_magic.isolation.shared_states import fit_hydra_programs, fit_mpi, fit_rpc, telling
 from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 
+_LIGHTNING: Final = telling("Trainer", "__init__", "lightning_fabric", "lightning_utilities")
 _SHARED: Final = "all workers have one random state in common in this version of"
 
 CHANGES: Final = Libraries(
@@ -82,20 +81,20 @@ CHANGES: Final = Libraries(
         ),
         "warnings": fit_warnings,
         "logging.config": fit_configuring,
-        "accelerate.state": fit_accelerate,
+        "accelerate.state": telling("PartialState", "__init__", "transformers"),
         "accelerate.big_modeling": fit_accelerate_models,
         "transformers.modeling_utils": fit_transformers,
-        "lightning.pytorch.trainer.trainer": fit_lightning,
-        "pytorch_lightning.trainer.trainer": fit_lightning,
-        "megatron.core.parallel_state": fit_megatron,
+        "lightning.pytorch.trainer.trainer": _LIGHTNING,
+        "pytorch_lightning.trainer.trainer": _LIGHTNING,
+        "megatron.core.parallel_state": telling("", "initialize_model_parallel"),
         "numba.core.interpreter": fit_numba,
         "numba.core.typeinfer": fit_numba_types,
         "numba.core.pylowering": fit_numba_objects,
         "numba.core.caching": fit_numba_cache,
-        "hydra.core.global_hydra": fit_hydra,
+        "hydra.core.global_hydra": telling("GlobalHydra", "initialize", "omegaconf", kept="a configuration"),
         "hydra._internal.utils": fit_hydra_programs,
         "mpi4py.MPI": fit_mpi,
-        "wandb": fit_wandb,
+        "wandb": telling("", "init", kept="the run", silent=1),
         "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.callers.current import is_given_up
-from disco_magic.callers.tasks import led_by
+from disco_magic.callers.sites import led_by
 from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.as_found import AsFound

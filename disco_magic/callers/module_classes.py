@@ -71,13 +71,13 @@ def is_tester(frame: types.FrameType) -> bool:
     return type(home) is str and home.partition(".")[0] == "unittest"
 
 
-def exchange(module: types.ModuleType, kind: OfModules) -> None:
-    """Give a module that class, unless it has another one than modules have. Idempotent."""
+def exchange(module: types.ModuleType, kind: OfModules) -> Callable[[], None]:
+    """Give a module that class, unless it has another one than modules have; return what undoes it."""
+
+    def undo() -> None:
+        if type(module) is kind:
+            module.__class__ = types.ModuleType
+
     if type(module) is types.ModuleType:
         module.__class__ = kind  # type: ignore[assignment]
-
-
-def put_back(module: types.ModuleType, kind: OfModules) -> None:
-    """Give a module the class of modules again. Idempotent."""
-    if type(module) is kind:
-        module.__class__ = types.ModuleType
+    return undo

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from disco_magic.callers.current import calling_worker, follow_worker
-from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.callers.tracebacks import error_text, frames_of
 from disco_magic.isolation import own_folders
 from disco_magic.isolation.lasting import part_decimals
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from concurrent.futures import Future
     from contextvars import Context
+    from types import ModuleType
 
     from disco_magic.callers.current import CallingWorker
     from disco_magic.isolation.streams import Writer
@@ -52,24 +53,13 @@ def may_write_to(*writers: Writer) -> bool:
 # Files whose frames surround what a thread executes.
 _AROUND: Final = frozenset({__file__, threading.__file__})
 _awaited_at_exit: Final[MutableMapping[threading.Thread, Any]] = vars(pools)["_threads_queues"]
-_active: list[bool] = []
 _living: Final[set[ref[_Adopted]]] = set()
 _starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", default=False)
 
 
-def begin() -> None:
-    """Install the replaced methods. Idempotent."""
-    if not _active:
-        _active.append(True)
-    _START.put()
-    _SUBMIT.put()
-
-
-def end() -> None:
-    """Remove them again; existing threads and calls keep their worker. Idempotent."""
-    _active.clear()
-    _START.take()
-    _SUBMIT.take()
+def fit_threads(_: ModuleType) -> Callable[[], None]:
+    """Let threads and calls of pools belong to the worker that starts them; existing ones keep theirs."""
+    return replace_all([_START, _SUBMIT])
 
 
 class _Adopted:
@@ -134,7 +124,7 @@ def _write(text: str) -> None:
 
 def _adopted(function: Callable[..., Any]) -> _Adopted | None:
     """Return `function` as a call of the calling worker; None outside of workers."""
-    me = calling_worker() if _active else None
+    me = calling_worker()
     if me is None:
         return None
     context = copy_context()

@@ -13,10 +13,9 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester
 from disco_magic.callers.namespaces import CELL_MODULE, of_caller
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
@@ -76,8 +75,7 @@ def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:
     """Let test runners on workers find the worker's tests; `module` is ``__main__``, if of a usual class."""
-    exchange(module, MainModule)
-    return partial(put_back, module, MainModule)
+    return exchange(module, MainModule)
 
 
 class _Seen:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker, is_given_up
-from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, is_tester, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, is_tester
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
@@ -284,11 +284,6 @@ def leave(worker: CallingWorker) -> None:
             _take_away(name, asking)
 
 
-def begin() -> None:
-    """Install the class. Idempotent."""
-    exchange(builtins, BuiltinsOfWorkers)
-
-
-def end() -> None:
-    """Remove it again. Idempotent."""
-    put_back(builtins, BuiltinsOfWorkers)
+def fit_builtins(module: types.ModuleType) -> Callable[[], None]:
+    """Let workers replace functions for themselves; `module` is `builtins`."""
+    return exchange(module, BuiltinsOfWorkers)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from disco_magic.callers.module_classes import (
-    ModuleOfWorkers,
-    dictionary_of,
-    exchange,
-    is_tester,
-    put_back,
-)
+from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, is_tester
 from disco_magic.isolation import own_displayhook, own_streams, programs
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
 
 
 def _own(home: Any, *name: str) -> property:
@@ -50,13 +48,13 @@ class SysOfWorkers(ModuleOfWorkers):
         return found | {name: getattr(self, name) for name in ("argv", "path", "displayhook")}
 
 
-def begin() -> None:
-    """Install the class. Idempotent."""
-    exchange(sys, SysOfWorkers)
+def fit_sys(module: types.ModuleType) -> Callable[[], None]:
+    """Let workers have their own; `module` is `sys`."""
+    put_back = exchange(module, SysOfWorkers)
     own_displayhook.begin()
 
+    def undo() -> None:
+        own_displayhook.end()
+        put_back()
 
-def end() -> None:
-    """Remove it again. Idempotent."""
-    own_displayhook.end()
-    put_back(sys, SysOfWorkers)
+    return undo

@@ -18,7 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.callers.current import calling_worker, is_given_up
-from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, exchange
 from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.callers.sites import label_of
@@ -77,10 +77,10 @@ def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
     if sys.version_info >= (3, 14):
         return None  # rewritten there; thread-safe with: python -X context_aware_warnings
     undo = replace_all([*_setting(module), _showing(module), _wording(module), *_blocks(module)])
-    exchange(module, WarningsOfWorkers)
+    put_back = exchange(module, WarningsOfWorkers)
 
     def take() -> None:
-        put_back(module, WarningsOfWorkers)
+        put_back()
         undo()
 
     return take

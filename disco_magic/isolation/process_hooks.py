@@ -43,7 +43,7 @@ _first: Final[list[Any]] = []  # what each was before any worker ran
 _lock: Final = new_lock()
 
 
-def begin() -> None:
+def note_hooks(_: types.ModuleType) -> None:
     """Note what is there; before the first worker runs."""
     _first[:] = now()
 

@@ -14,7 +14,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import UsageMistake
@@ -93,8 +93,7 @@ def fit_mpi(module: ModuleType) -> Callable[[], None]:
                     )
             return world
 
-    exchange(module, MpiOfWorkers)
-    return lambda: put_back(module, MpiOfWorkers)
+    return exchange(module, MpiOfWorkers)
 
 
 def telling(

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.callers.module_classes import ModuleOfWorkers, exchange
 
 
 class Mine(ModuleOfWorkers):
@@ -28,9 +28,9 @@ def test_code_that_has_run_often_finds_the_caller_s_and_later_the_process_s_agai
         return {module.level for _ in range(100)}
 
     assert loaded() == {"the process's"}
-    exchange(module, Mine)
+    put_back = exchange(module, Mine)
     assert loaded() == {"the caller's"}
-    put_back(module, Mine)
+    put_back()
     assert loaded() == {"the process's"}
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from disco_magic.functions.execution.unheard import fit_unraisable
 from disco_magic.functions.process_groups.barriers import fit_barriers
 from disco_magic.functions.process_groups.work import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
+from disco_magic.isolation import process_hooks
+from disco_magic.isolation.adopted import fit_threads
 from disco_magic.isolation.child_processes import (
     fit_alias,
     fit_commands,
@@ -25,10 +28,12 @@ from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
+from disco_magic.isolation.own_builtins import fit_builtins
 from disco_magic.isolation.own_exits import fit_atexit
 from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
 from disco_magic.isolation.own_signals import fit_signal
+from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
@@ -53,6 +58,9 @@ _SHARED: Final = "all workers have one random state in common in this version of
 
 CHANGES: Final = Libraries(
     {
+        "builtins": each_of(process_hooks.note_hooks, fit_builtins),
+        "sys": each_of(fit_sys, fit_unraisable),
+        "threading": fit_threads,
         "__main__": fit_main,
         "importlib": fit_reload,
         "importlib._bootstrap": fit_imports,
@@ -135,4 +143,4 @@ CHANGES: Final = Libraries(
     # Each worker may have its own copy of these. What the first and the last change is shared all the same.
     also_own=("accelerate.big_modeling", "hydra._internal.utils", "transformers.modeling_utils"),
 )
-"""`__main__`, imports, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""
+"""Python's own modules first, which everybody uses; then libraries, PyTorch above all."""

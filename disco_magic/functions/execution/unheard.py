@@ -7,7 +7,6 @@ does not report the interrupt.
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -68,17 +67,13 @@ class _Hook:
         self.below(ignored)
 
 
-_present: Final[list[_Hook]] = []  # at most one
+def fit_unraisable(module: Any) -> Callable[[], None]:
+    """Install the hook; `module` is `sys`. It stays if another one is installed over it."""
+    ours = _Hook(module.unraisablehook)
+    module.unraisablehook = ours
 
+    def undo() -> None:
+        if module.unraisablehook is ours:
+            module.unraisablehook = ours.below
 
-def begin() -> None:
-    """Install the hook. Idempotent."""
-    if not _present:
-        _present.append(_Hook(sys.unraisablehook))
-        sys.unraisablehook = _present[0]
-
-
-def end() -> None:
-    """Remove the hook, unless another one was installed over it. Idempotent."""
-    if _present and sys.unraisablehook is (ours := _present.pop()):
-        sys.unraisablehook = ours.below
+    return undo

@@ -12,20 +12,17 @@ import _sitebuiltins
 import builtins
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.callers import namespaces
 from disco_magic.functions.context import VERBS
-from disco_magic.functions.execution import unheard
 from disco_magic.functions.execution.changes import CHANGES
 from disco_magic.isolation import (
-    adopted,
     own_builtins,
     own_imports,
     own_loggers,
-    own_sys,
     process_hooks,
     programs,
 )
@@ -33,16 +30,11 @@ from disco_magic.isolation.printing import whole_print
 from disco_magic.isolation.pytorch.hooks import leave_hooks
 from disco_magic.isolation.pytorch.losses import leave_losses
 from disco_magic.isolation.pytorch.switches import leave_switches
-from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from disco_magic.functions.context import WorkerContext
-
-# Prevents this: 1. the process's last worker sees that no other has a namespace; 2. another begins, and finds
-# what it needs in place; 3. the last one removes that. Reentrant: a finalizer may end a session meanwhile.
-_FIRST_OR_LAST: Final = new_rlock()
 
 
 class _Ends(_sitebuiltins.Quitter):
@@ -66,13 +58,6 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     try:
         namespace["__builtins__"] = behind
         context.marks.namespace = namespace
-        with _FIRST_OR_LAST:
-            if len(namespaces.in_use()) == 1:  # the one that was just made
-                process_hooks.begin()
-            adopted.begin()
-            own_sys.begin()
-            own_builtins.begin()
-            unheard.begin()
         CHANGES.enter(context)
     except BaseException:  # Ctrl-C
         drop_namespace(context, namespace)
@@ -92,9 +77,3 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     leave_hooks(context)
     leave_losses(context)
     CHANGES.leave(context)
-    with _FIRST_OR_LAST:
-        if not namespaces.in_use():
-            adopted.end()
-            own_sys.end()
-            own_builtins.end()
-            unheard.end()

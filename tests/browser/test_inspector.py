@@ -53,7 +53,7 @@ class Inspector:
     def __init__(self, lab: OpenNotebook, cell: int) -> None:
         self.box = lab.cell(cell).locator(".disco-inspector-panel")
         self.box.wait_for(timeout=CELL_LIMIT_MS)
-        self.table = self.box.locator("table.disco-inspector")
+        self.table = self.box.locator("table.disco-registers")
 
     def press(self, name: str) -> None:
         """Click the button that says `name`."""

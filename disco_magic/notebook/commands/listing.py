@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
 from disco_magic.core.markup import MARK, UNKNOWN
+from disco_magic.core.register_text import is_unseen
+from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
@@ -19,12 +22,12 @@ from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from disco_magic.core.history import Entry
+    from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
-    from disco_magic.notebook.tables.whos import Listing
     from disco_magic.session.session import Session
 
 _WIDTH: Final = 80
@@ -32,38 +35,56 @@ _LAST: Final = 10
 
 
 def _who(front: Front, options: Namespace) -> None:
-    listing = _listing(front, options)
-    if not listing.registers:
-        print(listing.title)
+    session = front.sessions.require()
+    workers = parse_workers(options.workers, session.topology) or tuple(range(session.num_workers))
+    rows = _of_types((row.of(workers) for row in session.registers().rows), options.types)
+    if not rows:
+        print(_nothing(session, options.types))
         return
+    named = [(_holders(row, workers), f"{row.name}{_mark(row)}") for row in rows]
     # First the registers that all workers have, then a line for each subset of the workers.
-    order = sorted(
-        listing.registers, key=lambda each: (len(each.holders) < len(listing.workers), each.holders)
-    )
-    lines = [(ranges(holders), list(group)) for holders, group in groupby(order, lambda each: each.holders)]
+    named.sort(key=lambda each: (len(each[0]) < len(workers), each[0]))
+    lines = [(ranges(who), [name for _, name in group]) for who, group in groupby(named, itemgetter(0))]
     indent = max(len(label) for label, _ in lines) + 2
-    for label, group in lines:
-        names = "  ".join(f"{each.name}{each.mark}" for each in group)
-        print(
-            fill(f"{label:{indent}}{names}", _WIDTH, subsequent_indent=" " * indent, break_long_words=False)
-        )
+    for label, names in lines:
+        told = f"{label:{indent}}{'  '.join(names)}"
+        print(fill(told, _WIDTH, subsequent_indent=" " * indent, break_long_words=False))
     marks = {MARK: "differs between workers", UNKNOWN: "compared by type only"}
-    shown = {each.mark for each in listing.registers}
+    shown = set(map(_mark, rows))
     if legend := [f"{mark} {what}" for mark, what in marks.items() if mark in shown]:
         print(", ".join(legend))
 
 
 def _whos(front: Front, options: Namespace) -> None:
-    display(_listing(front, options))  # type: ignore[no-untyped-call]
-
-
-def _listing(front: Front, options: Namespace) -> Listing:
-    from disco_magic.notebook.tables.whos import listing_of
-
     session = front.sessions.require()
-    chosen = parse_workers(options.workers, session.topology)
-    workers = chosen or tuple(range(session.num_workers))
-    return listing_of(session.registers(), workers, options.types)
+    rows = _of_types(session.registers().rows, options.types)
+    if options.types and not rows:
+        print(_nothing(session, options.types))
+        return
+    display(SessionSnapshot(session.id, session.num_workers, tuple(rows)))  # type: ignore[no-untyped-call]
+
+
+def _of_types(rows: Iterable[Row], types: Sequence[str]) -> list[Row]:
+    """The registers with a value of any of these types or dtypes, or with any value, by name."""
+
+    def is_one(cell: RegisterInfo) -> bool:
+        return not types or cell.type in types or cell.dtype in types
+
+    return sorted((row for row in rows if any(map(is_one, row.present))), key=attrgetter("name"))
+
+
+def _nothing(session: Session, types: Sequence[str]) -> str:
+    none = f"no register is of type {' or '.join(types)}" if types else "0 registers"
+    return f"Disco session {session.id}: {none}"
+
+
+def _holders(row: Row, workers: Sequence[int]) -> tuple[int, ...]:
+    return tuple(worker for worker, cell in zip(workers, row.cells, strict=True) if cell is not None)
+
+
+def _mark(row: Row) -> str:
+    unseen = len(row.cells) > 1 and is_unseen(row)
+    return MARK if row.differs else UNKNOWN if unseen else ""
 
 
 def _log(front: Front, options: Namespace) -> None:
@@ -116,10 +137,19 @@ def _listing_parser(name: str, description: str) -> OptionParser:
         metavar="TYPE",
         help="only registers of these types or dtypes: int ndarray float32",
     )
+    return parser
+
+
+def _who_parser() -> OptionParser:
+    parser = _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.")
+    _add_workers(parser)
+    return parser
+
+
+def _add_workers(parser: OptionParser) -> None:
     parser.add_argument(
         "-w", "--workers", metavar="WORKERS", help="of these workers only (as for %%%%disco -w)"
     )
-    return parser
 
 
 def _log_parser() -> OptionParser:
@@ -130,15 +160,11 @@ def _log_parser() -> OptionParser:
         "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
     )
     parser.add_argument("--all", action="store_true", help="all commands that are kept")
-    parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="of these workers only (as for %%%%disco -w)"
-    )
+    _add_workers(parser)
     return parser
 
 
-WHO: Final = Command(
-    _listing_parser("who", f"List the registers by name; {MARK}: differs between workers."), _who
-)
+WHO: Final = Command(_who_parser(), _who)
 WHOS: Final = Command(
     _listing_parser("whos", "List the registers with type and value, equal workers together."), _whos
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import ipywidgets as widgets
 
 from disco_magic.core.doctor import Diagnosis
+from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
 from disco_magic.locks import new_rlock
@@ -42,6 +43,7 @@ FEW_ITEMS: Final = 10_000
 """Up to so many values, with so many items in containers, all elements are read, if the values had at most
 `FEW_NBYTES` in all at the last look."""
 
+MOST_ROWS: Final = MOST_PARTS
 LEAST: Final = 512
 MOST: Final = 65_536
 BUDGET: Final = 1 << 20
@@ -140,7 +142,7 @@ class Inspector:
     def bundles(self) -> list[dict[str, Any]]:
         """The two outputs: a still, and the widget, which hides it (`stills.py`)."""
         row = self._detail.row
-        listing = listing_bundle(self.snapshot, self._shown(), self._held)
+        listing = listing_bundle(self.snapshot, self._shown(), self._held, self._places())
         bundle = listing if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
         if row is not None and (session := self._front.sessions.find()) is not None:
@@ -208,18 +210,23 @@ class Inspector:
             self._head.value = _head(session, snapshot, len(rows), self._diagnosis if told else None)
             self._doctor.value = diagnosis_bundle(self._diagnosis)["text/html"] if self.is_busy else ""
         table = table_html(
-            rows,
+            rows[:MOST_ROWS],
             self._toolbar.columns,
             snapshot.nbytes,
+            rest=f"and {len(rows) - MOST_ROWS:,} more; search for a name" if len(rows) > MOST_ROWS else "",
             selected=self._detail.name,
             pinned=frozenset(self._actions.pinned),
             held=self._held,
-            places=session.mesh.places() if session is not None and session.mesh else (),
+            places=self._places(),
         )
         self._table.value = table if snapshot.num_workers else ""
         if session is not None:
             self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
             self._actions.offer(self._detail.name, snapshot.num_workers, self._detail.drawn)
+
+    def _places(self) -> Sequence[str]:
+        session = self._front.sessions.find()
+        return session.mesh.places() if session is not None and session.mesh else ()
 
     def _shown(self) -> list[Row]:
         return self._toolbar.view(frozenset(self._actions.pinned)).rows(self.snapshot)

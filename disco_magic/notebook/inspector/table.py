@@ -1,4 +1,4 @@
-"""The inspector's table: registers x workers, compact enough to be sent every second.
+"""The table of registers x workers, of an inspector and of stills; compact enough to be sent every second.
 
 The cells have as few tags as possible: 200 registers on 8 workers make 1,600 cells.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from html import escape
 from operator import add
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
-from disco_magic.core.register_parts import MOST_PARTS
-from disco_magic.core.register_text import agreement, parts_caption, sums_of
+from disco_magic.core.register_text import NO_VALUE, absent, agreement, left_out, parts_caption, sums_of
 from disco_magic.core.register_values import heads_of, values_of, width_of
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.notebook.pictures.charts import spark
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
-NAME: Final = "disco-inspector"
-MOST_ROWS: Final = MOST_PARTS
+NAME: Final = "disco-registers"
 PIN: Final = "\u2022"
 DOT: Final = " \u00b7 "
 _BINS: Final = 8
@@ -68,22 +67,29 @@ _FITS: Final = 20
 _SCROLL: Final = "max-height:460px;overflow:auto;width:0;min-width:100%"
 
 
+_TITLE: Final = "font:12px/1.4 var(--jp-ui-font-family,sans-serif);padding:2px 0 6px"
+
+
 def table_html(
     rows: Sequence[Row],
     columns: Sequence[int] | None,
-    totals: Sequence[int],
+    totals: Sequence[int] | None = None,
     *,
+    title: str = "",
+    rest: str = "",
     selected: str = "",
     pinned: frozenset[str] = frozenset(),
-    held: Mapping[str, str] | None = None,
+    held: Mapping[str, str] = MappingProxyType({}),
     places: Sequence[str] = (),
 ) -> str:
     """The table as HTML.
 
     Args:
-        rows: the registers; beyond 300, the number of further ones is shown.
+        rows: the registers.
         columns: the workers that have a column each; None: one column, with a line per value.
-        totals: bytes per worker, of all registers.
+        totals: bytes per worker, of all registers, for a last row; None: no such row.
+        title: a line above the table.
+        rest: a line below the registers, about those that are left out.
         selected: name of the selected register.
         pinned: names of the rows that stay on top.
         held: name -> what keeps it, for numbered registers.
@@ -95,18 +101,17 @@ def table_html(
             columns,
             is_selected=row.name == selected,
             is_pinned=row.name in pinned,
-            held=(held or {}).get(row.name),
+            held=held.get(row.name),
         )
-        for row in rows[:MOST_ROWS]
+        for row in rows
     )
-    rest = len(rows) - MOST_ROWS
-    if rest > 0:
-        body += _across(f"and {rest:,} more; search for a name", columns)
-    if not rows:
-        body = _across("no register to show", columns)
-    cells = "".join(f"<td>{total}</td>" for total in sums_of(totals, columns))
-    foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{cells}</tr></tfoot>'
-    return _framed("registers", _heads("register", columns, places), body, foot)
+    body += "" if rows else _across("no register to show", columns)
+    foot = ""
+    if totals is not None:
+        cells = "".join(f"<td>{total}</td>" for total in sums_of(totals, columns))
+        foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{cells}</tr></tfoot>'
+    head = _heads("register", columns, places)
+    return _framed("registers", title, head, body + _across(rest, columns), foot)
 
 
 def parts_html(parts: RegisterParts, columns: Sequence[int] | None, places: Sequence[str] = ()) -> str:
@@ -116,11 +121,8 @@ def parts_html(parts: RegisterParts, columns: Sequence[int] | None, places: Sequ
         _row(row, columns, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), columns)
         for row in parts.shown
     )
-    rest = len(parts.rows) - len(parts.shown)
-    if rest:
-        body += _across(f"and {rest:,} more", columns)
-    table = _framed(f"parts of {name}", _heads("part", columns, places), body, "")
-    return f"<div>{escape(parts_caption(parts))}</div>{table}"
+    body += _across(left_out(parts, len(parts.shown)), columns)
+    return _framed(f"parts of {name}", parts_caption(parts), _heads("part", columns, places), body, "")
 
 
 def _heads(first: str, columns: Sequence[int] | None, places: Sequence[str]) -> str:
@@ -138,12 +140,13 @@ def _gap(text: str, columns: Sequence[int] | None) -> str:
 
 
 def _across(text: str, columns: Sequence[int] | None) -> str:
-    return f'<tr><th scope="row" colspan="{width_of(columns) + 3}">{text}</th></tr>'
+    return f'<tr><th scope="row" colspan="{width_of(columns) + 3}">{escape(text)}</th></tr>' if text else ""
 
 
-def _framed(label: str, head: str, body: str, foot: str) -> str:
+def _framed(label: str, title: str, head: str, body: str, foot: str) -> str:
+    above = f'<div style="{_TITLE}">{escape(title)}</div>' if title else ""
     return (
-        f'{_STYLE}<div class="disco-scroll" style="{_SCROLL}" tabindex="0" role="region" '
+        f'{_STYLE}{above}<div class="disco-scroll" style="{_SCROLL}" tabindex="0" role="region" '
         f'aria-label="{escape(label)}">'
         f'<table class="{NAME}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table></div>'
     )
@@ -167,10 +170,11 @@ def _row(
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.present}
-    common = kinds.pop() if len(kinds) == 1 else ""
+    common = "" if len(kinds) > 1 else "".join(kinds)
+    kind = escape(common) if len(kinds) < 2 else "<i>differs</i>"
     sizes = [info.nbytes for info in row.present]
     return (
-        f'{opening}<th scope="row">{name}</th><td>{escape(common) or "<i>differs</i>"}{_device(row)}</td>'
+        f'{opening}<th scope="row">{name}</th><td>{kind}{_device(row)}</td>'
         f"<td>{_bytes(sizes)}</td>{_cells(row, columns, with_kind=not common)}</tr>"
     )
 
@@ -199,7 +203,8 @@ def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:
         info = row.cells[worker]
         first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""
         opening, mark = ('<td class="o"', f"{MARK} ") if odd[worker] else ("<td", "")
-        cells.append(f"{opening}{_tooltip(info, with_kind=with_kind)}>{mark}{first}{_cell(info)}</td>")
+        said = _cell(info, absent(row, worker))
+        cells.append(f"{opening}{_tooltip(info, with_kind=with_kind)}>{mark}{first}{said}</td>")
     return "".join(cells)
 
 
@@ -208,7 +213,8 @@ def _by_value(row: Row, *, with_kind: bool) -> str:
     values, lines = values_of(row), []
     for workers, info, odd in values.shown:
         kind = f"{escape(info.kind)}{DOT}" if with_kind and info is not None else ""
-        said = f"<i>{ranges(workers)}</i> {kind}{_cell(info).replace('<br>', ' ')}"
+        cell = _cell(info, absent(row, workers[0])).replace("<br>", " ")
+        said = f"<i>{ranges(workers)}</i> {kind}{cell}"
         lines.append(f'<div class="o">{MARK} {said}</div>' if odd else f"<div>{said}</div>")
     if values.rest:
         mark = f"{MARK} " if values.is_odd else ""
@@ -230,9 +236,9 @@ def _tooltip(info: RegisterInfo | None, *, with_kind: bool) -> str:
     return f' title="{said}"'
 
 
-def _cell(info: RegisterInfo | None) -> str:
+def _cell(info: RegisterInfo | None, missing: str = NO_VALUE) -> str:
     if info is None:
-        return "<i>no value</i>"
+        return f"<i>{missing}</i>"
     if info.minimum is None or info.mean is None or info.maximum is None:
         about = " (sample)" if info.sampled and info.dtype is None and info.text else ""
         return escape(info.text) + about + _bad(info)

@@ -17,7 +17,7 @@ from disco_magic.errors import CellError
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import FACES
-from disco_magic.notebook.inspector.panel import Inspector
+from disco_magic.notebook.inspector.panel import MOST_ROWS, Inspector
 from disco_magic.notebook.live.comms import everything_in
 from disco_magic.session.config import ThreadedSession
 from tests.notebook.inspector.conftest import text_of
@@ -352,6 +352,13 @@ def test_the_still_lists_what_the_widget_lists(inspector, session, front):
 
 def test_every_option_has_its_face():
     assert tuple(face.option for face in FACES.values() if face.option) == FACE_OPTIONS
+
+
+def test_more_rows_than_fit_are_counted_not_sent(inspector, session):
+    session.run(f"for i in range({MOST_ROWS} + 3): globals()[f'more{{i}}'] = i")
+    inspector.refresh()
+    assert table(inspector).count("the same on all") == MOST_ROWS - 1  # `x` differs
+    assert "| and 7 more; search for a name |" in table(inspector)
 
 
 def test_it_is_small_enough_to_be_sent_every_second(front, session, refresher):

@@ -37,7 +37,7 @@ class Cells(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
-            if ("class", "odd") in attrs:
+            if ("class", "o") in attrs:
                 self.odd.append((len(self.rows) - 1, len(self.rows[-1]) - 1))
         if tag == "br":
             self.rows[-1][-1] += " | "
@@ -70,12 +70,12 @@ def test_the_table_has_a_row_per_register_and_a_column_per_worker():
     )
     cells = Cells(snapshot_bundle(snapshot)["text/html"])
     assert cells.rows == [
-        ["register", "worker 0", "worker 1"],
-        ["x \u2260", *["float32 2\u00d73 | cpu \u00b7 24 B | min 0 mean 1.5 max 3"] * 2],
-        ["n \u2260", "int | 1", "\u2260 no value"],
-        ["total", "24 B", "24 B"],
+        ["register", "type", "bytes", "worker 0", "worker 1"],
+        ["\u2260 x", "float32 2\u00d73", "24 B", *[" 1.5 | 0 \u2026 3"] * 2],
+        ["\u2260 n", "int", "", "1", "\u2260 no value"],
+        ["total", "", "", "24 B", "24 B"],
     ]
-    assert cells.odd == [(2, 2)]
+    assert cells.odd == [(2, 4)]
 
 
 def test_what_all_workers_have_alike_is_one_cell():
@@ -91,14 +91,18 @@ def test_what_all_workers_have_alike_is_one_cell():
             Row("u", (None,) * 2),
         ),
     )
-    statistics = "min 0 mean 1.5 max 3"
     html = snapshot_bundle(snapshot)["text/html"]
-    array_text = f"float32 2\u00d73 \u00b7 {{}} \u00b7 24 B \u00b7 {statistics}"
+    kind, numbers = "float32 2\u00d73", "1.5 | 0 \u2026 3"
     assert Cells(html).rows[1:-1] == [
-        ["x", array_text.format("cpu") + " \u00b7 the same on all"],
-        ["g", array_text.format("cuda:[0-1]") + " (sample) \u00b7 no difference in the sample"],
-        ["n", "list \u00b7 [1] \u00b7 of this type on all"],
-        ["u", "no value", "no value"],
+        ["x", kind, "24 B", f" {numbers} \u00b7 the same on all"],
+        [
+            "g",
+            f"{kind} | cuda:0, cuda:1",
+            "24 B",
+            " \u22481.5 | 0 \u2026 3 \u00b7 no difference in the sample",
+        ],
+        ["n", "list", "", "[1] \u00b7 of this type on all"],
+        ["u", "", "", "no value", "no value"],
     ]
     assert html.count('colspan="2"') == 3
     alone = snapshot_bundle(SessionSnapshot(7, 1, (Row("n", (things,)),)))["text/html"]
@@ -109,8 +113,8 @@ def test_cells_that_differ_are_marked_by_a_sign_and_a_border():
     row = Row("x", (array(), array(b"b"), array(), None))
     bundle = snapshot_bundle(SessionSnapshot(1, 4, (row,)))
     cells = Cells(bundle["text/html"])
-    assert cells.odd == [(1, 2), (1, 4)]
-    assert [text.startswith("\u2260") for text in cells.rows[1][1:]] == [False, True, False, True]
+    assert cells.odd == [(1, 4), (1, 6)]
+    assert [text.startswith("\u2260") for text in cells.rows[1][3:]] == [False, True, False, True]
     marked = [line for line in bundle["text/plain"].splitlines() if line.startswith("\u2260")]
     assert [line.split("[")[1][0] for line in marked] == ["1", "3"]
     assert "no value" in marked[1]
@@ -120,9 +124,9 @@ def test_what_an_inspector_has_chosen_is_listed_with_what_keeps_it_below_the_sum
     info = array(text="1")
     snapshot = SessionSnapshot(7, 2, (Row("x", (info,) * 2), Row("#5", (info,) * 2), Row("y", (info, None))))
     bundle = listing_bundle(snapshot, snapshot.rows[1:], {"#5": "Out[<2>]", "#6": "z"})
-    assert [row[0] for row in Cells(bundle["text/html"]).rows[1:]] == ["#5 | Out[<2>]", "y \u2260", "total"]
-    assert Cells(bundle["text/html"]).rows[-1][1:] == ["72 B", "48 B"]
-    assert "3 registers, 1 differs between workers (\u2260), 2 shown</caption>" in bundle["text/html"]
+    assert [row[0] for row in Cells(bundle["text/html"]).rows[1:]] == ["#5 | Out[<2>]", "\u2260 y", "total"]
+    assert Cells(bundle["text/html"]).rows[-1][3:] == ["72 B", "48 B"]
+    assert "3 registers, 1 differs between workers (\u2260), 2 shown</div>" in bundle["text/html"]
     first, second, *_ = bundle["text/plain"].splitlines()
     assert first.endswith(", 2 shown")
     assert second.startswith("  #5 (Out[<2>])  [0-1] float32")
@@ -138,7 +142,10 @@ def test_names_and_values_are_escaped():
 def test_a_session_without_registers_has_a_table_too():
     bundle = snapshot_bundle(SessionSnapshot(1, 2, ()))
     assert "0 registers" in bundle["text/plain"]
-    assert Cells(bundle["text/html"]).rows[-1] == ["total", "0 B", "0 B"]
+    assert Cells(bundle["text/html"]).rows[-2:] == [
+        ["no register to show"],
+        ["total", "", "", "0 B", "0 B"],
+    ]
 
 
 def test_statistics_of_a_sample_say_so_and_a_single_element_shows_its_value():
@@ -165,9 +172,7 @@ def test_statistics_of_a_sample_say_so_and_a_single_element_shows_its_value():
     ],
 )
 def test_what_is_not_finite_is_counted(changes, content):
-    bundle = row_bundle(Row("x", (array(**changes),)))
-    assert bundle["text/plain"].endswith(f" \u00b7 {content}")
-    assert Cells(bundle["text/html"]).rows[1][1].endswith(f" | {content}")
+    assert row_bundle(Row("x", (array(**changes),)))["text/plain"].endswith(f" \u00b7 {content}")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +355,7 @@ def test_a_reference_shows_itself_without_asking_the_workers(four):
     assert first.endswith(f"on 4 workers of session {session().id}>")
     assert len(rows) == 1
     assert "[0-3] float64 3" in rows[0]
-    assert bundle["text/html"].count('<td colspan="4">float64 3 ') == 1
+    assert bundle["text/html"].count("<td>float64 3</td>") == 1
     four.run("d")
     assert "float64 3" in four.out
 
@@ -363,7 +368,10 @@ def test_a_reference_that_was_just_made_shows_its_value(four):
 
 def test_a_reference_that_takes_long_says_that_its_value_is_not_there_yet(four, gate):
     ref = session().call_packed(gate)
-    assert dref_bundle(ref)["text/plain"].count("not there yet") == 1
+    bundle = dref_bundle(ref)
+    assert bundle["text/plain"].count("not there yet") == 1
+    assert bundle["text/html"].count("<i>not there yet</i>") == 4
+    assert "differs" not in Cells(bundle["text/html"]).rows[1][1]
     gate.open()
 
 
@@ -392,18 +400,15 @@ def test_what_is_in_a_register_is_a_table_of_its_parts(session):
     bundle = parts_bundle(s.look_into("p"))
     html = bundle["text/html"]
     assert html.count("<tr>") == 5  # the head, the register, two parts, and in what one differs
-    assert "<caption>p: 2 parts, 1 differs between workers (\u2260)</caption>" in html
+    assert ">p: 2 parts, 1 differs between workers (\u2260)</div>" in html
     assert '<td colspan="3">[2] 4 of 4 elements differ from worker 0&#x27;s, by up to 1</td>' in html
     assert bundle["text/plain"] == repr(s.look_into("p"))
     s.run("p = {n: np.zeros(1) for n in range(305)}")
-    assert (
-        '<tfoot><tr><td colspan="4">and 5 more, in its .rows</td>'
-        in parts_bundle(s.look_into("p"))["text/html"]
-    )
+    assert ' colspan="6">and 5 more, in its .rows</th>' in parts_bundle(s.look_into("p"))["text/html"]
 
 
-@pytest.mark.parametrize(("num_workers", "shown"), [(2, 300), (64, 75), (1000, 20)])
-def test_a_still_of_many_registers_shows_so_many_those_that_differ_first(num_workers, shown):
+@pytest.mark.parametrize("num_workers", [2, 64, 1000])
+def test_a_still_of_many_registers_shows_300_those_that_differ_first(num_workers):
     one, other = RegisterInfo("int", text="1"), RegisterInfo("str", text="x")
     alike = [Row(f"r{number}", (one,) * num_workers) for number in range(400)]
     odd = Row("odd", (*[one] * (num_workers - 1), other))
@@ -413,9 +418,9 @@ def test_a_still_of_many_registers_shows_so_many_those_that_differ_first(num_wor
     lines = bundle["text/plain"].splitlines()
     assert "401 registers, 1 differs" in lines[0]
     assert " odd " in lines[1] + lines[2]
-    assert lines[-2] == f"and {401 - shown} more, in .rows of session.registers()"
-    assert bundle["text/html"].count('<th scope="row">') == shown + 1  # and the total
-    assert f"and {401 - shown} more, in .rows of session.registers()" in bundle["text/html"]
+    assert lines[-2] == "and 101 more, in .rows of session.registers()"
+    assert bundle["text/html"].count('<th scope="row">') == 300 + 1  # and the total
+    assert "and 101 more, in .rows of session.registers()" in bundle["text/html"]
 
 
 def test_marks_of_many_registers_are_left_out(four, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -19,6 +20,8 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from disco_magic.testing.gpu.kernels import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,11 +88,27 @@ def available() -> str | None:
     return None
 
 
+def _compiled(folder: Path) -> Path:
+    """The double in `folder`, or where the environment wants what tests compile.
+
+    All processes of a run have the same place there, and dozens of them load it.
+    """
+    if KERNELS not in os.environ:
+        return compile_into(folder)
+    sources = b"".join(path.read_bytes() for path in sorted(_HERE.glob("nccl*.[ch]")))
+    kept = Path(os.environ[KERNELS], f"{hashlib.sha256(sources).hexdigest()[:32]}.{SONAME}")
+    if not kept.exists():
+        shutil.copy(compile_into(folder), own := kept.with_suffix(f".{os.getpid()}"))
+        own.replace(kept)  # nobody loads an incomplete file
+    return kept
+
+
 @functools.cache
 def load() -> Double:
     """Compile the double and load it in NCCL's place; the same one for the whole process.
 
-    Costs two or three seconds, once. The library's file is removed at once; its mapping stays.
+    Costs more than a second, once; less if another process of the run has compiled it. The library's file is
+    removed, at the end of the run or at once; its mapping stays.
 
     Raises:
         RuntimeError: another NCCL was loaded before, or there is no compiler.
@@ -97,7 +116,7 @@ def load() -> Double:
     if _is_too_late():
         raise RuntimeError(f"cupy.cuda.nccl or another {SONAME} is loaded: load the double first")
     with tempfile.TemporaryDirectory(prefix="disco-nccl-") as folder:
-        library = ctypes.CDLL(str(compile_into(Path(folder))), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(str(_compiled(Path(folder))), mode=ctypes.RTLD_GLOBAL)
     return Double(library)
 
 

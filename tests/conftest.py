@@ -40,7 +40,8 @@ def pytest_configure(config):
     )
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
     config.addinivalue_line(
-        "markers", "unmeasured: costs much to measure, from setup to teardown, and covers what other tests do"
+        "markers",
+        "unmeasured: costs much to measure, from setup to teardown, and covers nothing that others do not",
     )
     # What a shell starts behind "&" ignores Ctrl-C, and so does Python there: no test could stop anything.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -25,6 +25,7 @@ needs("nbclient", "nbformat", "sklearn")
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 NOTEBOOK = ROOT / "notebooks" / "05_meshes.ipynb"
 
 

@@ -28,6 +28,7 @@ needs("nbclient", "nbformat", "sklearn", "matplotlib")
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 QUICKSTART = ROOT / "notebooks" / "01_quickstart.ipynb"
 # What the cells leave in the kernel, asked for after the last of them.
 ASK = """

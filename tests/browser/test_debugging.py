@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Locator
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 START = "%load_ext disco_magic\n%disco start -n 2"
 STEPPED = """%%disco
 x = np.full(2, worker_id + 1.0)

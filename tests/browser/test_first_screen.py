@@ -13,6 +13,7 @@ nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbform
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 ROOT = Path(__file__).parents[2]
 STOPS = """%%disco
 if worker_id == 2:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Locator, Page
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 START = "%load_ext disco_magic\n%disco start -n 4"
 REGISTERS = """%%disco
 rng = np.random.default_rng(0)

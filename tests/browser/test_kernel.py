@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Locator, Page
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 NOTEBOOK = "03_kernel.ipynb"
 PRESSED_AGAIN_MS = 5_000
 LOGO_IS_DRAWN = "image => image.decode().then(() => image.naturalWidth > 0, () => false)"  # it may still load

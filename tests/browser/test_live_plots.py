@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 LOAD = "%load_ext disco_magic\n%disco start -n 4"
 IMPORT = """%%disco
 import threading

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 START = "%load_ext disco_magic\n%disco start -n 4"
 # Worker 2 works longer before every collective than a busy machine keeps the others from theirs.
 SLOW = """%%disco

@@ -13,6 +13,7 @@ from tests.kernels import QUIET
 from tests.unfinished import apart
 
 pytest.importorskip("nbformat")
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 LIMIT_S = 100
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kernels import Kernel
 
+pytestmark = pytest.mark.unmeasured  # what is tested runs in kernels, which are not measured
 LIMIT_S = 20  # "at once" would be a second; this machine may be busy
 
 

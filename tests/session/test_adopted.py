@@ -10,7 +10,6 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 import disco_magic as disco
@@ -338,11 +337,3 @@ def test_a_session_that_a_worker_opens_has_workers_of_its_own(session, capsys):
         workers=[1],
     )
     assert sorted(capsys.readouterr().out.splitlines()) == ["inner", "inner"]
-
-
-def test_arrays_of_a_pool_s_thread_are_ordinary_registers(session):
-    s = session(2)
-    s.run(
-        POOL + "with ThreadPoolExecutor(2) as pool:\n    parts = list(pool.map(np.full, (2, 2), (1.0, 2.0)))"
-    )
-    assert np.concatenate(s["parts"].get(1)).tolist() == [1.0, 1.0, 2.0, 2.0]

@@ -13,8 +13,6 @@ from disco_magic.errors import UnknownName, UsageMistake, WorkerError
 from disco_magic.functions.registry import register_func, remove_func
 from tests.conftest import until
 
-sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
-
 
 def who():
     return disco.worker().id
@@ -25,11 +23,6 @@ def give(*args, **kwargs):
 
 
 # --- calls -----------------------------------------------------------------------------------------
-
-
-@sizes
-def test_a_function_runs_on_every_worker(session, n):
-    assert session(n).call_packed(who).get_all() == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -92,32 +85,10 @@ def test_what_is_no_worker_s_number_is_named(session, worker):
         s.call_packed(who).get(worker)
 
 
-def test_arguments_of_all_kinds_arrive(session):
-    s = session(2)
-    ref = s.call_packed(who)
-    values = (None, True, 2**62, 1.5, 1j, "text", b"raw", (1, [2]), {"k": {3}}, int, len, np.float32(2))
-    args, kwargs = s.call_packed(give, ref, *values, key=ref, other=[ref.get(0)]).get(1)
-    assert args == (1, *values)
-    assert kwargs == {"key": 1, "other": [0]}
-
-
 def test_keywords_may_have_any_name(session):
     s = session(1)
     names = {"function": 1, "self": [2], "args": 3, "seq": 4}
     assert s.call_packed(give, np.zeros(1), **names).get(0)[1] == names
-
-
-def test_a_function_may_live_in_a_register_and_take_arrays_and_references(session):
-    s = session(2)
-    function = s.call_packed(lambda: give)
-    ref = s.call_packed(who)
-    args, kwargs = s.call_packed(function, [1], ref, x=ref, y=[2]).get(1)
-    assert (args, kwargs) == (([1], 1), {"x": 1, "y": [2]})
-
-
-def test_a_reference_may_be_the_argument_of_a_call_that_is_its_last_use(session):
-    s = session(2)
-    assert s.call_packed(give, s.call_packed(who)).get(1)[0] == (1,)
 
 
 def test_partial_functions_and_classes_can_be_called(session):
@@ -140,27 +111,6 @@ def scale():
     register_func("test_calls.scale", lambda x, by=2: x * by, override=True)
     yield "test_calls.scale"
     remove_func("test_calls.scale")
-
-
-def test_a_registered_function_is_called_by_name(session, scale):
-    assert session(2).call_packed(scale, 5, by=3).get_all() == [15, 15]
-
-
-def test_a_packed_function_is_called_like_a_function(session, scale):
-    s = session(2)
-    function = s.get_global_func(scale)
-    assert isinstance(function, disco.DPackedFunc)
-    assert function(s.call_packed(who), by=10).get_all() == [0, 10]
-    assert function(3).get_all() == [6, 6]
-
-
-@pytest.mark.parametrize("verb", ["call_packed", "get_global_func"])
-def test_an_unknown_function_names_near_misses_and_leaks_no_register(session, scale, verb):
-    s = session(2)
-    before = (s.ledger.seq, s.ledger.live_registers)
-    with pytest.raises(UnknownName, match=r"'test_calls.scal'; did you mean 'test_calls.scale'"):
-        getattr(s, verb)("test_calls.scal")
-    assert (s.ledger.seq, s.ledger.live_registers) == before
 
 
 def test_a_function_that_some_workers_were_sent_is_not_kept(session):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import threading
 import typing
 
 import pytest
@@ -251,21 +250,6 @@ def test_a_program_that_has_no_session_yet_is_told_what_it_lacks():
     code = "import pickle, disco_magic.callers.namespaces\npickle.loads(b'c__disco__\\nNet\\n.')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
     assert "'Net' on <module '__disco__': what cells have defined: no session is running>" in done.stderr
-
-
-def test_threads_that_a_worker_starts_find_what_its_cells_have_defined(session):
-    before = threading.Thread.start
-    s = session(3)
-    s.run("class C:\n    who = worker_id\nimport pickle\nfrom concurrent.futures import ThreadPoolExecutor")
-    result = s.run(
-        "with ThreadPoolExecutor(1) as pool:\n"
-        "    blob = pool.submit(pickle.dumps, C()).result()\n"
-        "    back = pool.submit(pickle.loads, blob).result()\n"
-        "isinstance(back, C), back.who"
-    )
-    assert list(result.values) == [(True, 0), (True, 1), (True, 2)]
-    s.shutdown()
-    assert threading.Thread.start is before
 
 
 def test_what_a_copy_only_refers_to_keeps_its_class_on_the_worker(session):

@@ -60,20 +60,6 @@ def test_an_errors_result_has_what_there_is(session):
         result[1]
 
 
-def test_the_next_cell_works(session):
-    s = session(2)
-    with pytest.raises(CellError):
-        s.run("1 / 0")
-    assert s.run("worker_id").values == [0, 1]
-
-
-def test_names_bound_before_the_exception_stay(session):
-    s = session(1)
-    with pytest.raises(CellError):
-        s.run("x = 5\n1 / 0")
-    assert s["x"].get(0) == 5
-
-
 def test_a_failure_before_the_cell_is_raised_by_it_with_its_result(session):
     s = session(2)
     s.call_packed(int, "no number", workers=[1])

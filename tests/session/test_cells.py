@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 
 import pytest
@@ -61,23 +60,6 @@ def test_top_level_await_works_and_workers_await_apart(session):
         "from asyncio import gather, sleep\nawait sleep(0)\nawait gather(*(sleep(0, i) for i in range(2)))"
     )
     assert session(2).run(source).values == [[0, 1], [0, 1]]
-
-
-def test_classes_of_a_cell_can_be_pickled_and_the_source_of_functions_shown(session):
-    s = session(2)
-    s.run(
-        "import dataclasses, inspect, pickle\n"
-        "@dataclasses.dataclass\n"
-        "class Point:\n"
-        "    x: int\n"
-        "copy = pickle.loads(pickle.dumps(Point(worker_id)))\n"
-        "def double(point):\n"
-        "    return point.x * 2\n"
-        "source = inspect.getsource(double)\n"
-    )
-    assert s.run("(copy == Point(worker_id), copy.x)").values == [(True, 0), (True, 1)]
-    assert s["source"].get(0) == "def double(point):\n    return point.x * 2\n"
-    assert pickle.loads(pickle.dumps(s["copy"].get(1))).x == 1  # noqa: S301 - our own bytes
 
 
 def test_a_cell_sees_its_worker_with_all_attributes(session):

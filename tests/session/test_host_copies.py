@@ -5,21 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.errors import UsageMistake, WorkerError
-
-sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
-
-
-@pytest.mark.parametrize("dtype", ["float32", np.int64, np.dtype("bool"), float])
-def test_empty_arrays_have_shape_and_dtype_on_every_worker(session, dtype):
-    values = session(3).empty((2, 3), dtype).get_all()
-    assert [(v.shape, v.dtype) for v in values] == [((2, 3), np.dtype(dtype))] * 3
-
-
-@pytest.mark.parametrize(("in_group", "holders"), [(True, [0, 2]), (False, [0])])
-def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_group, holders):
-    values = session(4, 2).empty((2,), worker0_only=True, in_group=in_group).get_all()
-    assert [w for w, value in enumerate(values) if value is not None] == holders
+from disco_magic.errors import UsageMistake
 
 
 @pytest.mark.parametrize(
@@ -59,55 +45,6 @@ def test_an_impossible_request_is_refused_at_once(session, call, text):
     with pytest.raises(UsageMistake, match=text):
         call(s)
     s.sync_all()
-
-
-@sizes
-def test_a_host_array_is_copied_to_worker_0_and_back(session, n):
-    s = session(n)
-    host = np.arange(6.0).reshape(2, 3)
-    ref = s.copy_to_worker_0(host)
-    host[:] = -1
-    back = np.empty((2, 3))
-    s.copy_from_worker_0(back, ref)
-    assert back.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert ref.get_all()[1:] == [None] * (n - 1)
-
-
-def test_a_host_array_is_copied_into_a_register(session):
-    s = session(2)
-    ref = s.empty((3,), "int64")
-    assert s.copy_to_worker_0([1, 2, 3], ref) is ref
-    assert ref.get(0).tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("host", "text"),
-    [
-        (np.zeros(4), r"the destination is float64 \(3,\), the source float64 \(4,\); they must be equal"),
-        (np.zeros(3, "f4"), r"the destination is float64 \(3,\), the source float32 \(3,\)"),
-        (np.zeros((3, 1)), r"the source float64 \(3, 1\)"),
-    ],
-    ids=["shape", "dtype", "axes"],
-)
-def test_a_copy_that_does_not_fit_is_refused_and_writes_nothing(session, host, text):
-    s = session(2)
-    ref = s.call_packed(np.ones, 3)
-    with pytest.raises(WorkerError, match=text):
-        s.copy_to_worker_0(host, ref)
-    assert ref.get(0).tolist() == [1, 1, 1]
-    before = host.copy()
-    with pytest.raises(WorkerError, match="must be equal"):
-        s.copy_from_worker_0(host, ref)
-    assert np.array_equal(host, before)
-
-
-def test_a_copy_of_a_register_that_holds_no_array_says_what_it_holds(session):
-    s = session(1)
-    ref = s.call_packed(dict)
-    with pytest.raises(WorkerError, match="the source is dict, expected an array of NumPy"):
-        s.copy_from_worker_0(np.zeros(1), ref)
-    with pytest.raises(WorkerError, match="the destination is dict, expected an array of NumPy"):
-        s.copy_to_worker_0(np.zeros(1), ref)
 
 
 class Lender:

@@ -12,7 +12,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.callers.namespaces import in_use
-from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
+from disco_magic.errors import SessionClosed, UsageMistake, WorkerLost
 from disco_magic.session import current
 from disco_magic.session.config import check_plane
 from disco_magic.session.pump import sigint_into
@@ -47,14 +47,6 @@ def test_a_session_says_what_it_is(session):
     assert "4 workers in 2 groups" in repr(t)
     s.shutdown()
     assert repr(s).endswith(" · closed")
-
-
-@pytest.mark.parametrize("numbers", [(0,), (-1,), (3, 2), (2, 0), ("4",), (2.0,)])
-def test_impossible_numbers_start_nothing(numbers):
-    before = threading.active_count()
-    with pytest.raises(UsageMistake):
-        disco.ThreadedSession(*numbers)
-    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("ccl", ["auto", "threads"])
@@ -113,20 +105,6 @@ def test_after_shutdown_no_thread_is_left(session, n):
     assert not [worker for session_id, worker in in_use() if session_id == s.id]
 
 
-def test_shutdown_finishes_what_was_sent(session):
-    s = session(2)
-    noted = []
-
-    def note(step):
-        if disco.worker().id == 0:
-            noted.append(step)
-
-    for step in range(100):
-        s.call_packed(note, step)
-    s.shutdown()
-    assert noted == list(range(100))
-
-
 def test_shutdown_at_once_interrupts_what_runs(gated, gate):
     s = gated(2)
     gate.open()
@@ -161,19 +139,6 @@ def test_the_end_waits_for_two_interrupts_of_a_stuck_worker_and_no_longer(gated,
     s.shutdown(timeout=0)
     assert len(told) == 2
     assert told[-1] == [1]
-
-
-def test_two_threads_may_shut_down_at_once(session, background):
-    s = session(3)
-    for result in [background(s.shutdown) for _ in range(3)]:
-        result()
-    assert s.closed
-
-
-def test_leaving_the_context_waits_and_raises_what_failed():
-    with pytest.raises(WorkerError, match="call int failed"), disco.ThreadedSession(2) as s:
-        s.call_packed(int, "no number")
-    assert s.closed
 
 
 def test_leaving_the_context_with_an_exception_raises_that_one():

@@ -97,12 +97,6 @@ def test_a_record_of_a_worker_has_its_id_and_its_session(session, kept, n):
     ]
 
 
-def test_a_record_from_outside_of_workers_has_none(session, kept):
-    session(1)
-    say()
-    assert [(r.disco_worker, r.disco_session, r.getMessage()) for r in kept] == [(None, None, "hello")]
-
-
 def test_a_record_of_a_thread_that_a_worker_starts_is_that_worker_s(session, kept):
     def start():
         thread = threading.Thread(target=say)

@@ -6,13 +6,10 @@ import builtins
 import queue
 import sys
 
-import numpy as np
 import pytest
 
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError, WorkerInterrupt
 from disco_magic.functions import claims, modules
-from disco_magic.functions.registry import find_func, remove_func
-from disco_magic.session.modules import DModule
 
 MODEL = """
 import disco_magic as disco
@@ -53,23 +50,6 @@ def folder(model, monkeypatch):
 
 
 # --- loading -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 4])
-def test_functions_of_a_loaded_file_run_on_every_worker(session, model, n):
-    s = session(n)
-    module = s.load_vm_module(model)
-    assert isinstance(module, DModule)
-    assert module["rank"]().get_all() == list(range(n))
-    assert module["loads"]().get_all() == [1] * n
-
-
-def test_functions_take_registers_values_and_keywords(session, model):
-    s = session(2)
-    scale = s.load_vm_module(str(model), "cpu")["scale"]
-    s.run("x = np.full(3, worker_id + 1.0)")
-    assert [y.tolist() for y in scale(s["x"]).get_all()] == [[2.0] * 3, [4.0] * 3]
-    assert scale(np.ones(2), by=5).get(1).tolist() == [5.0, 5.0]
 
 
 def test_a_class_makes_an_object_per_worker(session, model):
@@ -183,15 +163,6 @@ def test_loading_can_be_interrupted_also_on_those_who_wait_for_it(session, model
 # --- looking up ----------------------------------------------------------------------------------------
 
 
-def test_a_look_up_is_kept_and_sends_nothing(session, model):
-    s = session(2)
-    module = s.load_vm_module(model)
-    scale = module["scale"]
-    before = s.ledger.seq
-    assert module["scale"] is scale
-    assert s.ledger.seq == before
-
-
 def test_a_missing_function_is_an_error_at_the_look_up(session, model):
     s = session(2)
     module = s.load_vm_module(model)
@@ -277,47 +248,6 @@ def test_a_module_comes_back_as_itself(session, model):
 
 
 # --- import by name ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def importable(tmp_path, monkeypatch):
-    """A module ``disco_test_package.functions`` that registers a function."""
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "disco_test_package").mkdir()
-    (tmp_path / "disco_test_package" / "__init__.py").touch()
-    (tmp_path / "disco_test_package" / "functions.py").write_text(
-        "import disco_magic\n@disco_magic.register_func('test.imported')\ndef f(): return 'imported'"
-    )
-    yield "disco_test_package.functions"
-    for name in [name for name in sys.modules if name.startswith("disco_test_package")]:
-        del sys.modules[name]
-
-
-def test_functions_of_an_imported_module_can_be_called_at_once(session, importable):
-    s = session(4)
-    assert s.import_python_module(importable) is None
-    assert s.get_global_func("test.imported")().get_all() == ["imported"] * 4
-    remove_func("test.imported")
-    with pytest.raises(UnknownName):
-        find_func("test.imported")
-
-
-def test_an_import_that_fails_comes_back_as_an_error(session):
-    s = session(2)
-    with pytest.raises(WorkerError, match="No module named 'no_such_module_anywhere'") as caught:
-        s.import_python_module("no_such_module_anywhere")
-    assert {type(f.exception) for f in caught.value.failures.values()} == {ModuleNotFoundError}
-    assert set(caught.value.failures) == {0, 1}
-    s.import_python_module("json.decoder")
-
-
-@pytest.mark.parametrize("name", ["", "a..b", ".a", "a.py/b", "a b", 5, None], ids=repr)
-def test_what_is_no_modules_name_is_refused_and_nothing_is_sent(session, name):
-    s = session(2)
-    before = s.ledger.seq
-    with pytest.raises(UsageMistake, match="import_python_module takes a name such as"):
-        s.import_python_module(name)
-    assert s.ledger.seq == before
 
 
 def test_a_module_that_never_ends_loading_does_not_hold_up_those_who_come_after_its_thread(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -117,6 +119,14 @@ def test_what_refers_to_values_is_bound_and_not_put(session, make):
     with pytest.raises(UsageMistake, match=r"session\['x'\] = \.\.\. binds the name to them"):
         s.put("x", make(s.call_packed(np.ones, 2)))
     assert s.names() == ()
+
+
+def test_what_cannot_be_copied_is_put_nowhere(session):
+    s = session(2)
+    before = (s.ledger.seq, s.ledger.live_registers, s.names())
+    with pytest.raises(UsageMistake, match="cannot be copied between controller and worker"):
+        s.put("x", threading.Lock())
+    assert (s.ledger.seq, s.ledger.live_registers, s.names()) == before
 
 
 @pytest.mark.parametrize("wrong", [{}, {"x": 1}, {1: None}, [1]])

@@ -164,8 +164,9 @@ def test_debug_get_from_remote_waits_for_the_value(session, gate, background):
 def test_debug_get_from_remote_of_what_cannot_be_copied_is_an_error_of_that_get(session):
     s = session(2)
     ref = s.call_packed(threading.Lock)
-    with pytest.raises(disco.WorkerError, match="cannot be copied between controller and worker"):
+    with pytest.raises(disco.WorkerError, match="cannot be copied between controller and worker") as caught:
         ref.debug_get_from_remote(0)
+    assert isinstance(caught.value.origin.exception, disco.UsageMistake)
     s.sync_all()
 
 

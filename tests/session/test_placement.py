@@ -12,7 +12,6 @@ import disco_magic as disco
 from disco_magic.errors import PlaneUnavailable, SessionClosed, UsageMistake, WorkerError
 from tests.doubles.scripted import scripted_session
 
-groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (3, 1), (4, 2), (6, 3), (6, 2)])
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux binds threads to cores")
 CORES = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else [0]
 
@@ -22,15 +21,6 @@ def mine(shape=(2,)):
 
 
 # --- init_ccl --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("devices", [(), (0, 0), (np.int64(0), 0)])
-@pytest.mark.parametrize("ccl", ["threads", "auto"])
-def test_the_plane_that_the_session_has_is_accepted_again_and_again(session, ccl, devices):
-    s = session(2)
-    for _ in range(2):
-        assert s.init_ccl(ccl, *devices) is None
-    assert s.allreduce(s.call_packed(mine)).get(1).tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("ccl", ["rccl", "mpi"])
@@ -147,22 +137,6 @@ def test_impossible_cores_are_refused_and_nothing_is_sent(cores, text):
 # --- reduce ----------------------------------------------------------------------------------------
 
 
-@groupings
-@pytest.mark.parametrize("in_group", [True, False])
-@pytest.mark.parametrize(("op", "fold"), [("sum", np.sum), ("max", np.max), ("avg", np.mean)])
-def test_reduce_gives_one_worker_the_reduction(session, n, groups, in_group, op, fold):  # noqa: PLR0917 - a matrix
-    s = session(n, groups)
-    size = n // groups if in_group else n
-    root = size - 1
-    values = s.reduce(s.call_packed(mine), None, op, in_group, root=root).get_all()
-    for worker, value in enumerate(values):
-        if worker % size != root:
-            assert value is None
-        else:
-            first = worker - root
-            assert value.tolist() == [fold([w + 1.0 for w in range(first, first + size)])] * 2
-
-
 def test_reduce_into_a_destination_that_only_the_first_worker_has(session):
     s = session(3)
     dst = s.empty((2,), "float64", worker0_only=True)
@@ -171,24 +145,7 @@ def test_reduce_into_a_destination_that_only_the_first_worker_has(session):
     assert s.call_packed(lambda a, b: a is b, dst, out).get(0) is True
 
 
-def test_the_others_keep_what_their_destination_holds(session):
-    s = session(2)
-    dst = s.call_packed(lambda: np.zeros(2))
-    out = s.reduce(s.call_packed(mine), dst)
-    assert [v.tolist() for v in out.get_all()] == [[3, 3], [0, 0]]
-
-
 # --- send_to_worker --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n", "groups"), [(2, 1), (3, 1), (4, 2)])
-def test_one_worker_s_array_is_copied_to_another(session, n, groups):
-    s = session(n, groups)
-    values = s.send_to_worker(s.call_packed(mine), n - 1).get_all()
-    assert values[:-1] == [None] * (n - 1)
-    assert values[-1].tolist() == [1, 1]
-    back = s.send_to_worker(s.call_packed(mine), 0, n - 1).get(0)
-    assert back.tolist() == [n, n]
 
 
 def test_a_worker_may_send_to_itself(session):
@@ -197,13 +154,6 @@ def test_a_worker_may_send_to_itself(session):
     out = s.send_to_worker(src, 1, sender_id=1)
     assert (out.get(0), out.get(1).tolist()) == (None, [2, 2])
     assert s.call_packed(lambda a, b: a is not b, src, out).get(1) is True
-
-
-def test_what_is_sent_fills_a_destination_of_as_many_elements(session):
-    s = session(3)
-    dst = s.call_packed(lambda: np.zeros((2, 1)))
-    out = s.send_to_worker(s.call_packed(mine), 2, 1, dst)
-    assert [v.tolist() for v in out.get_all()] == [[[0], [0]], [[0], [0]], [[2], [2]]]
 
 
 def test_a_worker_that_has_failed_before_is_named_as_the_origin(session):
@@ -216,16 +166,6 @@ def test_a_worker_that_has_failed_before_is_named_as_the_origin(session):
 
 
 # --- send_to_next_group ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n", "groups"), [(2, 2), (4, 2), (6, 3), (6, 2)])
-def test_every_group_s_arrays_go_to_the_next_group(session, n, groups):
-    s = session(n, groups)
-    size = n // groups
-    src = s.call_packed(lambda: np.arange(disco.worker().id + 1))
-    values = s.send_to_next_group(src).get_all()
-    assert values[:size] == [None] * size
-    assert [v.tolist() for v in values[size:]] == [list(range(w - size + 1)) for w in range(size, n)]
 
 
 def test_the_first_group_keeps_what_its_destination_holds(session):
@@ -257,15 +197,5 @@ def test_an_impossible_exchange_is_refused_and_nothing_is_sent(ask, text):
     sent = len(launcher.commands)
     with pytest.raises(UsageMistake, match=text):
         ask(s, x)
-    assert len(launcher.commands) == sent
-    s.shutdown()
-
-
-def test_one_group_has_no_next_one():
-    s, launcher = scripted_session(2)
-    x = s.call_packed(len, "x")
-    sent = len(launcher.commands)
-    with pytest.raises(UsageMistake, match="has one group, there is no next one; start it with num_groups=2"):
-        s.send_to_next_group(x)
     assert len(launcher.commands) == sent
     s.shutdown()

@@ -30,28 +30,6 @@ def held(s):
 # --- ids -------------------------------------------------------------------------------------------
 
 
-def test_ids_begin_at_one_and_the_one_freed_last_is_used_first(session):
-    s = session(2)
-    refs = [s.call_packed(who) for _ in range(4)]
-    assert [ref.register for ref in refs] == [1, 2, 3, 4]
-    refs[1] = None
-    refs[3] = None
-    assert [s.call_packed(who).register, s.call_packed(who).register] == [4, 4]
-    kept = [s.call_packed(who) for _ in range(3)]
-    assert [ref.register for ref in kept] == [4, 2, 5]
-
-
-@sizes
-def test_dropping_a_reference_frees_the_register_on_every_worker(session, n):
-    s = session(n)
-    kept, dropped = s.call_packed(who), s.call_packed(who)
-    assert held(s) == [[1, 2]] * n
-    del dropped
-    assert held(s) == [[1]] * n
-    assert s.ledger.live_registers == 1
-    assert kept.get(0) == 0
-
-
 def test_a_register_is_freed_although_it_is_poisoned(session):
     s = session(2)
     bad = s.call_packed(int, "no number")
@@ -61,23 +39,6 @@ def test_a_register_is_freed_although_it_is_poisoned(session):
     del bad
     s.sync_all()
     assert not any(worker.registers.poisons for worker in s._launcher.workers)
-
-
-def test_a_reference_in_a_cycle_is_freed_by_the_garbage_collector(session):
-    s = session(2)
-    cycle = [s.call_packed(who)]
-    cycle.append(cycle)
-    held(s)
-    del cycle
-    gc.collect()
-    assert held(s) == [[], []]
-
-
-def test_a_reference_may_be_dropped_by_another_thread(session, background):
-    s = session(2)
-    refs = [s.call_packed(who)]
-    background(refs.clear)()
-    assert held(s) == [[], []]
 
 
 def test_a_reference_may_be_dropped_in_the_middle_of_a_turn(session, background):
@@ -149,18 +110,6 @@ def test_sequence_numbers_strictly_grow_on_every_channel(n):
     s.shutdown()
 
 
-def test_an_object_in_a_register_dies_with_its_reference(session):
-    s = session(1)
-    s.run("import weakref\nclass Big: pass\nclass Watch: pass\nwatch = Watch()\n")
-    ref = s.call_packed(s["Big"])
-    s.run("refs = []")
-    s.call_packed(lambda watch, big: setattr(watch, "ref", __import__("weakref").ref(big)), s["watch"], ref)
-    assert s.run("watch.ref() is not None")[0]
-    del ref
-    s.sync_all()
-    assert s.run("watch.ref() is None")[0]
-
-
 # --- references ------------------------------------------------------------------------------------
 
 
@@ -177,15 +126,6 @@ def test_a_reference_cannot_be_copied(session, how):
     ref = session(1).call_packed(who)
     with pytest.raises(UsageMistake, match="a DRef cannot be copied or pickled"):
         how(ref)
-
-
-def test_a_reference_inside_a_container_is_refused_as_an_argument(session):
-    s = session(1)
-    ref = s.call_packed(who)
-    before = s.ledger.seq
-    with pytest.raises(UsageMistake, match="nor travel inside a list or dict"):
-        s.call_packed(len, [ref])
-    assert s.ledger.seq == before
 
 
 class Model:

@@ -160,19 +160,27 @@ for _ in range(3):
 """
 
 
-@pytest.mark.parametrize("end", ["", "del session", "raise SystemExit(0)", "session.shutdown(timeout=0)"])
+CELLS = {
+    "loop": "begun.release()\nn = 0\nwhile True:\n    n += 1",
+    "stuck": "begun.release()\nimport threading\nthreading.Lock().acquire() and threading.Event().wait()",
+    "collective": "begun.release()\nif worker_id: allreduce(1.0)\nwhile True: pass",
+    "swallowing": "begun.release()\nwhile True:\n    try: n = 1\n    except BaseException: pass",
+}
+
+
+# What calls do, and the other ends, is in tests/surface/test_ends.py: a process takes a second to begin.
 @pytest.mark.parametrize(
-    "cell",
+    ("cell", "end"),
     [
-        "begun.release()\nn = 0\nwhile True:\n    n += 1",
-        "begun.release()\nimport threading\nthreading.Lock().acquire() and threading.Event().wait()",
-        "begun.release()\nif worker_id: allreduce(1.0)\nwhile True: pass",
-        "begun.release()\nwhile True:\n    try:\n        n = 1\n    except BaseException:\n        pass",
+        ("loop", "raise SystemExit(0)"),
+        ("stuck", "del session"),
+        ("collective", ""),
+        ("swallowing", ""),
+        ("swallowing", "session.shutdown(timeout=0)"),
     ],
-    ids=["loop", "stuck", "collective", "swallowing"],
 )
 def test_a_process_with_a_busy_session_ends_cleanly(cell, end):
-    code = BUSY.format(cell=cell, end=end)
+    code = BUSY.format(cell=CELLS[cell], end=end)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
     said, besides = apart(done.stderr)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import enum
 import functools
-import random
 import types
 
 import numpy as np
@@ -17,7 +16,6 @@ from disco_magic.errors import Failure
 from disco_magic.values.describe import describe, describe_all
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.samples import SAMPLE
-from disco_magic.values.sizes import nbytes_of
 from tests.doubles.arrays import cupy_array, tensor
 from tests.values.conftest import without_address
 from tests.values.values import Touchy
@@ -226,22 +224,6 @@ def test_what_cannot_tell_its_shape_or_place_is_described_by_its_name():
         assert (info.type, info.shape, info.dtype, info.device) == ("Lazy", None, None, "cpu")
 
 
-def test_sizes_run_no_code_of_a_class_or_of_its_class():
-    class Meta(type):
-        def __eq__(cls, other):
-            raise AssertionError("nobody may run this")
-
-        __hash__ = __eq__
-
-    class Mine(metaclass=Meta):
-        pass
-
-    class Number(np.float64):
-        nbytes = property(lambda _: 1 / 0)
-
-    assert nbytes_of([Mine(), Number(1)]) == 8
-
-
 def test_where_no_element_is_asked_for_none_of_a_tensor_is_touched():
     made, touched = tensor(np.ones((2, 3)), device="cpu"), []
     made.detach = lambda: touched.append(made)  # each call of PyTorch's lets go of the interpreter
@@ -399,46 +381,3 @@ def test_long_texts_that_differ_in_length_differ():
 
 def test_objects_in_an_array_are_not_compared():
     assert describe(np.array([object()])).fingerprint == b""
-
-
-class Holding:
-    def __init__(self, held):
-        self.held, self.me = held, self
-
-
-@pytest.mark.parametrize(
-    ("value", "nbytes"),
-    [
-        ([np.ones(1000), np.ones(10, "f4"), 3], 8040),
-        ((np.ones(3), [np.ones(1000)]), 8024),
-        ({"a": {"b": (np.ones(1000),)}, "c": 1}, 8000),
-        (Holding(np.ones(10)), 80),
-        ([Holding(np.ones(10))] * 2, 80),
-        ({"w": np.ones(1000), "name": "abc"}, 8003),
-        ([np.ones(1) for _ in range(1200)], 8_000),
-        ([np.ones(1)] * 20, 8),
-        (bytearray(7), 7),
-        ([], 0),
-    ],
-    ids=[
-        "list",
-        "a list in it",
-        "in any depth",
-        "an object",
-        "several times",
-        "dict",
-        "the first thousand",
-        "each once",
-        "bytearray",
-        "empty",
-    ],
-)
-def test_containers_have_the_bytes_of_their_items(value, nbytes):
-    assert nbytes_of(value) == nbytes
-    assert describe(value).nbytes == nbytes
-
-
-@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, random.Random])
-def test_random_generators_have_no_bytes(make):
-    # The name of the algorithm was counted, "5 B".
-    assert describe(make(0)).nbytes == describe([make(0)]).nbytes == 0

@@ -58,7 +58,8 @@ test-all:  ## run all tests, and whole the matrices that `test` tries in part (t
 	@DISCO_EVERY_CASE=1 $(MAKE) test
 
 # Real PyTorch and JAX are too large for every machine, and where PyTorch is imported what stands in for it cannot be.
-FRAMEWORKS := tests/session/test_process_groups.py tests/session/test_torch_process_wide.py \
+FRAMEWORKS := tests/session/test_process_groups.py tests/session/test_sharded_models.py \
+	tests/session/test_torch_process_wide.py tests/session/test_torch_random_compiled.py tests/session/test_jax.py \
 	tests/session/test_torch_overlapping.py \
 	tests/session/test_torch_random.py tests/session/test_own_operators.py tests/session/test_other_libraries.py \
 	tests/session/test_halfway.py tests/session/test_trainers.py tests/session/test_tensors_alike.py tests/test_docs.py

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.values import digests
 from disco_magic.values.device_digests import DeviceDigests
 from tests.digests import expected
+from tests.gpus import LAGS
+from tests.sampled import in_turn
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -30,7 +34,7 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(params=[None, 5], ids=["prompt", "lagging"])
+@pytest.fixture(params=LAGS.values(), ids=LAGS)
 def gpus(request):
     with SimulatedGpus(count=2, memory_nbytes=1 << 25, lag=request.param) as made:
         yield made
@@ -46,10 +50,11 @@ def digest(xp):
     return DeviceDigests(xp).digest_of
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(7, 9), (64, 33)])
-def test_a_digest_is_the_same_for_every_layout(xp, digest, dtype, layout, shape):
+@pytest.mark.parametrize(
+    ("case", "shape"), in_turn([*product(DTYPES, LAYOUTS)], [(7, 9), (64, 33), (33, 64)])
+)
+def test_a_digest_is_the_same_for_every_layout(xp, digest, case, shape):
+    dtype, layout = case
     host = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     assert digest(LAYOUTS[layout](xp, host)) == digest(xp.asarray(host)) == expected(host)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -13,17 +13,20 @@ from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import UsageMistake
 from disco_magic.values.peek import Stopped, Window, difference_of
 from tests.doubles.arrays import cupy_array, tensor
-from tests.values.values import ALL, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
+from tests.sampled import in_turn
+from tests.values.values import ALL, MAKERS, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
 
 
 def facts(difference):
     return difference.max_abs, difference.where, difference.values, difference.differing, difference.size
 
 
-@wherever
-@pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 20])
-@pytest.mark.parametrize("shape", [(), (9,), (4, 5), (3, 4, 5), (2, 1, 3, 2)])
-def test_the_one_odd_element_is_found(make, shape, chunk):
+@pytest.mark.parametrize(
+    ("case", "make"),
+    in_turn([*product([(), (9,), (4, 5), (3, 4, 5), (2, 1, 3, 2)], [1, 7, 64, 1 << 20])], MAKERS),
+)
+def test_the_one_odd_element_is_found(case, make):
+    shape, chunk = case
     a, b = grid(*shape), grid(*shape)
     spot = tuple(length // 2 for length in shape)
     b[spot] += 3
@@ -104,11 +107,12 @@ def test_arrays_without_elements_are_equal(shape):
 # --- pictures --------------------------------------------------------------------------------------
 
 
-@wherever
-@pytest.mark.parametrize("chunk", [1, 5, 37, 1 << 20])
-@pytest.mark.parametrize("limit", [1, 2, 7, 128])
-@pytest.mark.parametrize("shape", [(50,), (13, 29), (29, 13), (1, 40)])
-def test_every_tile_shows_its_largest_difference(make, shape, limit, chunk):
+@pytest.mark.parametrize(
+    ("case", "make"),
+    in_turn([*product([(50,), (13, 29), (29, 13), (1, 40)], [1, 2, 7, 128], [1, 5, 37, 1 << 20])], MAKERS),
+)
+def test_every_tile_shows_its_largest_difference(case, make):
+    shape, limit, chunk = case
     apart = np.random.default_rng(1).integers(0, 1000, shape).astype("f8")
     picture = difference_of(make(np.zeros(shape)), make(apart), ALL, limit, chunk=chunk).picture
     plane = apart.reshape(-1, shape[-1])

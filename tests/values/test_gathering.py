@@ -10,6 +10,7 @@ from disco_magic.values import gathering
 from disco_magic.values.gathering import Gatherer
 from disco_magic.values.samples import sample_of
 from disco_magic.values.wanted import Axis, Wanted, sampled, whole
+from tests.gpus import LAGS
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -23,7 +24,7 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(params=[None, 5], ids=["prompt", "lagging"])
+@pytest.fixture(params=LAGS.values(), ids=LAGS)
 def gpus(request):
     with SimulatedGpus(count=2, memory_nbytes=1 << 24, lag=request.param) as made:
         yield made

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.values.peek import NoPicture, Window, block_of, histogram_of, picture_of, statistics_of
 from tests.doubles.arrays import cupy_array, tensor
-from tests.values.values import ALL, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
+from tests.sampled import in_turn
+from tests.values.values import ALL, MAKERS, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 # Made in the test: pytest looks at its parameters.
@@ -114,18 +117,17 @@ def test_axes_in_the_other_order_turn_the_picture(make):
     assert picture.values.tolist() == array[:, 1, :].T.tolist()
 
 
-@wherever
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 128])
-@pytest.mark.parametrize(
-    ("shape", "window"),
-    [
-        ((300, 5), ALL),
-        ((5, 300), ALL),
-        ((129, 130), Window((1, 129), (1, 130))),
-        ((300, 3, 200), Window(axes=(2, 0))),
-    ],
-)
-def test_of_many_lines_some_are_shown_the_first_and_the_last_too(make, shape, window, limit):
+LARGE = [
+    ((300, 5), ALL),
+    ((5, 300), ALL),
+    ((129, 130), Window((1, 129), (1, 130))),
+    ((300, 3, 200), Window(axes=(2, 0))),
+]
+
+
+@pytest.mark.parametrize(("case", "make"), in_turn([*product([1, 2, 3, 7, 128], LARGE)], MAKERS))
+def test_of_many_lines_some_are_shown_the_first_and_the_last_too(case, make):
+    limit, (shape, window) = case
     array = grid(*shape)
     picture = picture_of(make(array), window, limit)
     cut = window.fit(shape)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 
 from disco_magic.values.samples import SAMPLE, Summary, float_type, is_number, sample_of, summaries
+from tests.sampled import in_turn
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -128,10 +130,9 @@ def check(found, wanted):
     assert np.abs(np.subtract(found.histogram, wanted.histogram)).sum() <= 2
 
 
-@pytest.mark.parametrize("bins", [1, 16, 33])
-@pytest.mark.parametrize("size", [1, 2, 100, 3000])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_summary_says_what_numpy_says(dtype, size, bins):
+@pytest.mark.parametrize(("case", "bins"), in_turn([*product(DTYPES, [1, 2, 100, 3000])], [1, 16, 33]))
+def test_a_summary_says_what_numpy_says(case, bins):
+    dtype, size = case
     array = random(dtype, size)
     (found,) = summaries([array], bins)
     check(found, expected(array, bins))

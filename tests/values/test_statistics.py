@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.values.peek import Stopped, histogram_of, statistics_of
 from tests.doubles.arrays import cupy_array
-from tests.values.values import NUMBERS, grid, wherever
+from tests.sampled import in_turn
+from tests.values.values import MAKERS, NUMBERS, grid, wherever
 
 # --- histograms ------------------------------------------------------------------------------------
 
@@ -61,10 +63,12 @@ def test_a_histogram_has_a_thousand_bins_at_most():
 # --- statistics ------------------------------------------------------------------------------------
 
 
-@wherever
-@pytest.mark.parametrize("chunk", [1, 7, 100, 1 << 20])
-@pytest.mark.parametrize("shape", [(), (1,), (101,), (5, 7), (3, 4, 5), (2, 1, 3, 2)])
-def test_statistics_are_of_all_elements(make, shape, chunk):
+@pytest.mark.parametrize(
+    ("case", "make"),
+    in_turn([*product([(), (1,), (101,), (5, 7), (3, 4, 5), (2, 1, 3, 2)], [1, 7, 100, 1 << 20])], MAKERS),
+)
+def test_statistics_are_of_all_elements(case, make):
+    shape, chunk = case
     array = np.asarray(np.random.default_rng(0).normal(1e6, 1, shape))
     found = statistics_of(make(array), chunk=chunk)
     assert (found.minimum, found.maximum, found.size) == (array.min(), array.max(), array.size)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.gpus import found
+from tests.gpus import LAGS, found
 
 
-@pytest.fixture(scope="module", params=[None, 11], ids=["prompt", "lagging"])
+@pytest.fixture(scope="module", params=LAGS.values(), ids=LAGS)
 def machine(request):
     with SimulatedGpus(count=2, lag=request.param) as made:
         yield made

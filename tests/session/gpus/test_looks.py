@@ -24,7 +24,7 @@ from disco_magic.values.peek import (
     picture_of,
     statistics_of,
 )
-from tests.gpus import found, streams
+from tests.gpus import LAGS, found, streams
 
 ALL = Window()
 STATISTICS = ("minimum", "mean", "maximum", "nans", "infs", "histogram", "sampled", "text", "fingerprint")
@@ -47,7 +47,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(gathering, "PATIENCE_S", 60.0)
 
 
-@pytest.fixture(params=[None, 11], ids=["prompt", "lagging"])
+@pytest.fixture(params=LAGS.values(), ids=LAGS)
 def gpus(request, monkeypatch):
     with SimulatedGpus(count=2, lag=request.param) as made:
         found(monkeypatch, made, 2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.gpus import found, with_nccl
+from tests.gpus import LAGS, found, with_nccl
 
 
-@pytest.fixture(scope="module", params=[None, 5], ids=["prompt", "lagging"])
+@pytest.fixture(scope="module", params=LAGS.values(), ids=LAGS)
 def machine(request):
     with SimulatedGpus(count=4, lag=request.param) as made:
         made.double = with_nccl(made)

@@ -33,7 +33,20 @@ ENDS = [
     ("1 / 0", 1, "ZeroDivisionError: division by zero"),
     ("os._exit(7)", 7, ""),
     ("raise SystemExit(300)", 300 & 255, ""),
+    ("await __import__('asyncio').sleep(0); sys.exit(3)", 3, ""),
 ]
+# Comes to the end of the cell as its parent does.
+TO_THE_END = """
+import os
+reader, writer = os.pipe()
+pid = os.fork()
+if pid:
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(writer)
+    status = status, os.read(reader, 9)
+else:
+    os.write(writer, b'child')
+"""
 
 
 def executed(source):
@@ -52,7 +65,7 @@ def told(*codes):
 @pytest.fixture(scope="module")
 def told_of_ends():
     """Of all ends, from one process: they take two seconds each to begin."""
-    return told(*(FORKED.format(ends) for ends, _, _ in ENDS))
+    return told(*(FORKED.format(ends) for ends, _, _ in ENDS), TO_THE_END)
 
 
 @pytest.mark.parametrize(("number", "status", "says"), [(at, *each[1:]) for at, each in enumerate(ENDS)])
@@ -62,24 +75,8 @@ def test_it_has_the_status_that_it_would_have_as_a_process(number, status, says,
     assert says in stderr
 
 
-def test_one_that_comes_to_the_end_of_the_cell_ends_there():
-    code = (
-        "import os\n"
-        "reader, writer = os.pipe()\n"
-        "pid = os.fork()\n"
-        "if pid:\n"
-        "    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
-        "    os.close(writer)\n"
-        "    status = status, os.read(reader, 9)\n"
-        "else:\n"
-        "    os.write(writer, b'child')"
-    )
-    assert told(code)[0][0] == "(0, b'child') [2, 2]"
-
-
-def test_one_that_awaits_ends_too():
-    code = FORKED.format("await __import__('asyncio').sleep(0); sys.exit(3)")
-    assert told(code)[0][0] == "3 [2, 2]"
+def test_one_that_comes_to_the_end_of_the_cell_ends_there(told_of_ends):
+    assert told_of_ends[-1][0] == "(0, b'child') [2, 2]"
 
 
 def test_that_of_a_program_ends_as_a_program(tmp_path):
@@ -109,7 +106,6 @@ with disco.ThreadedSession(1) as s:
 @pytest.mark.parametrize(
     ("ends", "status", "says"),
     [
-        ("return 1", 0, ""),
         ("print('child', end=';')", 0, ""),
         ("sys.exit(5)", 5, ""),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),

@@ -262,10 +262,12 @@ def wait():
 """
 
 
-@pytest.mark.parametrize("wait", ["pending.wait()", "session.sync_all()"])
 @pytest.mark.parametrize(
-    "start",
-    ["threading.Thread(target=wait).start()", "ThreadPoolExecutor(1).submit(wait)"],
+    ("start", "wait"),
+    [
+        ("threading.Thread(target=wait).start()", "pending.wait()"),
+        ("ThreadPoolExecutor(1).submit(wait)", "session.sync_all()"),
+    ],
     ids=["thread", "pool"],
 )
 def test_a_thread_that_waits_for_an_endless_cell_does_not_keep_the_process_alive(wait, start):

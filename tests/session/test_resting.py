@@ -128,7 +128,7 @@ def test_threads_that_call_and_read_at_once_read_their_own(four):
 
 def test_a_failure_is_raised_however_soon_one_waits(four):
     good = four.call_packed(who)
-    for _ in range(300):
+    for _ in range(100):
         four.call_packed(lambda: 1 / 0)
         with pytest.raises(WorkerError, match="ZeroDivisionError"):
             four.sync_all()

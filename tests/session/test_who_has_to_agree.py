@@ -205,7 +205,7 @@ def test_time_grows_as_the_number_of_marked_parts(session):
     s = session(2, mesh={"dp": 1, "tp": 2})
     s.run("import time")
     taken = []
-    for count in (200, 1600):
+    for count in (100, 800):
         s.run(f"p = {{i: np.full(1, worker_id) for i in range({count})}}")
         s.run("for each in p.values(): worker.replicated(each, over='dp')")
         s.run("start = time.perf_counter(); worker.check(p); worker.check()")

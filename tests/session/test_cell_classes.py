@@ -240,12 +240,6 @@ def test_type_hints_of_a_worker_s_class_can_be_asked_for_in_the_notebook(session
     assert typing.get_type_hints(s["Plain"].get(0)) == {"other": s["Point"].get(0)}
 
 
-def test_last_values_of_a_cell_s_class_are_shown_once_where_they_are_equal(session):
-    s = session(2)
-    s.run(DECLARED)
-    assert len(set(s.run("Point(1)")._digests.values())) == 1
-
-
 def test_a_program_that_has_no_session_yet_is_told_what_it_lacks():
     code = "import pickle, disco_magic.callers.namespaces\npickle.loads(b'c__disco__\\nNet\\n.')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code

@@ -10,17 +10,13 @@ import sys
 from collections import deque
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import disco_magic as disco
 from disco_magic.core.history import history_of
-from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch
+from disco_magic.errors import CellError, PlaneMismatch
 from disco_magic.functions.execution import cells
 from disco_magic.functions.execution.cells import compile_cell
-
-sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
-
 
 # --- errors ----------------------------------------------------------------------------------------
 
@@ -89,12 +85,6 @@ def test_how_long_a_failed_cell_took_is_known(session):
 # --- collectives in cells --------------------------------------------------------------------------
 
 
-@sizes
-def test_collectives_are_plain_functions(session, n):
-    result = session(n).run("x = np.full((2, 3), worker_id, dtype='float32')\ny = allreduce(x)\ny.sum()")
-    assert result.values == [6.0 * sum(range(n))] * n
-
-
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_collectives_stay_in_the_group_unless_told(session, groups):
     s = session(6, groups)
@@ -117,16 +107,6 @@ def test_a_whole_group_is_a_subset_that_can_call_collectives(session):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_a_worker_that_does_not_join_releases_the_others(session, n):
-    s = session(n)
-    with pytest.raises(CellError) as caught:
-        s.run(f"if worker_id != {n - 1}: allreduce(1.0)")
-    assert sorted(caught.value.failures) == list(range(n - 1))
-    assert all(isinstance(f.exception, PlaneAborted) for f in caught.value.failures.values())
-    assert s.run("allreduce(1)").values == [n] * n
-
-
-@pytest.mark.parametrize("n", [2, 3, 4])
 def test_a_mismatch_raises_everywhere_with_the_lines_of_the_cell(session, n):
     s = session(n)
     with pytest.raises(CellError) as caught:
@@ -144,15 +124,6 @@ def test_an_unread_message_is_the_receivers_error(session):
         s.run("if worker_id == 0: send(np.ones(3), 1)\nbarrier()")
     assert list(caught.value.failures) == [1]
     assert s.run("if worker_id == 0: send(5, 1)\nint(recv(0)) if worker_id else None").values == [None, 5]
-
-
-def test_functions_find_their_worker_and_its_collectives(session):
-    def mean(x):
-        return disco.worker().allreduce(x, "avg")
-
-    s = session(4)
-    assert s.call_packed(mean, s.call_packed(lambda: float(disco.worker().id))).get_all() == [1.5] * 4
-    assert np.isclose(s.run("mean_of = float(worker_id)\nworker.allreduce(mean_of, 'avg')")[3], 1.5)
 
 
 ODD = """

@@ -40,11 +40,6 @@ def test_an_argument_reaches_every_worker_as_itself(session):
         assert kwargs["key"][0] is made
 
 
-def test_a_worker_asks_a_device_for_its_kind_and_number(session):
-    ref = session(2).call_packed(lambda d: (d.kind, d.index, d.type_code, str(d)), device("rocm:3"))
-    assert ref.get_all() == [("rocm", 3, 10, "rocm:3")] * 2
-
-
 # --- in registers ----------------------------------------------------------------------------------
 
 

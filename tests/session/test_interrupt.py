@@ -13,6 +13,7 @@ import disco_magic as disco
 from disco_magic.errors import CellError, Failure, PlaneAborted, WorkerError, WorkerInterrupt
 from disco_magic.worker import Worker
 from tests.conftest import DEADLINE_S, until
+from tests.sampled import in_turn
 from tests.session.conftest import cancelled, stopped
 
 LOOP = "here()\nn = 0\nwhile True:\n    n += 1\n"
@@ -36,8 +37,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("cell", "n"), in_turn([*CELLS], [2, 3]))
 def test_a_cell_can_be_stopped_whatever_it_does(busy, here, cell, n):
     s = busy(n)
     pending = s.run_nowait(CELLS[cell])
@@ -99,18 +99,6 @@ def test_an_array_like_that_computes_without_end_can_be_stopped(busy, here):
     cancelled(pending, here, 2)
     assert s._launcher.stuck == []
     assert s.run("allreduce([worker_id, 1]).tolist()")[0] == [1, 2]
-
-
-def test_a_call_can_be_stopped_too(busy, here):
-    s = busy(2)
-    s.run("def loop():\n    here()\n    n = 0\n    while True:\n        n += 1\n")
-    bad = s.call_packed(s["loop"])
-    here.arrived(2)
-    s.interrupt()
-    with pytest.raises(WorkerError) as caught:
-        bad.get_all()
-    assert {type(f.exception) for f in caught.value.failures.values()} == {WorkerInterrupt}
-    assert s.call_packed(who).get_all() == [0, 1]
 
 
 def test_some_workers_can_be_stopped_while_the_others_go_on(busy, here, gate):

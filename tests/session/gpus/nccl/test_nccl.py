@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
+from disco_magic.errors import CellError, PlaneUnavailable, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
@@ -155,19 +155,6 @@ def test_restart_connects_anew(gpus, crew):
     crew.sync_all()
     assert gpus.double.alive == 4
     assert works(crew)
-
-
-def test_nccl_without_its_library_names_the_extra(gpus, session, monkeypatch):
-    monkeypatch.delattr(gpus.cupy.cuda, "nccl")
-    with pytest.raises(MissingDependency, match=r"disco-magic\[cuda13\]"):
-        session(2, ccl="nccl")
-
-
-def test_two_workers_on_one_gpu_are_refused(gpus, session):
-    with pytest.raises(UsageMistake, match="NCCL does not allow two workers on one GPU"):
-        session(2, ccl="nccl", devices="0,0")
-    with pytest.raises(PlaneUnavailable, match="has the data plane nccl, not threads"):
-        session(2, ccl="nccl").init_ccl("threads")
 
 
 def test_a_thread_that_takes_over_finds_the_gpu_and_the_stream(gpus, session, gate):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 
 import numpy as np
@@ -181,59 +180,3 @@ def test_a_split_orders_ranks_by_key_and_leaves_out_who_has_no_color(world):
         (3, 0, 5, 1),
     ]
     assert [int(result[4][0]) for result in results] == [2, 9, 2, 9, 9]
-
-
-def _run_steps(comm, ptr, mine, size, steps):
-    """Launch `steps` of (kind, count, root); returns where their results will be."""
-    outputs = []
-    for kind, count, root in steps:
-        out = np.zeros(count * size, int)
-        outputs.append(out)
-        if kind == 0:
-            comm.allReduce(at(mine), at(out), count, 4, SUM, ptr)
-        elif kind == 1:
-            comm.allGather(at(mine), at(out), count, 4, ptr)
-        elif kind == 2:
-            comm.broadcast(at(mine), at(out), count, 4, root, ptr)
-        else:
-            comm.reduceScatter(at(mine), at(out), count // size, 4, MAX, ptr)
-    return outputs
-
-
-@pytest.mark.parametrize("block", range(8))
-def test_random_programs_in_random_worlds_agree_with_numpy(world, double, block):
-    """200 worlds with each kind of stream, half of them with launches that begin at random moments."""
-    for number in range(block * 25, block * 25 + 25):
-        rng = np.random.default_rng(number)
-        size = int(rng.integers(1, 9))
-        double.delay(int(rng.integers(0, 2)) * 200, number)
-        steps = [tuple(map(int, step)) for step in rng.integers(0, [4, 40, size], (8, 3))]
-        sources = rng.integers(-99, 99, (size, 40))
-
-        def program(comm, rank, stream, sources=sources, steps=steps):
-            return _run_steps(comm, stream, sources[rank], len(sources), steps)
-
-        for rank, outputs in enumerate(world(size, program)):
-            for out, (kind, count, root) in zip(outputs, steps, strict=True):
-                share = count // size
-                expected = [
-                    sources[:, :count].sum(0),
-                    sources[:, :count].ravel(),
-                    sources[root, :count],
-                    sources.max(0)[rank * share : rank * share + share],
-                ][kind]
-                assert out[: len(expected)].tolist() == expected.tolist(), (number, rank, kind)
-
-
-def test_thousands_of_communicators_leave_nothing(double):
-    from cupy.cuda.nccl import get_unique_id
-
-    assert len({get_unique_id() for _ in range(1000)}) == 1000
-    handles = []
-    for _, ended in itertools.product(range(1000), ("destroy", "abort")):
-        (made,) = communicators(1)
-        handles.append(made.comm)
-        getattr(made, ended)()
-    assert len(set(handles)) == 2000
-    assert double.calls("CommInitRankConfig") == 2000
-    assert (double.alive, double.in_flight, double.waiting) == (0, 0, 0)

@@ -8,9 +8,7 @@ import pytest
 from tests.doubles.nccl_ranks import (
     AVG,
     DTYPES,
-    E4M3,
     FLOAT16,
-    FLOAT32,
     INT8,
     INT32,
     MAX,
@@ -99,37 +97,3 @@ def test_the_largest_passes_over_nan_and_a_sum_keeps_it(world, code):
     for largest, total in world(2, program):
         np.testing.assert_array_equal(largest.astype(float), [2, 1, np.nan])
         assert np.isnan(total.astype(float)).all()
-
-
-def test_all_pairs_of_float8_and_many_of_float16_are_added_as_correctly_rounded(world):
-    bits = np.random.default_rng(16).integers(0, 0x7C00, (2, 100_000)).astype(np.uint16)
-    bits |= np.random.default_rng(17).integers(0, 2, bits.shape).astype(np.uint16) << 15
-    first, second = (np.ravel(each) for each in np.meshgrid(np.arange(256), np.arange(256)))
-    pairs = {FLOAT16: bits.view(np.float16)}
-    for code in (E4M3, E4M3 + 1):
-        both = np.array([first, second], np.uint8).view(DTYPES[code])
-        pairs[code] = np.ascontiguousarray(both[:, np.isfinite(both.astype(np.float32)).all(0)])
-
-    def program(comm, rank, stream):
-        results = []
-        for code, sources in pairs.items():
-            results.append(np.zeros_like(sources[rank]))
-            comm.allReduce(at(sources[rank]), at(results[-1]), len(results[-1]), code, SUM, stream)
-        return results
-
-    with np.errstate(over="ignore"):
-        expected = [folded(list(sources), SUM, DTYPES[code]) for code, sources in pairs.items()]
-    for results in world(2, program):
-        for result, right in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(result.astype(np.float64), right.astype(np.float64))
-
-
-def test_the_order_of_the_ranks_decides_how_a_sum_is_rounded(world):
-    values = np.array([1e8, 1, -1e8, 1], np.float32)
-
-    def program(comm, rank, stream):
-        result = np.zeros(1, np.float32)
-        comm.allReduce(at(values, rank), at(result), 1, FLOAT32, SUM, stream)
-        return result
-
-    assert [float(result[0]) for result in world(4, program)] == [1.0] * 4

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import datetime as dt
 import types
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -16,6 +17,11 @@ from disco_magic.values.frames import Column
 @pytest.fixture
 def pandas():
     return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def polars():
+    return pytest.importorskip("polars")
 
 
 def digests(value):
@@ -89,63 +95,7 @@ def test_what_a_library_refuses_is_not_looked_into():
     assert alone([np.array([False, True]), np.zeros(2)]) is None
 
 
-# --- polars, stood in for --------------------------------------------------------------------------
-
-
-class Dtype:
-    def __init__(self, name):
-        self.name = name
-
-    def base_type(self):
-        return self.name
-
-    def is_numeric(self):
-        return self.name in ("Int64", "Decimal")
-
-    def is_temporal(self):
-        return self.name == "Date"
-
-
-class Series:
-    def __init__(self, name, items, dtype):
-        self.name, self.dtype, self._items, self.shape = name, Dtype(dtype), items, (len(items),)
-
-    def to_list(self):
-        return list(self._items)
-
-    def null_count(self):
-        return self._items.count(None)
-
-    def to_physical(self):
-        return self
-
-    def fill_null(self, value):
-        return Series(self.name, [value if item is None else item for item in self._items], self.dtype.name)
-
-    def is_null(self):
-        return Series("", [item is None for item in self._items], "Boolean")
-
-    def to_numpy(self):
-        return np.array(self._items, object if self.dtype.name == "Decimal" else None)
-
-
-class DataFrame:
-    def __init__(self, **columns):
-        self._columns = [Series(name, *held) for name, held in columns.items()]
-        self.columns, self.dtypes = list(columns), [each.dtype for each in self._columns]
-        self.shape = (3, len(columns))
-
-    def __getitem__(self, index):
-        return self._columns[index[1]]
-
-
-@pytest.fixture
-def polars(monkeypatch):
-    library = types.ModuleType("polars")
-    for kind in (Series, DataFrame, Dtype):
-        monkeypatch.setattr(kind, "__module__", "polars.made")
-        setattr(library, kind.__name__, kind)
-    monkeypatch.setitem(sys.modules, "polars", library)
+# --- polars ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -154,19 +104,22 @@ def polars(monkeypatch):
         ("Int64", [1, None, 3], [1, 0, 3]),
         ("Int64", [1, 2, 3], [1, 2, 4]),
         ("Boolean", [True, None, False], [True, False, None]),
-        ("Date", [1, 2, 3], [1, 2, 4]),
+        ("Date", [dt.date(2026, 1, 1), None], [dt.date(2026, 1, 2), None]),
         ("String", ["a", None], ["a", "b"]),
     ],
 )
-@pytest.mark.usefixtures("polars")
-def test_columns_of_polars_are_compared_with_what_is_missing_in_them(dtype, items, others):
-    one, same, other = (digests(DataFrame(x=(each, dtype))) for each in (items, items, others))
+def test_columns_of_polars_are_compared_with_what_is_missing_in_them(polars, dtype, items, others):
+    kind = getattr(polars, dtype)
+    one, same, other = (
+        digests(polars.DataFrame({"x": polars.Series(each, dtype=kind)})) for each in (items, items, others)
+    )
     assert one == same
     assert one["f['x']"] != other["f['x']"]
-    assert digests(Series("s", items, dtype))["f"] != digests(Series("t", items, dtype))["f"]
+    named, otherwise = (digests(polars.Series(name, items, kind))["f"] for name in "st")
+    assert named != otherwise
 
 
 @pytest.mark.parametrize("dtype", ["Object", "Decimal"])
-@pytest.mark.usefixtures("polars")
-def test_columns_of_polars_that_hold_objects_are_not_compared(dtype):
-    assert facts_of(Column(dtype, Series("s", [1], dtype), 1)) is None
+def test_columns_of_polars_that_hold_objects_are_not_compared(polars, dtype):
+    column = polars.Series("s", [Decimal(1)], getattr(polars, dtype))
+    assert facts_of(Column(str(column.dtype), column, 1)) is None

@@ -177,15 +177,6 @@ def test_of_some_workers_those_that_share_a_place_are_compared(grid):
     assert not grid.check(values=True, workers=[1, 4]).ok
 
 
-def test_a_mark_survives_a_new_value_and_goes_with_the_name(grid):
-    grid.run(SHARDS)
-    grid.run("w = w + worker_id")
-    assert not grid.check(values=True).ok
-    grid.run("del w")
-    grid.run("w = np.full(4, worker_id)")
-    assert grid.check(values=True).ok
-
-
 def test_what_a_function_has_marked_keeps_its_axes(grid):
     def make():
         me = disco.worker()
@@ -195,20 +186,6 @@ def test_what_a_function_has_marked_keeps_its_axes(grid):
     assert grid.check(values=True).ok
     grid.run("shard[0] = worker_id")
     assert [row.name for row in grid.check(values=True).differing] == ["shard"]
-
-
-def test_containers_keep_their_axes_too(grid):
-    grid.run(
-        "def made():\n    return worker.replicated({'w': np.full(2, worker.coordinates['tp'])}, over='dp')"
-    )
-    grid.run("params = made()")
-    assert grid.check(values=True).ok
-
-
-def test_marks_over_other_axes_are_a_difference(grid):
-    grid.run("w = worker.replicated(np.zeros(2), over='tp' if worker_id else 'dp')")
-    told = grid.check(values=True).message
-    assert "'w' is marked replicated over dp on worker 0, replicated over tp on workers [1-5]" in told
 
 
 # --- parameters ------------------------------------------------------------------------------------

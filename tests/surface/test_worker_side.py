@@ -186,7 +186,9 @@ def test_send_to_next_group_without_a_neighbour_is_an_error(session, name, worke
     with pytest.raises(disco.WorkerError, match=text):
         s.sync_all()
     one = session(2)
-    with pytest.raises(disco.UsageMistake, match="one group"):
+    with pytest.raises(
+        disco.UsageMistake, match="one group, there is no next one; start it with num_groups=2"
+    ):
         one.send_to_next_group(one.call_packed(np.zeros, 2))
 
 

@@ -157,18 +157,23 @@ class Strange(disco.ThreadedSession):
         self.stranger = stranger
 
 
+@pytest.fixture(scope="module")
+def strange():
+    """One for all refusals: none leaves anything behind."""
+    with disco.ThreadedSession(1) as other, Strange(2, other.call_packed(who)) as s:
+        yield s
+
+
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_refused_command_leaks_no_register(session, refusal):
-    other = session(1)
-    with Strange(2, other.call_packed(who)) as s:
-        ref = s.call_packed(np.zeros, 2)
+def test_a_refused_command_leaks_no_register(strange, refusal):
+    ref = strange.call_packed(np.zeros, 2)
 
-        def refused():
-            with pytest.raises(disco.UsageMistake):
-                REFUSALS[refusal](s, ref)
+    def refused():
+        with pytest.raises(disco.UsageMistake):
+            REFUSALS[refusal](strange, ref)
 
-        assert unchanged_by(s, refused)
-        assert ref.get(1).tolist() == [0, 0]
+    assert unchanged_by(strange, refused)
+    assert ref.get(1).tolist() == [0, 0]
 
 
 def test_a_refused_command_leaks_no_register_when_a_cell_is_no_python(session):

@@ -133,11 +133,17 @@ AFTER_THE_END = {
 }
 
 
+@pytest.fixture(scope="module")
+def ended():
+    """A session that was shut down, and a reference of its."""
+    with disco.ThreadedSession(2) as s:
+        ref = s.call_packed(np.zeros, 2)
+    return s, ref
+
+
 @pytest.mark.parametrize("what", AFTER_THE_END)
-def test_use_after_shutdown_is_a_clear_error(session, what):
-    s = session(2)
-    ref = s.call_packed(np.zeros, 2)
-    s.shutdown()
+def test_use_after_shutdown_is_a_clear_error(ended, what):
+    s, ref = ended
     with pytest.raises(disco.SessionClosed, match=rf"session {s.id} is closed: .*; start another one"):
         AFTER_THE_END[what](s, ref)
 

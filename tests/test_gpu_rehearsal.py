@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpus import checks, launch
+from benchmarks.gpus import checks, launch, report
 from benchmarks.gpus.figures import MARK, Figure
 from tests.doubles import nccl as doubles
 from tests.gpu.apart import run_apart, run_pair
@@ -157,9 +157,15 @@ def test_a_part_of_which_no_test_passed_says_why(monkeypatch):
     assert checks.Findings(part, {"a": skipped}).line().endswith("| needs NVRTC |")
     (late,) = checks.run([part], lambda: 0.0, jobs=1, quick=True)
     assert "not begun: no time was left" in late.line()
+    assert report.failures([late]) == []  # the table says it
     monkeypatch.setattr(checks, "_command", lambda _: [sys.executable, "-c", "import nowhere"])
     (broken,) = checks.run([part], lambda: 60.0, jobs=1, quick=True)
     assert "No module named 'nowhere'" in broken.line()
+
+
+def test_a_part_that_did_not_end_says_at_which_test_and_how_long_it_had():
+    found = checks.Findings(checks.PARTS[0], {"b": {"outcome": "began"}}, given_s=54.2)
+    assert "| 1 | 0 s | no end within 54 s: b |" in found.line()
 
 
 def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(monkeypatch):

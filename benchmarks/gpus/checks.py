@@ -68,12 +68,14 @@ class Findings:
         tests: for each test, by name: its outcome, seconds, text, found.
         status: pytest's exit status; None if it did not end.
         output: everything that it wrote.
+        given_s: seconds that it had; None: no time was left for it.
     """
 
     part: Part
     tests: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: int | None = None
     output: str = ""
+    given_s: float | None = None
 
     @property
     def tail(self) -> str:
@@ -94,7 +96,8 @@ class Findings:
         unfinished = self.count("began")
         wrong = self.count("failed") + self.count("error")
         seconds = sum(test.get("seconds", 0) for test in self.tests.values())
-        notes = [f"hung: {name}" for name, test in self.tests.items() if test["outcome"] == "began"]
+        left = [name for name, test in self.tests.items() if test["outcome"] == "began"]
+        notes = [f"no end within {self.given_s or 0:.0f} s: {name}" for name in left]
         if not self.count("passed"):
             skipped = [test["text"] for test in self.tests.values() if test["outcome"] == "skipped"]
             notes += [text.rpartition("Skipped: ")[2].rstrip("')") for text in skipped[:1]]
@@ -110,6 +113,7 @@ class Findings:
         return asdict(replace(self, output=self.tail))
 
 
+NOT_BEGUN = "not begun: no time was left"
 LATE = 3  # phases from here on come after the measurements
 
 HEAD = "| checks | passed | failed | skipped | unfinished | time | |\n|---|---|---|---|---|---|---|"
@@ -139,13 +143,13 @@ def run(parts: Sequence[Part], left: Callable[[], float], *, jobs: int, quick: b
 def _run(part: Part, left: float, *, quick: bool) -> Findings:
     deadline = min(part.deadline_s, left)
     if deadline < 1:
-        return Findings(part, output="not begun: no time was left")
+        return Findings(part, output=NOT_BEGUN)
     with TemporaryDirectory(prefix="disco-gpu-checks-") as folder:
         return _run_in(Path(folder), part, deadline, quick=quick)
 
 
 def _run_in(folder: Path, part: Part, deadline: float, *, quick: bool) -> Findings:
-    findings = Findings(part)
+    findings = Findings(part, given_s=deadline)
     told, log = folder / "told.jsonl", folder / "log"
     variables = os.environ | {"DISCO_TELL": str(told), "DISCO_GPU_QUICK": str(int(quick))}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))

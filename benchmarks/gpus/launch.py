@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpus.__main__ import ABOUT, SKIPPED
+from benchmarks.gpus.checks import NOT_BEGUN
 from benchmarks.gpus.figures import Figure, heard
 from tests.gpu.nccl import TWO_RANKS
 
@@ -38,7 +39,7 @@ class Told:
 def measure(section: str, told: Told, deadline_s: float, *, quick: bool) -> str:
     """Run one section and return what it has printed, which counts even if it fails or hangs."""
     if deadline_s < 1:
-        told.problems[section] = "not begun: no time was left"
+        told.problems[section] = NOT_BEGUN
         return ""
     output, problem = _run(section, deadline_s, quick=quick)
     for line in output.splitlines():

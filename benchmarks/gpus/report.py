@@ -98,7 +98,7 @@ def failures(checks: Sequence[Findings]) -> list[str]:
             name: test for name, test in findings.tests.items() if test["outcome"] in ("failed", "error")
         }
         made += [f"### {name}\n\n```\n{test['text']}\n```" for name, test in wrong.items()]
-        if not findings.good and not wrong:
+        if not findings.good and not wrong and findings.given_s is not None:
             made.append(f"### {findings.part.name}\n\n```\n{findings.tail}\n```")
     return made
 

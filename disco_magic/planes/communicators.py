@@ -71,7 +71,9 @@ class Communicators:
     def __init__(self, nccl: Any, num_workers: int, groups: Sequence[Members]) -> None:
         self._nccl = nccl
         self._everybody = tuple(range(num_workers))
-        self._groups = [group for group in groups if 1 < len(group) < num_workers]
+        # cupy before 14 does not split: there, each group connects when it is first used.
+        splits = hasattr(nccl.NcclCommunicator, "commSplit")
+        self._groups = [group for group in groups if splits and 1 < len(group) < num_workers]
         self._numbers = itertools.count(1)
         self._lock = new_lock()
         self._invitations: dict[Members, _Invitation] = {}

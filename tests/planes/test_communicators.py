@@ -70,6 +70,19 @@ def test_what_was_made_for_nobody_is_aborted_once_also_beside_the_end(slow, made
     assert [each.aborts for each in slow.made] == [1] * len(slow.made)
 
 
+def test_groups_connect_by_themselves_where_cupy_does_not_split():
+    """As cupy 13: with its first collective, a session with groups failed for a name that cupy lacks."""
+    kind = type("Old", (), {"__init__": lambda self, *_: None, "abort": lambda _: None})
+    nccl = SimpleNamespace(NcclCommunicator=kind, get_unique_id=lambda: b"")
+    communicators = Communicators(nccl, 4, [(0, 1), (2, 3)])
+    for members in (EVERYBODY, (2, 3)):
+        assert not communicators.prepare(members)
+        made = [communicators.connect(worker, members) for worker in members]
+        assert communicators.of(members) == made
+    assert communicators.of((0, 1)) is None
+    communicators.close()
+
+
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_who_connects_waits_for_what_an_earlier_plane_aborts(slow, made, background, gives_up):
     slow.may_split.set()

@@ -19,6 +19,7 @@ from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
 from disco_magic.core.messages import full
 from disco_magic.core.recorded import ASLEEP
 from disco_magic.core.registers import RegisterFile
+from disco_magic.devices.events import lost_gpus_ignored
 from disco_magic.ending import NOTHING as _NOTHING
 from disco_magic.ending import Ending
 from disco_magic.errors import Interrupted, WorkerInterrupt
@@ -114,7 +115,8 @@ class Serving(Ending):
         lane.thread_id = threading.get_ident()
         if not self.alive.is_running:
             self.alive.start()
-        enter_worker(self.context)
+        with lost_gpus_ignored():  # each command says it, and values on the host can still be fetched
+            enter_worker(self.context)
         self.registers.kill(lane.left_over)
         self.recorder.begin(max(0, self.plane.left[self.id]) + 1)
         while True:

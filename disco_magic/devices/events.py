@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.values.kinds import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
 # cudaError_t, and hipError_t where it has them: errors after which the GPU refuses everything else from this
@@ -25,6 +29,16 @@ def is_lost(error: BaseException) -> bool:
     """Whether `error`, of CUDA, says that this process can no longer use the GPU."""
     number = vars(error).get(_NUMBERS.get(name_of(type(error)), ""))
     return isinstance(number, int) and number in _LOST
+
+
+@contextmanager
+def lost_gpus_ignored() -> Iterator[None]:
+    """Context that ends without an error if that says that the GPU is lost: the next call says so, too."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_lost(error):
+            raise
 
 
 def has_passed(cupy: Any, event: Any) -> bool:

@@ -247,9 +247,9 @@ def enter_worker(context: WorkerContext) -> None:
     become(context)
     if context.passed:
         context.passed = {}
-    context.place.enter()  # at every cell: the previous one may have chosen another device or stream
     context.keep_bound()
     own_folders.settle(context)
+    context.place.enter()  # at every cell: the previous one may have chosen another device or stream
 
 
 def calling_context() -> WorkerContext | None:

@@ -8,6 +8,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, LaunchError, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
+from tests.conftest import given_up_comes_back
 from tests.gpus import found, host
 
 
@@ -192,6 +193,25 @@ def test_out_of_memory_is_an_error_of_that_worker(shared):
     with pytest.raises(CellError, match="OutOfMemoryError"):
         shared.run("x = xp.empty(1 << 40, 'u1') if worker_id == 2 else None")
     assert shared.run("1").values[2] == 1
+
+
+def test_a_worker_whose_thread_is_replaced_on_a_lost_gpu_keeps_its_registers(monkeypatch, session, gate):
+    """Its new thread found no GPU to compute on when it began, and ended: the worker was lost."""
+    with SimulatedGpus(count=1) as gpus:
+        found(monkeypatch, gpus, 1)
+        s = session(2, devices="0,0", extras=lambda context: {"gate": gate})
+        s.run("kept = worker_id + 5")
+        pending = s.run_nowait("gate(0) if worker_id == 0 else None")
+        gate.arrived()
+        gpus.fail(0, gpus.cupy.cuda.runtime.CUDARuntimeError(700))
+        pending.cancel()
+        with pytest.raises(CellError):
+            pending.wait()
+        with pytest.raises(CellError, match="cuda:0 can no longer be used by this process"):
+            s.run("1")
+        assert [each.text for each in s.registers().row("kept").cells] == ["5", "6"]
+        given_up_comes_back(s, gate)
+        s.shutdown()
 
 
 def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lost(monkeypatch, session):

@@ -8,6 +8,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from IPython import get_ipython
+
 from disco_magic.callers.tracebacks import frames_of
 from disco_magic.core.markup import ink
 from disco_magic.isolation.streams import unwrapped
@@ -68,7 +70,8 @@ class Outlet:
     Attributes:
         notebook: whether the stream is a kernel's.
         terminal: whether it is a terminal.
-        rich: whether to use colours: the stream shows them, and the user has not turned them off.
+        rich: whether the stream shows colours and what is drawn anew, and NO_COLOR does not forbid it.
+        coloured: whether to use colours: it is rich, and IPython shows some (``%colors nocolor``).
     """
 
     def __init__(self, stream: Any, among: int = 1) -> None:
@@ -81,6 +84,7 @@ class Outlet:
         self.notebook = hasattr(base, "set_parent")
         self.terminal = not self.notebook and bool(getattr(base, "isatty", bool)())
         self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
+        self.coloured = self.rich and str(getattr(get_ipython(), "colors", "")).lower() != "nocolor"
 
     def write(self, text: str) -> None:
         """Write whole lines in one piece, above IPython's prompt and above any live area."""
@@ -145,7 +149,7 @@ class Outlet:
 
     def label_html(self, workers: Sequence[int]) -> str:
         """``[0]`` as HTML, in the colour of the prefix."""
-        colour = ink(_HTML_COLOURS[self._colour(workers)], _PERCENT) if self.rich else ""
+        colour = ink(_HTML_COLOURS[self._colour(workers)], _PERCENT) if self.coloured else ""
         return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
 
     def _colour(self, workers: Sequence[int]) -> int:
@@ -157,8 +161,8 @@ class Outlet:
         return padded(workers, self._among)
 
     def prefix(self, workers: Sequence[int]) -> str:
-        """``[0] ``, coloured if colours are shown and NO_COLOR is not set."""
+        """``[0] ``, coloured if colours are shown."""
         padded_label, label = self.label(workers), ranges(workers)
-        if not self.rich:
+        if not self.coloured:
             return f"{padded_label} "
         return f"\x1b[38;5;{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "

@@ -11,6 +11,7 @@ import pytest
 
 from disco_magic.isolation.streams import WorkerStream
 from disco_magic.notebook.libraries.bars import BARS
+from disco_magic.notebook.output import outlet
 from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers
 from disco_magic.notebook.output.sink import RESTS
@@ -181,6 +182,14 @@ def test_prefixes_are_coloured_on_a_terminal_and_plain_elsewhere(terminal, live)
 
 def test_no_color_switches_colours_off(terminal, monkeypatch, live):
     monkeypatch.setenv("NO_COLOR", "1")
+    _, (first, _) = live(terminal)
+    first.writer("stdout")("a\n")
+    assert terminal.getvalue() == "[0] a\n"
+
+
+@pytest.mark.parametrize("colours", ["NoColor", "nocolor"])  # of IPython 8, and since 9
+def test_ipython_s_own_setting_switches_colours_off(terminal, monkeypatch, live, colours):
+    monkeypatch.setattr(outlet, "get_ipython", lambda: types.SimpleNamespace(colors=colours))
     _, (first, _) = live(terminal)
     first.writer("stdout")("a\n")
     assert terminal.getvalue() == "[0] a\n"

@@ -118,6 +118,22 @@ def _own_function(
     return made
 
 
+def fit_copy(module: types.ModuleType) -> Callable[[], None] | None:
+    """Let `copy.deepcopy` look functions and classes up in its memo; `module` is ``copy``.
+
+    Since Python 3.14 it takes them as they are before it looks there.
+    """
+    known: dict[type, Callable[[Any, object], Any]] = module._deepcopy_dispatch  # noqa: SLF001 - no public way
+    atoms: frozenset[type] | None = vars(module).get("_atomic_types")
+    if atoms is None and types.FunctionType in known:
+        return None
+    looked_up = frozenset({types.FunctionType, type})
+    known.update(dict.fromkeys(looked_up, lambda value, _: value))
+    vars(module)["_atomic_types"] = module._atomic_types - looked_up  # noqa: SLF001 - as above
+    # What is known stays: a thread may have looked up the atoms already.
+    return functools.partial(setattr, module, "_atomic_types", atoms)
+
+
 def own_code(code: types.CodeType) -> types.CodeType:
     """Return a copy of a code object, with copies of the functions in it. Costs 1 us each.
 

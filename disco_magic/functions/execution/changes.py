@@ -31,6 +31,7 @@ from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
 from disco_magic.isolation.own_exits import fit_atexit
 from disco_magic.isolation.own_folders import fit_folders
+from disco_magic.isolation.own_functions import fit_copy
 from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
@@ -61,6 +62,9 @@ CHANGES: Final = Libraries(
         "builtins": each_of(process_hooks.note_hooks, fit_builtins),
         "sys": each_of(fit_sys, fit_unraisable),
         "threading": fit_threads,
+        "copy": told_if_unknown(
+            fit_copy, "functions of cells in lists and objects keep the sender's registers in this Python"
+        ),
         "__main__": fit_main,
         "importlib": fit_reload,
         "importlib._bootstrap": fit_imports,

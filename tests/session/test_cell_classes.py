@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 import typing
@@ -85,9 +86,9 @@ def test_a_class_that_is_not_defined_is_missed_where_it_is_loaded(session):
     first.run(NET)
     first.run(ON_WORKER_0)
     second.put("saved", saved_by(first))
-    with pytest.raises(CellError, match=r"\[0-1\] .*'Net' on <.* have defined on the calling worker>"):
+    with pytest.raises(CellError, match=r"\[0-1\] .*'Net' .* have defined on the calling worker"):
         second.run("import pickle\npickle.loads(saved)")
-    with pytest.raises(AttributeError, match=rf"have defined on workers \[0-1\] of session {second.id}>"):
+    with pytest.raises(AttributeError, match=rf"have defined on workers \[0-1\] of session {second.id}"):
         pickle.loads(saved_by(first).replace(b"Net", b"Not"))  # noqa: S301 - our own bytes
 
 
@@ -97,7 +98,7 @@ def test_without_a_session_it_is_missed_as_well(session):
     s.run(ON_WORKER_0)
     saved = saved_by(s)
     s.shutdown()
-    with pytest.raises(AttributeError, match=r"'Net' on <module '__disco__'"):
+    with pytest.raises(AttributeError, match=r"'Net' .*what cells have defined: no session is running"):
         pickle.loads(saved)  # noqa: S301 - our own bytes
 
 
@@ -243,7 +244,7 @@ def test_type_hints_of_a_worker_s_class_can_be_asked_for_in_the_notebook(session
 def test_a_program_that_has_no_session_yet_is_told_what_it_lacks():
     code = "import pickle, disco_magic.callers.namespaces\npickle.loads(b'c__disco__\\nNet\\n.')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
-    assert "'Net' on <module '__disco__': what cells have defined: no session is running>" in done.stderr
+    assert re.search(r"'Net' .*what cells have defined: no session is running", done.stderr)
 
 
 def test_what_a_copy_only_refers_to_keeps_its_class_on_the_worker(session):

@@ -67,15 +67,6 @@ def test_a_cell_can_use_a_module_and_its_functions(session, model):
     assert (s["a"].get_all(), s["b"].get_all()) == ([0, 10], [0, 1])
 
 
-def test_an_edited_file_is_loaded_again_and_the_former_module_stays(session, model):
-    s = session(2)
-    former = s.load_vm_module(model)
-    assert former["scale"](1).get_all() == [2, 2]
-    model.write_text(MODEL.replace("SIZE = 2", "SIZE = 300"))
-    assert s.load_vm_module(model)["scale"](1).get_all() == [300, 300]
-    assert former["scale"](1).get_all() == [2, 2]
-
-
 def test_a_worker_that_comes_late_gets_what_the_others_got(gated, gate, model):
     s = gated(3)
     held = s.run_nowait("if worker_id == 2: gate(worker_id)")

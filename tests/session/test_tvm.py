@@ -172,15 +172,6 @@ def test_what_else_the_machine_can_do_is_found_too(session, compiled):
     assert arity("mlp").get_all() == [2, 2]
 
 
-def test_a_missing_function_is_an_error_at_the_look_up(session, compiled):
-    module = session(2).load_vm_module(compiled)
-    for name in ("mpl", "vm.builtin.make_shape"):
-        with pytest.raises(UnknownName, match=f"there is no function '{name}' in"):
-            module[name]
-    with pytest.raises(UnknownName, match="did you mean 'mlp'"):
-        module["mpl"]
-
-
 def test_a_module_in_a_register_is_asked_remotely(session, compiled):
     s = session(4)
     module = s.load_vm_module(compiled)

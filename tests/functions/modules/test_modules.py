@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import os
 import queue
-import sys
 import threading
 
 import pytest
@@ -225,13 +224,6 @@ def test_a_module_is_asked_for_its_functions_by_tvms_name(write):
 def test_what_is_no_module_has_no_functions(ask):
     with pytest.raises(UsageMistake, match="the register holds int, expected a module"):
         ask(5, "f")
-
-
-def test_a_module_is_imported_by_its_name():
-    modules.import_python_module("xml.dom.minidom")
-    assert "xml.dom.minidom" in sys.modules
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        modules.import_python_module("no_such_module")
 
 
 def test_modules_that_load_each_other_on_two_threads_are_a_mistake_and_no_deadlock(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import product
 
 import pytest
 
@@ -16,9 +17,7 @@ from disco_magic.testing.plane_values import (
 )
 
 
-@pytest.mark.parametrize(
-    ("plan", "size"), [*((plan_of, size) for size in (1, 2, 3)), (FoldPlan, 1), (FoldPlan, 4)]
-)
+@pytest.mark.parametrize(("plan", "size"), [*product([plan_of], [1, 2, 3]), *product([FoldPlan], [1, 3, 4])])
 @pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
 def test_the_thread_plane_keeps_the_contract_for_small_arrays_as_for_large_ones(plan, check, size, make, run):
     check_plane(functools.partial(make, plan=plan), run, sizes=[size], checks=[check])

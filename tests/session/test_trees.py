@@ -13,6 +13,7 @@ from disco_magic.functions import leaves
 from disco_magic.functions.calling import Calling
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.gpus import found, streams
+from tests.sampled import in_turn
 from tests.session.conftest import until
 
 GRADIENTS = """
@@ -34,8 +35,7 @@ def told(x): return each(lambda v: (type(v).__name__, v.dtype.str, v.shape, v.to
 """
 
 
-@pytest.mark.parametrize("op", ["sum", "avg", "max"])
-@pytest.mark.parametrize("over", ["None", "'tp'"])
+@pytest.mark.parametrize(("op", "over"), in_turn(["sum", "avg", "max"], ["None", "'tp'"]))
 def test_each_array_is_reduced_as_allreduce_would(four, op, over):
     four.run(GRADIENTS)
     four.run(f"one_by_one = told(each(lambda v: allreduce(v, {op!r}, over={over}), g))")

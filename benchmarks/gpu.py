@@ -6,8 +6,9 @@ should take on a data-centre GPU with 16 cores; together eight minutes:
 
     checks   versions; if none of them passes, no more is checked     10 s
              NCCL with one rank, kernels, device plane with 1 to 4
-             workers, sessions, copies, interrupts, torch: a few
-             processes at a time; compiling kernels takes most of it  90 s
+             workers, sessions, copies, interrupts, torch, vast
+             arrays: a few processes at a time; compiling kernels
+             takes most of it                                         90 s
              memory does not grow                                     40 s
     copies       host <-> GPU, 1 MiB to 1 GiB                         40 s
     tuning       chunks, buffers, threads of the staging buffers      30 s

@@ -52,6 +52,7 @@ PARTS = (
     Part("copies", "test_06_copies.py", 120),
     Part("interrupts", "test_07_interrupts.py", 120),
     Part("other libraries", "test_08_other_libraries.py", 180),
+    Part("cupy", "test_14_cupy.py", 150),
     Part("memory", "test_09_memory.py", 120, phase=2),
     Part("NCCL, two processes", "test_11_two_processes.py", 200, phase=3),
     Part("NCCL, two ranks", "test_12_two_ranks.py", 300, phase=4),

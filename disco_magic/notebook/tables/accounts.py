@@ -22,6 +22,7 @@ _BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid curre
 _LOOK: Final = TableLook(
     "disco-stats",
     "{} th,{} td{text-align:right!important}",
+    "{} td{white-space:nowrap}",
     "{} tfoot td{text-align:left!important}",
 )
 

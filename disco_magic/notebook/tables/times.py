@@ -34,6 +34,7 @@ _LAST: Final = "last"
 _LOOK: Final = TableLook(
     "disco-times",
     "{} th,{} td{text-align:right!important}",
+    "{} td{white-space:nowrap}",
     "{} th:last-child,{} td:last-child{text-align:left!important}",
     "{} caption{color:inherit}",
     "{} tr.last th{border-left:4px solid #d0452c}",

@@ -46,6 +46,7 @@ _STYLE: Final = table_style(
     "disco-timeline",
     "{}{margin:4px 0}",
     "{} td,{} th{text-align:right!important}",
+    "{} td{white-space:nowrap}",
     "{} caption{color:inherit}",
 )
 

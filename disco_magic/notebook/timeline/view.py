@@ -56,12 +56,12 @@ class TimelineView:
             readout_format=".3f",
             layout=widgets.Layout(width="34em"),
         )
-        small = widgets.Layout(width="2.6em")
+        small = widgets.Layout(width="2.6em", flex="none")
         self.closer = widgets.Button(
             icon="search-plus", tooltip="let the slider cover what is shown", layout=small
         )
         self.wider = widgets.Button(icon="search-minus", tooltip="let the slider cover more", layout=small)
-        part = widgets.Layout(width="auto")
+        part = widgets.Layout(width="auto", flex="none")
         self.cell = widgets.Button(
             description="Last cell", tooltip="show the time of the last cell, as --cell does", layout=part
         )
@@ -80,7 +80,7 @@ class TimelineView:
         )
         self.picture, self.said = widgets.HTML(), widgets.Label()
         buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=wrapped())
-        time = widgets.HBox([self.window, self.closer, self.wider, self.cell, self.all])
+        time = widgets.HBox([self.window, self.closer, self.wider, self.cell, self.all], layout=wrapped())
         controls = widgets.HBox([time, self.workers, buttons], layout=wrapped())
         self._still = Still()
         controls.add_class(_CONTROLS)

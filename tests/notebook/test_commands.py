@@ -75,6 +75,11 @@ def test_stop_ends_it_and_a_second_stop_says_so(crew):
     assert "no session is running; start one with %disco start" in str(crew.fail("%disco stop", UsageMistake))
 
 
+def test_one_worker_alone_is_not_restarted_and_that_is_said(crew):
+    said = str(crew.fail("%disco restart -w 0", UsageError))
+    assert "all workers are replaced together; %disco interrupt -w 2 stops what worker 2 is doing" in said
+
+
 @pytest.mark.parametrize("option", ["-n", "--devices"])
 def test_restart_with_an_option_of_start_says_how_to_have_other_workers(crew, option):
     said = str(crew.fail(f"%disco restart {option} 2", UsageError))

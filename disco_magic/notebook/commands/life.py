@@ -249,6 +249,8 @@ def _restart_parser() -> OptionParser:
 
     instead = "workers start again as they were started; for others: %disco stop, then %disco start"
     add_session_options(lambda *names, **_: refuse(parser, names, instead), "-n")
+    together = "all workers are replaced together; %disco interrupt -w 2 stops what worker 2 is doing"
+    refuse(parser, ["-w"], together)
     return parser
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.errors import DiscoError
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import CHECKS
-from disco_magic.notebook.commands.command import Command, session_parser
+from disco_magic.notebook.commands.command import STOPS_NOTHING, Command, session_parser
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
@@ -79,15 +79,17 @@ def checked_cell(cell: PendingCell, result: CellResult, mode: str, limit: Limit)
 
 
 def _parser() -> OptionParser:
-    parser = session_parser("check", "Compare registers between workers, bit for bit or nearly.")
+    parser = session_parser(
+        "check",
+        "Compare registers between workers, bit for bit or nearly.",
+        workers="compare these workers only (as for %%%%disco -w)",
+        timeout=STOPS_NOTHING,
+    )
     parser.add_argument(
         "names", nargs="*", type=of.part, metavar="NAME", help="a register, or a part: model.0.weight"
     )
     parser.add_argument(
         "--types", action="store_true", help="compare types, shapes and dtypes only, no values"
-    )
-    parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="compare these workers only (as for %%%%disco -w)"
     )
     parser.add_argument(
         "--over",
@@ -98,12 +100,6 @@ def _parser() -> OptionParser:
     tolerance = parser.add_argument_group("how far numbers may be from the first worker's").add_argument
     tolerance("--rtol", type=of.tolerance, default=0.0, metavar="R", help="relative: R times that number")
     tolerance("--atol", type=of.tolerance, default=0.0, metavar="A", help="absolute: A, added to that")
-    parser.add_argument(
-        "--timeout",
-        type=of.limit,
-        metavar="SECONDS",
-        help="wait no longer than this, and say what each worker is doing; stops nothing",
-    )
     parser.epilog = _EPILOG
     return parser
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.notebook.front import Front
+
+
+STOPS_NOTHING: Final = ", and say what each worker is doing; stops nothing"
+"""What a command's ``--timeout`` does."""
 
 
 class Command(NamedTuple):
@@ -35,8 +39,11 @@ def parser_of(name: str, description: str) -> OptionParser:
     return OptionParser(f"%disco {name}", description=description)
 
 
-def session_parser(name: str, description: str) -> OptionParser:
-    """A parser for a command on one session, with the option ``--session``; see `table.perform`."""
+def session_parser(name: str, description: str, *, workers: str = "", timeout: str = "") -> OptionParser:
+    """A parser for a command on one session, with the option ``--session``; see `table.perform`.
+
+    `workers` and `timeout` say what the options ``--workers`` and ``--timeout`` do; empty: there are none.
+    """
     parser = parser_of(name, description)
     parser.add_argument(
         "--session",
@@ -44,4 +51,10 @@ def session_parser(name: str, description: str) -> OptionParser:
         metavar="VARIABLE",
         help="another session than the current one: the variable that holds it, or its number",
     )
+    if workers:
+        parser.add_argument("-w", "--workers", metavar="WORKERS", help=workers)
+    if timeout:
+        parser.add_argument(
+            "--timeout", type=of.limit, metavar="SECONDS", help=f"wait no longer than this{timeout}"
+        )
     return parser

@@ -10,9 +10,9 @@ from IPython.display import display
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
-from disco_magic.notebook.commands.command import Command, parser_of, session_parser
+from disco_magic.notebook.commands.command import STOPS_NOTHING, Command, parser_of, session_parser
 from disco_magic.notebook.keeper import Wanted
-from disco_magic.notebook.option_types import limit, mesh_named, modules_named
+from disco_magic.notebook.option_types import mesh_named, modules_named
 from disco_magic.notebook.options import add_session_options, refuse
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import people, who_has
@@ -220,28 +220,6 @@ def _start_parser() -> OptionParser:
     return parser
 
 
-def _interrupt_parser() -> OptionParser:
-    parser = session_parser("interrupt", "Stop what the workers are executing.")
-    parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="stop these workers only (as for %%%%disco -w)"
-    )
-    return parser
-
-
-def _sync_parser() -> OptionParser:
-    parser = session_parser(
-        "sync",
-        "Wait for everything sent so far; raise what failed, also in --nowait cells that nobody asked about.",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=limit,
-        metavar="SECONDS",
-        help="wait no longer than this, and say what each worker is doing; stops nothing",
-    )
-    return parser
-
-
 def _restart_parser() -> OptionParser:
     parser = session_parser(
         "restart", "Replace all workers by new ones. Registers are lost, options of the start are kept."
@@ -261,5 +239,19 @@ STATUS: Final = Command(
     session_parser("status", "Show the session, what every worker is doing, and who keeps whom waiting."),
     _status,
 )
-SYNC: Final = Command(_sync_parser(), _sync)
-INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)
+SYNC: Final = Command(
+    session_parser(
+        "sync",
+        "Wait for everything sent so far; raise what failed, also in --nowait cells that nobody asked about.",
+        timeout=STOPS_NOTHING,
+    ),
+    _sync,
+)
+INTERRUPT: Final = Command(
+    session_parser(
+        "interrupt",
+        "Stop what the workers are executing.",
+        workers="stop these workers only (as for %%%%disco -w)",
+    ),
+    _interrupt,
+)

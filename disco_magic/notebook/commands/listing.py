@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 80
 _LAST: Final = 10
+_OF_THESE: Final = "of these workers only (as for %%%%disco -w)"
 
 
 def _who(front: Front, options: Namespace) -> None:
@@ -129,8 +130,8 @@ def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entr
     ]
 
 
-def _listing_parser(name: str, description: str) -> OptionParser:
-    parser = session_parser(name, description)
+def _listing_parser(name: str, description: str, workers: str = "") -> OptionParser:
+    parser = session_parser(name, description, workers=workers)
     parser.add_argument(
         "types",
         nargs="*",
@@ -140,31 +141,22 @@ def _listing_parser(name: str, description: str) -> OptionParser:
     return parser
 
 
-def _who_parser() -> OptionParser:
-    parser = _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.")
-    _add_workers(parser)
-    return parser
-
-
-def _add_workers(parser: OptionParser) -> None:
-    parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="of these workers only (as for %%%%disco -w)"
-    )
-
-
 def _log_parser() -> OptionParser:
     parser = session_parser(
-        "log", "Show the last commands of each worker: when they ran, how long, and how they ended."
+        "log",
+        "Show the last commands of each worker: when they ran, how long, and how they ended.",
+        workers=_OF_THESE,
     )
     parser.add_argument(
         "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
     )
     parser.add_argument("--all", action="store_true", help="all commands that are kept")
-    _add_workers(parser)
     return parser
 
 
-WHO: Final = Command(_who_parser(), _who)
+WHO: Final = Command(
+    _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.", _OF_THESE), _who
+)
 WHOS: Final = Command(
     _listing_parser("whos", "List the registers with type and value, equal workers together."), _whos
 )

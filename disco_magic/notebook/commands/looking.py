@@ -108,7 +108,9 @@ def _part_of_timeline(options: Namespace) -> Callable[[Timeline], Timeline]:
 
 def _registers_parser() -> OptionParser:
     parser = session_parser(
-        "registers", "Show what every register holds on every worker; in a notebook, live."
+        "registers",
+        "Show what every register holds on every worker; in a notebook, live.",
+        workers="draw the value of this worker; two to compare: 2,0",
     )
     parser.add_argument(
         "name",
@@ -124,9 +126,6 @@ def _registers_parser() -> OptionParser:
         default=FACE_OPTIONS[0],
         help="draw NAME as: its statistics, a slice as a picture, the distribution, the elements, or how far "
         "two workers are apart",
-    )
-    parser.add_argument(
-        "-w", "--workers", metavar="WORKERS", help="draw the value of this worker; two to compare: 2,0"
     )
     parser.add_argument(
         "--live",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
+_COPIES_NOTHING: Final = " for what was sent before; then say what each worker is doing, and copy nothing"
 # Workers that were idle have freed something long before.
 _SOON_S: Final = 1.0
 
@@ -201,7 +202,7 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
 def _moving_parser(
     name: str, description: str, rule: str = "", over: str = "", workers: str = ""
 ) -> OptionParser:
-    parser = session_parser(name, description)
+    parser = session_parser(name, description, workers=workers, timeout=_COPIES_NOTHING)
     parser.epilog = rule
     of_both = "a name, for both the variable and the register"
     if name in ("get", "gather"):
@@ -209,18 +210,9 @@ def _moving_parser(
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
     else:
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
-    parser.add_argument(
-        "--timeout",
-        type=of.limit,
-        metavar="SECONDS",
-        help="wait no longer than this for what was sent before; then say what each worker is doing, and "
-        "copy nothing",
-    )
     if rule:
         parser.add_argument("--axis", type=int, default=0, metavar="AXIS", help="the axis of arrays (0)")
         parser.add_argument("--over", type=of.axes, metavar="AXES", help=over)
-    if workers:
-        parser.add_argument("-w", "--workers", metavar="WORKERS", help=workers)
     return parser
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
 MARK: Final = "\u2260"  # "not equal to": what differs between workers
 UNKNOWN: Final = "?"  # what was compared by its type only
-MARKED_UNKNOWN: Final = f' <span class="dim" title="compared by type only">{UNKNOWN}</span>'
 MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</span>'
 """HTML that follows the name of something that differs."""
 

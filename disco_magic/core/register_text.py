@@ -40,27 +40,15 @@ COMING: Final = "not there yet"
 """A reference on a worker that still has commands to do."""
 
 
-def snapshot_text(snapshot: SessionSnapshot, most: int | None = None) -> str:
-    """The registers of a session: a line each if workers agree; if not, the odd ones are marked.
-
-    `most`: how many are shown; None: all.
-    """
-    table = table_text(first_of(snapshot, most), snapshot.num_workers)
-    rest = further(snapshot.listed, most)
-    return "\n".join(filter(None, (caption(snapshot), table, rest, f"total {totals(snapshot)}")))
+def snapshot_text(snapshot: SessionSnapshot) -> str:
+    """The registers of a session: a line each if workers agree; if not, the odd ones are marked."""
+    table = table_text(snapshot.listed, snapshot.num_workers)
+    return "\n".join(filter(None, (caption(snapshot), table, f"total {totals(snapshot)}")))
 
 
-def first_of(snapshot: SessionSnapshot, most: int | None) -> list[Row]:
-    """The registers that are shown if there are only to be so many: those that differ come first."""
-    if most is None or len(snapshot.listed) <= most:
-        return snapshot.listed
-    first = sorted(snapshot.rows, key=lambda row: not row.differs)
-    return replace(snapshot, rows=tuple(first)).listed[:most]
-
-
-def further(rows: Sequence[Row], most: int | None) -> str:
+def further(rows: Sequence[Row], most: int) -> str:
     """``and 100 more``, rows that are not shown, or ""."""
-    left = 0 if most is None else len(rows) - most
+    left = len(rows) - most
     return f"and {left:,} more, in .rows of session.registers()" if left > 0 else ""
 
 

@@ -31,30 +31,21 @@ if TYPE_CHECKING:
 _FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
-class Expansion:
-    """Replaces ``shell.var_expand``."""
+def expansion(front: Front) -> Replaced:
+    """The replacement of ``shell.var_expand``."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
-        self._replaced = Replaced(front.shell, "var_expand", self._expanded)
-
-    def install(self) -> None:
-        """Look at what is expanded from now on."""
-        self._replaced.put()
-
-    def remove(self) -> None:
-        """Let IPython expand names alone again."""
-        self._replaced.take()
-
-    def _expanded(self, cmd: str, depth: int = 0, formatter: Formatter | None = None) -> Any:
+    def expanded(cmd: str, depth: int = 0, formatter: Formatter | None = None) -> Any:
         """IPython's signature: the text, and how many callers away the frame is that also knows names."""
         used = formatter or DollarFormatter()
         try:
             around = sys._getframe(depth + 1).f_locals  # noqa: SLF001 - as IPython does
         except ValueError:  # there are not so many
             around = {}
-        refuse_registers(self._front, cmd, around, used)
-        return self._replaced.below(cmd, depth + 1, used)
+        refuse_registers(front, cmd, around, used)
+        return replaced.below(cmd, depth + 1, used)
+
+    replaced = Replaced(front.shell, "var_expand", expanded)
+    return replaced
 
 
 def refuse_registers(

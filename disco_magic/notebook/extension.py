@@ -14,7 +14,7 @@ from disco_magic.callers.sites import add_labeller, remove_labeller
 from disco_magic.notebook.completing.completion import Completion
 from disco_magic.notebook.completing.inspection import Inspection
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
-from disco_magic.notebook.expansion import Expansion
+from disco_magic.notebook.expansion import expansion
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
@@ -64,7 +64,7 @@ class Extension:
         self.front = front or Front(shell, Console(shell), SessionKeeper(shell), magics)
         self.front.settings = magics
         magics.front = self.front
-        self._hooks = (Completion(self.front), Inspection(self.front), Expansion(self.front))
+        self._hooks = (Completion(self.front), Inspection(self.front), expansion(self.front))
         self._cell_namer = cell_namer(shell)
         add_labeller(self._cell_namer)
         shell.register_magics(magics)
@@ -79,7 +79,7 @@ class Extension:
         for event, listener in self._listeners:
             shell.events.register(event, listener)
         for hook in self._hooks:
-            hook.install()
+            hook.put()
 
     def remove(self, *, keep_session: bool) -> None:
         """Remove everything; stop the workers unless the extension is being reloaded.
@@ -91,7 +91,7 @@ class Extension:
             steps.callback(_remove_magics, shell, front.settings)
             steps.callback(_remove_bundles, shell.display_formatter.mimebundle_formatter)
             for hook in self._hooks:
-                steps.callback(hook.remove)
+                steps.callback(hook.take)
             steps.callback(BREAKPOINTS.remove)
             for event, listener in self._listeners:
                 steps.callback(shell.events.unregister, event, listener)

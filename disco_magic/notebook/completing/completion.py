@@ -70,12 +70,12 @@ class Completion:
         self._matcher = make_matcher(front)
         self._replaced = Replaced(self._completer, "completions", self.completions)
 
-    def install(self) -> None:
+    def put(self) -> None:
         """Install the hooks."""
         self._completer.custom_matchers.append(self._matcher)
         self._replaced.put()
 
-    def remove(self) -> None:
+    def take(self) -> None:
         """Remove the hooks; a function installed over `completions` meanwhile stays."""
         if self._matcher in self._completer.custom_matchers:  # the list may have been replaced
             self._completer.custom_matchers.remove(self._matcher)

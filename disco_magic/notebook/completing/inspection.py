@@ -40,13 +40,13 @@ class Inspection:
         has_any = hasattr(self._kernel, "do_inspect")
         self._replaced = [Replaced(self._kernel, "do_inspect", self.do_inspect)] if has_any else []
 
-    def install(self) -> None:
+    def put(self) -> None:
         """Install the hooks."""
         self._front.shell.events.register("post_run_cell", self.answer)
         for each in self._replaced:
             each.put()
 
-    def remove(self) -> None:
+    def take(self) -> None:
         """Remove the hooks; a function installed over `do_inspect` meanwhile stays."""
         self._front.shell.events.unregister("post_run_cell", self.answer)
         for each in self._replaced:

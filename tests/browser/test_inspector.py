@@ -155,13 +155,13 @@ def test_a_saved_notebook_shows_a_still_when_its_kernel_is_gone(
     for cell in range(3):
         lab.run(cell)
     inspector = Inspector(lab, 2)
-    still = lab.cell(2).locator("table.disco-registers")
+    still = lab.cell(2).locator('[class^="disco-still"] table.disco-registers')
     expect(inspector.box.locator("figure img").first).to_be_visible()
     expect(still).to_be_hidden()  # while the widget is there
     page.evaluate(SAVE_AND_LEAVE)
 
     lab = OpenNotebook(page, lab_address, "saved.ipynb")
-    still = lab.cell(2).locator("table.disco-registers")
+    still = lab.cell(2).locator('[class^="disco-still"] table.disco-registers')
     expect(still).to_be_visible(timeout=CELL_LIMIT_MS)
     expect(lab.cell(2).locator("figure img").first).to_be_visible()
     expect(lab.cell(2).get_by_text("Error displaying widget")).to_be_hidden()

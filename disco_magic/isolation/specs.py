@@ -1,11 +1,9 @@
-"""Parts of the import system for `own_modules`: specs, arguments of `__import__`, locks of modules."""
+"""What an import is about, for `own_modules`: specs of modules, and the arguments of `__import__`."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import threading
-from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,30 +54,3 @@ def listed(module: types.ModuleType, fromlist: Sequence[str]) -> list[str]:
     """Return the names after ``from module import``."""
     everything = getattr(module, "__all__", ())
     return [name for each in fromlist for name in (everything if each == "*" else [each])]
-
-
-_SYSTEM: Final[Any] = _bootstrap
-
-
-class ImportLock:
-    """Held by the thread that executes one module. Reentrant, like the import system's own locks.
-
-    Threads that wait for each other's modules get them half-initialized. Workers are not interrupted where
-    the lock is taken or released.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - its other locks are global
-        self._taken = threading.local()
-
-    def __enter__(self) -> None:
-        taken: list[bool] = self._taken.__dict__.setdefault("taken", [])
-        try:
-            self._lock.acquire()
-            taken.append(True)
-        except _SYSTEM._DeadlockError:  # noqa: SLF001
-            taken.append(False)
-
-    def __exit__(self, *_: object) -> None:
-        if self._taken.taken.pop():
-            self._lock.release()

@@ -46,8 +46,21 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
         ({0.0, 1}, {-0.0, 1}),
         ([0.5, 1], [0.5, True]),
         ([0.5, 10**5000], [0.5, 10**5000 + 1]),
+        (1, True),
+        (1, 1.0),
+        ("1", b"1"),
+        (np.zeros(2, "f4"), np.zeros(2, "i4")),
+        (np.float32(0), np.zeros((), "f4")),
+        ([[1], [2]], [[1, 2]]),
+        (0.1 + 0.2, 0.3),
+        ("\ud800", "\ud801"),
+        (dt.time(2), dt.time(2, fold=1)),
+        (
+            types.SimpleNamespace(at=dt.datetime(2026, 1, 1)),  # noqa: DTZ001
+            types.SimpleNamespace(at=dt.datetime(2026, 1, 1, fold=1)),  # noqa: DTZ001
+        ),
     ],
-    ids=range(24),
+    ids=range(34),
 )
 def test_values_that_differ_are_told_apart(one, other):
     assert fingerprint(one) != fingerprint(other)
@@ -213,31 +226,6 @@ MAKERS = [
 def test_fingerprints_are_equal_for_equal_values_and_differ_for_others(make):
     assert fingerprint(make(1)) == fingerprint(make(1))
     assert fingerprint(make(1)) != fingerprint(make(2))
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (1, True),
-        (1, 1.0),
-        ("1", b"1"),
-        ([1], (1,)),
-        (np.zeros(4), np.zeros((2, 2))),
-        (np.zeros(2, "f4"), np.zeros(2, "i4")),
-        (np.float32(0), np.zeros((), "f4")),
-        ([[1], [2]], [[1, 2]]),
-        (0.1 + 0.2, 0.3),
-        ("\ud800", "\ud801"),
-        (dt.time(2), dt.time(2, fold=1)),
-        (
-            types.SimpleNamespace(at=dt.datetime(2026, 1, 1)),  # noqa: DTZ001
-            types.SimpleNamespace(at=dt.datetime(2026, 1, 1, fold=1)),  # noqa: DTZ001
-        ),
-    ],
-    ids=repr,
-)
-def test_values_that_look_alike_but_differ_have_other_fingerprints(a, b):
-    assert fingerprint(a) != fingerprint(b)
 
 
 def test_strides_do_not_matter():

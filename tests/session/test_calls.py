@@ -1,4 +1,4 @@
-"""Calls, values and waits through sessions of 1 to 4 worker threads."""
+"""What calls are sent to which workers, and what is refused; what they return is in `tests/surface`."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_called_is_refused(session, what):
         session(1).call_packed(what)
 
 
-# --- registered functions --------------------------------------------------------------------------
+# --- what is not kept, and what is missing ---------------------------------------------------------
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def held(s):
     return [sorted(worker.registers.values) for worker in s._launcher.workers]
 
 
-# --- ids -------------------------------------------------------------------------------------------
+# --- when registers are freed ----------------------------------------------------------------------
 
 
 def test_a_register_is_freed_although_it_is_poisoned(session):

@@ -76,17 +76,19 @@ oldest:  ## run the tests with the oldest versions that pyproject.toml allows, i
 with-oldest: $(VENV)/.has-oldest
 	@$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS) --ignore=tests/browser)
 
-PYTHONS_3_13 = python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.13*/bin/python3.13 \
-	"$${UV_PYTHON_INSTALL_DIR:-$$HOME/.local/share/uv/python}"/cpython-3.13*/bin/python3.13
+# 3.14 is the newest that all extras have packages for.
+NEWER_PYTHONS = $(foreach version,3.14 3.13,python$(version) \
+	"$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(version)*/bin/python$(version) \
+	"$${UV_PYTHON_INSTALL_DIR:-$$HOME/.local/share/uv/python}"/cpython-$(version)*/bin/python$(version))
 # Pyenv's shim is on the PATH whether it runs or not, and a build without the GIL is another interpreter.
-IS_3_13 := import sys; sys.exit(sys.version_info[:2] != (3, 13) or not getattr(sys, "_is_gil_enabled", lambda: True)())
-NEWER_PYTHON = $(shell for each in $(PYTHONS_3_13); do \
-	"$$each" -c '$(IS_3_13)' >/dev/null 2>&1 && { echo "$$each"; break; }; done)
+IS_NEWER := import sys; sys.exit(sys.version_info < (3, 13) or not getattr(sys, "_is_gil_enabled", lambda: True)())
+NEWER_PYTHON = $(shell for each in $(NEWER_PYTHONS); do \
+	"$$each" -c '$(IS_NEWER)' >/dev/null 2>&1 && { echo "$$each"; break; }; done)
 
-newer:  ## run the tests of what depends on the interpreter with Python 3.13, in .venv-newer; skip them without one
+newer:  ## run the tests of what depends on the interpreter with Python 3.14 or 3.13, in .venv-newer; skip them without
 newer installed-newer:
-	@if $(BIN)/python -c '$(IS_3_13)' 2>/dev/null; then echo "Python 3.13 is that of $(VENV), where all tests run."; \
-	elif [ -z "$(NEWER_PYTHON)" ]; then echo "No Python 3.13 on the PATH, of pyenv or of uv: its tests are skipped."; \
+	@if $(BIN)/python -c '$(IS_NEWER)' 2>/dev/null; then echo "All tests run with a newer Python, that of $(VENV)."; \
+	elif [ -z "$(NEWER_PYTHON)" ]; then echo "No Python 3.14 or 3.13 on the PATH, of pyenv or of uv: skipped."; \
 	else $(MAKE) $(if $(filter newer,$@),with-newer,.venv-newer/.has-test) VENV=.venv-newer PYTHON="$(NEWER_PYTHON)"; fi
 
 with-newer: $(VENV)/.has-test

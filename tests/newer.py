@@ -1,4 +1,4 @@
-"""What ``make newer`` runs with Python 3.13 as well: tests of what depends on the interpreter.
+"""What ``make newer`` runs with Python 3.14 or 3.13 as well: tests of what depends on the interpreter.
 
 A file belongs here if another version of Python, or of what its standard library does inside, could make it
 fail: the names of the lists are the reasons. Rules of our own (state machines, planes, numbers, words) are
@@ -10,7 +10,7 @@ from __future__ import annotations
 WHERE_THREADS_CAN_BE_STRUCK = """
     tests/session/test_ctrl_c.py tests/session/test_interrupt.py tests/session/test_pending_awaited.py
     tests/session/test_pending_ctrl_c.py tests/session/test_recursion.py tests/session/test_refusing_lock.py
-    tests/session/test_stuck_threads.py tests/worker tests/notebook/test_interrupts.py
+    tests/session/test_stuck_threads.py tests/test_locks.py tests/worker tests/notebook/test_interrupts.py
 """
 WHAT_CODE_FRAMES_AND_TRACEBACKS_SAY = """
     tests/callers tests/core/test_errors.py tests/core/test_recorded.py tests/core/test_seat.py
@@ -26,7 +26,8 @@ HOW_MODULES_ARE_IMPORTED = """
 """
 WHAT_IS_COPIED_AND_PICKLED = """
     tests/core/test_snapshot.py tests/functions/test_copies.py tests/functions/test_marks.py
-    tests/functions/test_returned.py tests/session/test_cell_classes.py tests/values/test_kinds.py
+    tests/functions/test_returned.py tests/session/test_cell_classes.py tests/session/test_own_functions.py
+    tests/values/test_kinds.py
     tests/values/test_members.py
 """
 WHAT_THE_STANDARD_LIBRARY_HAS_ONCE_PER_PROCESS = """

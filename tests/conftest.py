@@ -62,7 +62,10 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_sessionstart(session):
-    """Kernels of simulated GPUs are compiled once for all processes of a run, also those that tests start."""
+    """Kernels of simulated GPUs and the double of NCCL are compiled once for all processes of a run.
+
+    Also for those that tests start.
+    """
     if KERNELS not in os.environ and not hasattr(session.config, "workerinput"):
         folder = TemporaryDirectory(prefix="disco-kernels-")
         session.config.add_cleanup(folder.cleanup)
@@ -107,6 +110,7 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def _follow(item):
+    """Measure setup, call or teardown, with what pytest itself does in there."""
     sys.settrace(item.stash[FOLLOWED])
     try:
         return (yield)

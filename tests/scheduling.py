@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
-# Files that take a minute and more: begun late, they would be alone at the end, on one of all the cores.
+# What takes longest: begun late, it would be alone at the end, on one of all the cores.
 LONG = (BROWSER, "tests/test_gpu_rehearsal.py")
 
 

@@ -24,8 +24,12 @@ class Views:
         assert self.views.open(shell, lambda: view) is view
 
 
+def a_shell(number, **more):
+    return types.SimpleNamespace(execution_count=number, user_ns={}, user_ns_hidden={}, **more)
+
+
 def a_cell(cell, number):
-    return types.SimpleNamespace(get_parent=lambda: {"metadata": {"cellId": cell}}, execution_count=number)
+    return a_shell(number, get_parent=lambda: {"metadata": {"cellId": cell}})
 
 
 def test_a_cell_that_runs_again_replaces_its_views():
@@ -44,16 +48,31 @@ def test_a_cell_that_runs_again_replaces_its_views():
 
 def test_front_ends_that_do_not_name_cells_keep_all_views():
     made = Views()
-    made.open(types.SimpleNamespace(execution_count=1), "first")
-    made.open(types.SimpleNamespace(execution_count=2), "second")
+    made.open(a_shell(1), "first")
+    made.open(a_shell(2), "second")
     assert made.closed == []
 
 
 def test_of_too_many_views_the_oldest_is_closed():
     made = Views()
     for number in range(MOST_OPEN + 2):
-        made.open(types.SimpleNamespace(execution_count=number), number)
+        made.open(a_shell(number), number)
     assert made.closed == [0, 1]
+
+
+def test_a_view_that_is_closed_is_not_kept_by_the_results_of_cells(shell):
+    """IPython kept each of them, with its hundred widgets, as ``Out[n]`` and under two names ``_n``."""
+    views, ip = LiveViews(), shell.ip
+    ip.execution_count = 1
+    old = views.open(ip, lambda: types.SimpleNamespace(close=lambda: None))
+    kept = {"_oh": {1: old, 2: "a"}, "_1": old, "_2": "a"}
+    ip.user_ns.update(kept)
+    ip.user_ns_hidden.update(_1=old)
+    for _ in range(MOST_OPEN):
+        views.open(ip, lambda: types.SimpleNamespace(close=lambda: None))
+    assert ip.user_ns["_oh"] == {2: "a"}
+    assert ip.user_ns["_2"] == "a"
+    assert "_1" not in {**ip.user_ns, **ip.user_ns_hidden}
 
 
 def test_a_terminal_gets_a_table(shell):

@@ -38,9 +38,9 @@ class LiveViews:
         for place, view in list(self._open):
             if cell and place.startswith(f"{cell} ") and place != f"{cell} {number}":
                 self._open.remove((place, view))
-                view.close()
+                _end(shell, view)
         while len(self._open) >= MOST_OPEN:
-            self._open.pop(0)[1].close()
+            _end(shell, self._open.pop(0)[1])
         view = make()
         self._open.append((f"{cell} {number}", view))
         return view
@@ -49,6 +49,17 @@ class LiveViews:
         """Close all of them."""
         while self._open:
             self._open.pop()[1].close()
+
+
+def _end(shell: Any, view: View) -> None:
+    """Close a view, and take it out of ``Out``: its hundred widgets would stay there, half a megabyte."""
+    view.close()
+    results = shell.user_ns.get("_oh", {})
+    for number in [number for number, result in results.items() if result is view]:
+        del results[number]
+        for names in (shell.user_ns, shell.user_ns_hidden):
+            if names.get(f"_{number}") is view:
+                del names[f"_{number}"]
 
 
 def can_show(shell: Any) -> bool:

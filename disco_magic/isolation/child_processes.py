@@ -224,14 +224,15 @@ def _choose(self: Any, context: Any) -> None:
 def _first(self: Any) -> Any:
     """The context that is used if none was set."""
     process = None if _OWN.mine() is None else vars(self)[_CHOSEN]
-    return process or vars(self)[_FIRST]
+    # Since Python 3.14 it may be found only when it is asked for.
+    return process or vars(self).get(_FIRST) or getattr(super(type(self), self), _FIRST)
 
 
 def fit_start_methods(module: ModuleType) -> Callable[[], None]:
     """Let each worker set its own start method; `module` is ``multiprocessing.context``."""
     everybodys = vars(module)[_FIRST]
     kind = type(everybodys)
-    vars(everybodys)[_CHOSEN], vars(everybodys)[_FIRST]
+    vars(everybodys)[_CHOSEN], {**vars(kind), **vars(everybodys)}[_FIRST]
     own = {_CHOSEN: property(_chosen, _choose), _FIRST: property(_first)}
     everybodys.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})
 

@@ -107,7 +107,11 @@ HELD = "hs, one = log.handlers, logging.NullHandler()\n"
 @pytest.mark.parametrize(
     ("change", "there"),
     [
-        ("while hs: log.removeHandler(hs[0])", []),
+        pytest.param(
+            "while hs: log.removeHandler(hs[0])",
+            [],
+            marks=pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python itself replaces the list"),
+        ),
         ("log.addHandler(one); hs.append(one)", ["Keep", "NullHandler", "NullHandler"]),
         ("log.addHandler(one); hs.reverse()", ["NullHandler", "Keep"]),
         ("hs.append(one); log.handlers.sort(key=lambda each: each is not one)", ["NullHandler", "Keep"]),

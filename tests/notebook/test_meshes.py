@@ -149,13 +149,13 @@ def test_everywhere_that_registers_are_listed_replicas_are_compared(grid, offere
     grid.run("%disco who")
     assert "shard  " in f"{grid.out} ".replace("\n", "  ")
     assert "own\u2260" in grid.out
-    grid.run("%disco whos -w 0,3")
+    grid.run("%disco who -w 0,3")
     assert "shard\u2260" not in grid.out
     assert offered("%disco get sha") == {"%disco get shard": "register"}
     grid.run("%%disco\nif worker_id == 3: shard = np.zeros(3)")
     grid.run("%disco who")
     assert "shard\u2260" in grid.out
-    grid.run("%disco whos -w 1,4")
+    grid.run("%disco who -w 1,4")
     assert "shard\u2260" not in grid.out
     assert offered("%disco get sha") == {"%disco get shard": "register\u00a0\u2260"}
 

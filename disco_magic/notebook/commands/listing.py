@@ -17,6 +17,7 @@ from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
+from disco_magic.notebook.options import refuse
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import ranges
 
@@ -141,6 +142,13 @@ def _listing_parser(name: str, description: str, workers: str = "") -> OptionPar
     return parser
 
 
+def _whos_parser() -> OptionParser:
+    parser = _listing_parser("whos", "List the registers with type and value, equal workers together.")
+    instead = "the table has all workers; %disco who -w 0,3 lists what these have, by name"
+    refuse(parser, ("-w", "--workers"), instead)
+    return parser
+
+
 def _log_parser() -> OptionParser:
     parser = session_parser(
         "log",
@@ -157,7 +165,5 @@ def _log_parser() -> OptionParser:
 WHO: Final = Command(
     _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.", _OF_THESE), _who
 )
-WHOS: Final = Command(
-    _listing_parser("whos", "List the registers with type and value, equal workers together."), _whos
-)
+WHOS: Final = Command(_whos_parser(), _whos)
 LOG: Final = Command(_log_parser(), _log)

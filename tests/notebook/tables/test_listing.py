@@ -97,6 +97,10 @@ def test_many_names_are_wrapped_under_each_other(four):
     assert all(line.startswith("       name_") for line in four.lines[1:])
 
 
+def test_whos_of_some_workers_says_what_lists_theirs(four):
+    assert "%disco who -w 0,3 lists what these have" in str(four.fail("%disco whos -w 0", UsageError))
+
+
 @pytest.mark.parametrize("command", ["who", "whos", "log"])
 def test_without_a_session_there_is_nothing_to_list(shell, command):
     assert "no session is running" in str(shell.fail(f"%disco {command}", UsageMistake))

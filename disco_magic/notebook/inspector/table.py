@@ -117,9 +117,10 @@ def table_html(
 def parts_html(parts: RegisterParts, columns: Sequence[int] | None, places: Sequence[str] = ()) -> str:
     """The table of the parts of one register, at most 300; `columns` and `places` as in `table_html`."""
     name = parts.row.name
-    body = _row(parts.row, columns) + "".join(
-        _row(row, columns, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), columns)
-        for row in parts.shown
+    body = "".join(
+        _row(row, columns, shown=row.name.removeprefix(name) or name)
+        + _gap(parts.gaps.get(row.name, ""), columns)
+        for row in (parts.row, *parts.shown)
     )
     body += _across(left_out(parts, len(parts.shown)), columns)
     return _framed(f"parts of {name}", parts_caption(parts), _heads("part", columns, places), body, "")

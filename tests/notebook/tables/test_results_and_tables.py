@@ -407,6 +407,13 @@ def test_what_is_in_a_register_is_a_table_of_its_parts(session):
     assert ' colspan="6">and 5 more, in its .rows</th>' in parts_bundle(s.look_into("p"))["text/html"]
 
 
+def test_how_far_a_register_without_parts_is_apart_is_in_its_table_too(session):
+    # The text said it, and the table in a notebook did not.
+    s = session(2)
+    s.run("x = np.arange(4) + worker_id")
+    assert "[1] 4 of 4 elements differ" in parts_bundle(s.look_into("x"))["text/html"]
+
+
 @pytest.mark.parametrize("num_workers", [2, 64, 1000])
 def test_a_still_of_many_registers_shows_300_those_that_differ_first(num_workers):
     one, other = RegisterInfo("int", text="1"), RegisterInfo("str", text="x")

@@ -50,9 +50,12 @@ if TYPE_CHECKING:
 _SYSTEM: Final[Any] = _bootstrap
 
 _FIRST: Final = "worker 0"
-_TWICE: Final = re.compile(r"already|duplicat|\bregister\b|\bexists\b|twice|only once", re.IGNORECASE)
+_TWICE: Final = re.compile(
+    r"already|duplicat|\bregister\b|\bexists\b|twice|redefin|conflict|same name|multiple times|\bonce\b",
+    re.IGNORECASE,
+)
 # These say what a module lacks, no matter who else has executed it.
-_NEVER: Final = (AttributeError, ImportError, NameError, OSError, SyntaxError)
+_NEVER: Final = (AttributeError, ImportError, NameError, SyntaxError)
 _HELP: Final = (
     "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
     "all share their modules: --own-modules none, or own_modules=()"
@@ -263,7 +266,8 @@ class Importer:
                 delattr(around, last)
             stand_no_more(name)
             may_help = isinstance(error, Exception) and not isinstance(error, _NEVER)
-            if is_of_several and may_help and _TWICE.search(words(error)):
+            said = error.strerror if isinstance(error, OSError) else words(error)  # without its file's name
+            if is_of_several and may_help and type(said) is str and _TWICE.search(said):
                 error.add_note(_HELP.format(name))
             raise
         finally:

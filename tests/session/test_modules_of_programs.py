@@ -224,6 +224,8 @@ def test_one_that_cannot_be_executed_twice_says_what_helps(helped):
     [
         ("raise RuntimeError('Only a single X can be used to register Y')", True),
         ("raise KeyError('x is already there')", True),
+        ("raise RuntimeError('conflicting option string: --lr')", True),
+        ("raise FileExistsError(17, 'File exists', 'x')", True),
         ("open('already there')", False),
         ("raise OSError(2, 'No such file', 'duplicate')", False),
         ("raise ValueError('x is not registered')", False),

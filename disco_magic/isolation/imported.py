@@ -198,13 +198,19 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
     """Combine several fits of one module; those that know the module work even if one does not."""
 
     def fit_each(module: ModuleType) -> Callable[[], None]:
-        undoing = [_tried(fit, "", module) for fit in fits]
+        undoing: list[Callable[[], None] | None] = []
 
         def undo() -> None:
             for each in reversed(undoing):
                 if each is not None:
                     each()
 
+        try:
+            for fit in fits:
+                undoing.append(_tried(fit, "", module))  # noqa: PERF401 - the first ones count if one is struck
+        except BaseException:  # an interrupt: nobody else knows what has been changed
+            undo()
+            raise
         return undo
 
     return fit_each

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from disco_magic.isolation.imported import AfterImport, is_imported
+from disco_magic.isolation.imported import AfterImport, each_of, is_imported
 from tests.notebook.acting import as_worker, new_worker
 
 
@@ -80,3 +80,19 @@ def test_a_module_that_is_being_imported_is_not_there_yet(module_of):
     assert __import__(name).early is False
     assert is_imported(name)
     assert not is_imported("disco_no_such_module")
+
+
+def test_changes_of_a_module_that_an_interrupt_cuts_off_are_undone():
+    # What undoes them was known to nobody: a class of ours stayed in `builtins` after a start that was stopped.
+    changed = []
+
+    def fit(module):
+        changed.append(module)
+        return changed.clear
+
+    def struck(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        each_of(fit, struck)(sys)
+    assert not changed

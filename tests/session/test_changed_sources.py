@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -182,12 +183,22 @@ def said_before(session, program, helper, tmp_path):
         "import importlib\nfound = importlib.import_module('between')",
         "from . import HELPER",
         "from importlib import import_module as load\nfound = load('between')",
+        "import importlib, sys\nfound = importlib.import_module(sys.argv[1])",
+        "from hydra.utils import instantiate",
         "found = 'HELPER.go'",
         "found = {'target': 'between:HELPER'}",
     ],
 )
 def test_it_is_said_of_what_the_program_imports_or_might(said_before, source):
     assert said_before(source)
+
+
+def test_it_is_said_of_the_package_that_the_program_is_in(session, program, helper):
+    session(1).run_file(program())
+    helper.write_text(EDITED)
+    cell = compile_file(program("from . import other\n"))
+    inside = replace(cell, program=cell.program._replace(module=f"{helper.stem}.program"))
+    assert refresh(inside, never, reload=False).startswith(f"{helper.name} has changed")
 
 
 @pytest.mark.parametrize("source", ["found = 1", "import json, os.path\nfound = json", "import HELPER2"])

@@ -125,7 +125,7 @@ def refresh(cell: Cell, is_reloaded: Callable[[str], bool], *, reload: bool) -> 
     changed = sources.changed(folder)
     if not changed:
         return ""
-    used = used_by(cell.source, sources.imported())
+    used = used_by(f"{cell.program.package}\n{cell.source}", sources.imported())
     stale = [name for name in changed if name in used and not is_reloaded(name)]
     return _said([os.path.relpath(changed[name], folder) for name in stale])
 

@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 _IMPORT_NAME: Final = dis.opmap["IMPORT_NAME"]
 _WORD: Final = re.compile(r"\w+")
+# Code with one of these words may import what a command line or a file names.
+_ANYTHING: Final = frozenset({"__import__", "hydra", "import_module", "run_module", "run_path"})
 
 
 def used_by(source: str, files: Mapping[str, str]) -> set[str]:
-    """Those modules whose names a program mentions, or whose names one of those does.
+    """Those modules whose names a program mentions, or whose names one of those does; or all.
 
     Names that are given as text count, too: frameworks import by them. That a module is mentioned does not
-    mean that it is imported.
+    mean that it is imported. All count if the program, or one of those modules, may import any.
 
     Args:
-        source: the program's.
+        source: the program's, and the names of the packages that it is in.
         files: of the modules in question, by name.
     """
     used, waiting = set[str](), [source]
     while waiting:
         words = set(_WORD.findall(waiting.pop()))
+        if not words.isdisjoint(_ANYTHING):
+            return set(files)
         found = {name for name in files.keys() - used if name.rpartition(".")[2] in words}
         used |= found
         for name in found:

@@ -83,7 +83,7 @@ def test_a_module_that_is_being_imported_is_not_there_yet(module_of):
 
 
 def test_changes_of_a_module_that_an_interrupt_cuts_off_are_undone():
-    # What undoes them was known to nobody: a class of ours stayed in `builtins` after a start that was stopped.
+    # What undoes them was known to nobody: a class of ours stayed in `builtins` after a stopped start.
     changed = []
 
     def fit(module):

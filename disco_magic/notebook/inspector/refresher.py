@@ -11,6 +11,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.locks import new_rlock
 from disco_magic.own_threads import start_thread
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Refresher:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # C code: each cell of the notebook takes it twice
+        self._lock = new_rlock()  # each cell of the notebook takes it twice
         self._changed = threading.Condition(self._lock)
         self._open: list[Inspector] = []
         self._due = False

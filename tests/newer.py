@@ -32,7 +32,8 @@ WHAT_IS_COPIED_AND_PICKLED = """
 """
 WHAT_THE_STANDARD_LIBRARY_HAS_ONCE_PER_PROCESS = """
     tests/functions/test_context.py tests/functions/test_worker_builtins.py tests/session/test_forks.py
-    tests/session/test_lifecycle.py tests/session/test_own_builtins.py
+    tests/session/test_lifecycle.py tests/session/test_own_builtins.py tests/session/test_own_loggers.py
+    tests/session/test_own_processes.py
 """
 IPYTHON_S_SHELL_ON_TOP = """
     tests/notebook/test_cells.py tests/notebook/test_plain_cells.py

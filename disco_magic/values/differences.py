@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -260,16 +261,34 @@ def _of_values(a: Any, b: Any) -> Difference:
         return Difference(differing=1, reason=f"{cannot}; they differ: {where}")
     held = [plain_copy([each], _MOST) for each in (a, b)]
     if None not in held:
-        # Equal dicts may have other orders, and equal lists other NaNs.
-        same = held[0] == held[1] or fingerprint(held[0]) == fingerprint(held[1])
+        same = fingerprint(held[0]) == fingerprint(held[1]) or _are_same(*held)
     else:
-        seen = [look_into_parts(each, sys.maxsize) for each in (a, b)]
+        seen = [look_into_parts([each], sys.maxsize) for each in (a, b)]
         if not all(each.fingerprint for each in seen):
             return Difference(reason=f"{cannot}; {_UNKNOWN}")
         same = seen[0].fingerprint == seen[1].fingerprint
         if same and any(each.is_part for each in seen):
             return Difference(reason=f"{cannot}; {_PARTLY}")
     return Difference(differing=int(not same), reason=f"{cannot}; they {'are equal' if same else 'differ'}")
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether plain values are equal with all their types: for `==`, 1 is True, and NaN is no NaN."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is dict:  # has no order
+        keys, items = zip(*map(_sorted, (one, other)), strict=True)
+        return keys[0] == keys[1] and _are_same(*items)
+    if kind in (list, tuple):
+        return len(one) == len(other) and all(map(_are_same, one, other))
+    return fingerprint(one) == fingerprint(other)
+
+
+def _sorted(held: dict[Any, Any]) -> tuple[list[bytes], list[Any]]:
+    """Fingerprints of keys, in their order, and the items."""
+    pairs = sorted(((fingerprint(key), item) for key, item in held.items()), key=itemgetter(0))
+    return [key for key, _ in pairs], [item for _, item in pairs]
 
 
 def _labels_differ(a: Any, b: Any) -> bool:

@@ -187,6 +187,12 @@ def test_elements_that_only_their_own_code_could_compare_are_not_compared(a, b, 
     assert (found.differing, found.size) == (None, 1)
 
 
+def nested(depth, value):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 class Own(list):
     """A list with code of its own."""
 
@@ -206,6 +212,8 @@ class Own(list):
         ({1, 2}, {2, 1}, 0),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, 0),
         ({(1,): 2}, {(1,): 2}, 0),
+        (nested(20, {"a": 1, "b": 2}), nested(20, {"b": 2, "a": 1}), 0),
+        pytest.param(10**5000, 10**5000, 0, id="digits"),
         ([float("nan")] * 2000, [float("nan")] * 2000, 0),
         (frozenset("a"), frozenset("b"), 1),
         ((1,), [1], 1),
@@ -366,6 +374,16 @@ def test_whole_numbers_of_64_bits_are_not_rounded_to_others(one, other):
     if np.finfo(np.longdouble).nmant < 63:
         pytest.skip("no type has enough bits here")
     assert difference_of(one, other, Window()).differing == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [({1}, {True}), ({1: "a"}, {True: "a"}), ([{"a": {(1, 2): 3}}], [{"a": {(1, 2.0): 3}}])],
+    ids=repr,
+)
+def test_what_only_python_takes_for_the_same_key_differs(a, b):
+    # `==` was asked, for which these are equal; tables say that they differ.
+    assert difference_of(a, b, ALL).differing == 1
 
 
 def test_a_dict_has_no_order():

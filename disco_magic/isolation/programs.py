@@ -181,6 +181,14 @@ def _take_back(environ: Any, name: str, texts: set[str]) -> None:
             _PLAIN.__setitem__(environ, name, before)
 
 
+def _before_programs(environ: Any, name: str) -> str | None:
+    """What the process has, or had before programs put something else there."""
+    with _lending:
+        text = _of_process(environ, name)
+        before, put = _lent.get(name, (None, set[str]()))
+        return before if text in put else text
+
+
 def _of_process(environ: Any, name: str) -> str | None:
     try:
         return cast("str", _PLAIN.__getitem__(environ, name))
@@ -189,11 +197,13 @@ def _of_process(environ: Any, name: str) -> str | None:
 
 
 def environment_of(worker: CallingWorker) -> dict[str, str]:
-    """The environment with which a program begins on a worker: the process's, and its ranks."""
+    """The environment with which a program begins on a worker: the process's, and its ranks.
+
+    Without what other programs have put there, of workers that began earlier.
+    """
     environ = os.environ
-    names = list(_PLAIN.__iter__(environ))
-    found = {name: text for name in names if (text := _of_process(environ, name)) is not None}
-    return {**found, **ranks_of(worker)}
+    found = {name: _before_programs(environ, name) for name in list(_PLAIN.__iter__(environ))}
+    return {**{name: text for name, text in found.items() if text is not None}, **ranks_of(worker)}
 
 
 def removed_by(execution: Execution) -> list[str]:

@@ -142,6 +142,21 @@ barrier()
     assert os.environ["RANK"] == "the process's"
 
 
+def test_a_program_begins_without_what_those_of_other_workers_have_set_before(told, monkeypatch):
+    # 1. Worker 0 sets a variable, which goes to the process; 2. worker 1 begins with a copy of the process's.
+    monkeypatch.setenv("DISCO_TEST", "before")
+    source = """
+from disco_magic.callers.current import calling_worker
+from disco_magic.isolation.programs import environment_of
+if worker_id == 0: os.environ['DISCO_TEST'] = os.environ['DISCO_NEW'] = 'of 0'
+barrier()
+begun = environment_of(calling_worker())
+told = begun['DISCO_TEST'], begun.get('DISCO_NEW'), begun['RANK']
+barrier()
+"""
+    assert told(source) == [("before", None, "0"), ("before", None, "1")]
+
+
 def test_what_each_sets_or_removes_it_finds_and_so_do_its_processes(told, monkeypatch):
     monkeypatch.setenv("DISCO_TEST", "before")
     monkeypatch.setenv("DISCO_GONE", "before")

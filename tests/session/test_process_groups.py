@@ -67,6 +67,12 @@ def test_ranks_are_workers_and_the_session_carries_everything(s):
     assert told.values == [(worker, 4, "disco", [0, 1, 2, 3]) for worker in range(4)]
 
 
+def test_how_long_a_collective_would_take_is_refused_as_by_a_backend_that_cannot_tell(s):
+    # PyTorch's compiler asks the same on GPUs, by a name that differs from version to version.
+    s.run("try:\n    with dist._time_estimator(): pass\nexcept NotImplementedError: told = True")
+    all_true(s, "told")
+
+
 @pytest.mark.parametrize("backend", [None, "gloo", "nccl", "cpu:gloo,cuda:nccl", "disco"])
 def test_whatever_backend_is_asked_for(session, backend):
     started = session(2)

@@ -43,7 +43,8 @@ class Verbs(Members):
     """
 
     # What PyTorch asks of a backend. A group is its own backend, for tensors on all devices.
-    supports_splitting = supports_coalescing = supports_time_estimate = False
+    supports_splitting = supports_coalescing = False
+    supports_time_estimate = _supports_time_estimate = False  # the second name: since 2.15
 
     # --- reductions ----------------------------------------------------------------------------------
 

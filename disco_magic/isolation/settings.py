@@ -12,7 +12,7 @@ import gc
 import logging
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _UNKNOWN: Final = None  # a setting that cannot be read now, and is not to be written
+_COMPILER: Final = "torch._dynamo.utils"
+_BEFORE_COMPILING: Final = "_gc_threshold_saved"  # the thresholds, while anybody compiles; else None
 
 
 class Setting(NamedTuple):
@@ -41,6 +43,20 @@ def attribute(owner: types.ModuleType, name: str) -> Setting:
 
 def _collect(on: bool) -> None:  # noqa: FBT001 - what `gc.isenabled` returns
     (gc.enable if on else gc.disable)()
+
+
+def _thresholds() -> tuple[int, int, int]:
+    """Those of the collector. What PyTorch raises there while it compiles (2.15) it puts back itself."""
+    then: tuple[int, int, int] | None = getattr(sys.modules.get(_COMPILER), _BEFORE_COMPILING, None)
+    return gc.get_threshold() if then is None else then
+
+
+def _collect_from(found: tuple[int, int, int]) -> None:
+    compiler = sys.modules.get(_COMPILER)
+    with getattr(compiler, "_gc_threshold_lock", nullcontext()):
+        if getattr(compiler, _BEFORE_COMPILING, None) is not None:
+            setattr(compiler, _BEFORE_COMPILING, found)
+        gc.set_threshold(*found)
 
 
 def _folder() -> str | None:
@@ -121,7 +137,7 @@ _JAX: Final = {"jax_enable_x64": False, "jax_default_matmul_precision": None, "j
 SETTINGS: Final = (
     Setting(_folder, _go_to),
     Setting(gc.isenabled, _collect),
-    Setting(gc.get_threshold, lambda found: gc.set_threshold(*found)),
+    Setting(_thresholds, _collect_from),
     Setting(sys.getrecursionlimit, sys.setrecursionlimit),
     Setting(sys.get_int_max_str_digits, sys.set_int_max_str_digits),
     Setting(_interval, _take_turns),

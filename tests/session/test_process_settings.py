@@ -8,6 +8,8 @@ import logging
 import os
 import socket
 import sys
+import threading
+from types import ModuleType
 
 import pytest
 
@@ -72,6 +74,38 @@ def test_what_a_cell_sets_stays(session):
     try:
         session(1).run("import gc\ngc.set_threshold(9_999)")
         assert gc.get_threshold()[0] == 9_999
+    finally:
+        gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize("begins", ["before the program", "while a module is imported", "and goes on"])
+def test_what_pytorchs_compiler_changes_for_a_while_is_not_taken_for_a_program_s(
+    session, program, module_of, monkeypatch, begins
+):
+    # 1. Somebody else compiles: since 2.15 PyTorch raises a threshold meanwhile, and notes the former ones.
+    # 2. A program begins, or its module has been imported: the raised threshold is found.
+    # 3. PyTorch puts the former ones back. 4. The program ends, and the raised one is put back for good.
+    before = gc.get_threshold()
+    compiler = ModuleType("torch._dynamo.utils")
+    vars(compiler).update(_gc_threshold_lock=threading.Lock(), _gc_threshold_saved=None)
+    monkeypatch.setitem(sys.modules, compiler.__name__, compiler)
+    begin = (
+        "import gc, sys\ncompiler = sys.modules['torch._dynamo.utils']\n"
+        "compiler._gc_threshold_saved = gc.get_threshold()\n"
+        "gc.set_threshold(*gc.get_threshold()[:2], 1000)\n"
+    )
+    end = "gc.set_threshold(*compiler._gc_threshold_saved)\ncompiler._gc_threshold_saved = None\n"
+    find = "compiler = sys.modules['torch._dynamo.utils']\n"
+    try:
+        if begins == "before the program":
+            exec(begin, {})
+            session(1).run_file(program(find + end))
+        elif begins == "while a module is imported":
+            session(1).run_file(program(f"import {module_of(begin)}\n{find}{end}"))
+        else:
+            session(1).run_file(program(f"gc.set_threshold(9_999)\n{begin}"))
+            exec(f"import gc\n{end}", {"compiler": compiler})
+        assert gc.get_threshold() == before
     finally:
         gc.set_threshold(*before)
 

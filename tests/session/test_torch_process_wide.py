@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -276,6 +277,24 @@ def test_what_a_program_sets_ends_with_it(s, tmp_path, setting):
     assert before[0] not in s.run("found").values
     assert s.run(seen).values == before
     assert eval(seen) == mine  # noqa: S307 - our own
+
+
+def test_what_a_program_sets_of_the_collector_ends_with_it_also_if_somebody_compiles_then(session, tmp_path):
+    if not hasattr(pytest.importorskip("torch._dynamo.utils"), "deferred_full_gc"):
+        pytest.skip("this version of PyTorch leaves the collector as it is while it compiles")
+    before, path = gc.get_threshold(), tmp_path / "train.py"
+    path.write_text(
+        "import gc\ngc.set_threshold(9_999)\nfrom torch._dynamo.utils import deferred_full_gc\n"
+        "compiling = deferred_full_gc()\ncompiling.__enter__()\n"
+    )
+    s = session(1)
+    try:
+        s.run_file(path)
+        assert gc.get_threshold() == before
+        s.run("compiling.__exit__(None, None, None)")
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*before)
 
 
 @pytest.mark.parametrize("setting", ["dtype", "deterministic", "precision"])

@@ -36,6 +36,22 @@ def test_switches_are_what_they_were_when_all_have_left(s):
     assert (torch.is_anomaly_enabled(), torch.backends.cuda.flash_sdp_enabled()) == (False, True)
 
 
+def test_kernels_that_pytorch_has_compiled_before_are_used_again_when_all_have_left_blocks_without(s):
+    if not hasattr(torch._C, "_get_native_aot_enabled"):
+        pytest.skip("this version of PyTorch has no such kernels")
+    s.run(
+        "block, turns = torch.backends.python_native.triton.disabled(), range(num_workers)\n"
+        "for turn in turns:\n"
+        "    if turn == worker_id: block.__enter__()\n"
+        "    barrier()\n"
+        "for turn in turns:\n"
+        "    if turn == worker_id: block.__exit__(None, None, None)\n"
+        "    barrier()"
+    )
+    assert s.run("torch._C._get_native_aot_enabled()").values == [True] * 4
+    assert torch._C._get_native_aot_enabled()
+
+
 def test_settings_are_each_worker_s_and_end_with_the_session(s):
     s.run("torch.use_deterministic_algorithms(True, warn_only=worker_id == 1)")
     now = (

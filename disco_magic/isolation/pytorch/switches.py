@@ -57,6 +57,7 @@ _ALIKE: Final = (
     "math_sdp_allow_fp16_bf16_reduction",
     "mkldnn_deterministic",
     "mkldnn_enabled",
+    "native_aot_enabled",
     "nnpack_enabled",
     "sdp_priority_order",
 )

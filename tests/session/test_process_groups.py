@@ -69,6 +69,8 @@ def test_ranks_are_workers_and_the_session_carries_everything(s):
 
 def test_how_long_a_collective_would_take_is_refused_as_by_a_backend_that_cannot_tell(s):
     # PyTorch's compiler asks the same on GPUs, by a name that differs from version to version.
+    if not hasattr(torch.distributed, "_time_estimator"):
+        pytest.skip("this version of PyTorch asks no backend for that")
     s.run("try:\n    with dist._time_estimator(): pass\nexcept NotImplementedError: told = True")
     all_true(s, "told")
 

@@ -23,7 +23,8 @@ def created(options: Any, _: Any = None) -> Any:
     ranks, size = list(options.global_ranks_in_group), options.group_size
     if ranks != sorted(ranks):
         raise UsageMistake(
-            f"new_group: ranks {ranks} have to ascend in workers' groups: leave sort_ranks out"
+            f"new_group: ranks {ranks} have to ascend in workers' groups: leave sort_ranks out, "
+            "and a mesh's preserve_rank_order"
         )
     if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
         raise UsageMistake(

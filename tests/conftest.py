@@ -22,9 +22,9 @@ from disco_magic.callers import namespaces
 from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
-from disco_magic.stacks import frames
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.gpu.kernels import KERNELS
+from disco_magic.threads.stacks import frames
 from tests.covered import keep_coverage_whole, measure, measure_once, unmeasured
 
 DEADLINE_S = 60

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from disco_magic.causes import behind
 from disco_magic.errors import Failure
+from disco_magic.errors.causes import behind
 
 
 def divide():

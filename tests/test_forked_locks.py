@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from disco_magic.locks import new_lock, new_rlock
+from disco_magic.threads.locks import new_lock, new_rlock
 from tests.conftest import DEADLINE_S
 
 pytestmark = [

@@ -10,9 +10,9 @@ import pytest
 
 import disco_magic
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.injection import inject
-from disco_magic.locks import EnteredAtOnce, new_lock, new_rlock
-from disco_magic.stacks import frame_of
+from disco_magic.threads.locks import EnteredAtOnce, new_lock, new_rlock
+from disco_magic.threads.stacks import frame_of
+from disco_magic.workers.injection import inject
 from tests.conftest import DEADLINE_S, asked, until
 from tests.locks import taken_elsewhere
 
@@ -73,4 +73,7 @@ def test_only_what_no_interrupt_reaches_is_a_lock_of_another_make():
     made = re.compile(r"threading\.(R?Lock|Condition)\(\)")
     files = [path for path in home.rglob("*.py") if made.search(path.read_text("utf-8"))]
     names = {path.relative_to(home).as_posix() for path in files}
-    assert {name for name in names if not name.startswith("testing/")} == {"locks.py", "devices/pinned.py"}
+    assert {name for name in names if not name.startswith("testing/")} == {
+        "threads/locks.py",
+        "devices/pinned.py",
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from disco_magic.errors import Failure
-from disco_magic.operands import Operands, operand_lines
+from disco_magic.errors.operands import Operands, operand_lines
 
 WHERE = ("a @ b", "Cell In[3], line 5")
 

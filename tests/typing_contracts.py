@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.threads import ThreadPlane
     from disco_magic.testing import check_channel, check_launcher, check_plane
     from disco_magic.testing.stage import Run
-    from disco_magic.worker import Worker
+    from disco_magic.workers.worker import Worker
     from tests.doubles.scripted import ScriptedChannel, ScriptedLauncher
 
     # --- the joints of a session -------------------------------------------------------------------

@@ -22,7 +22,8 @@ _LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__cont
 _PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
 # Files that call what the user gave us: if that is written in C, the last frame is theirs.
 _CALLERS: Final = frozenset(
-    OURS + file for file in ("serving.py", "functions/execution/running.py", "functions/execution/awaits.py")
+    OURS + file
+    for file in ("workers/serving.py", "functions/execution/running.py", "functions/execution/awaits.py")
 )
 # Files between the user's code and what it calls; so is the import system, whose frames Python drops.
 _BETWEEN: Final = frozenset(

@@ -26,8 +26,8 @@ from disco_magic.devices.visiting import on_stream
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.isolation.own_classes import CALLER, NOTEBOOK
-from disco_magic.patience import pause_precisely, wait_until
 from disco_magic.phrases import words
+from disco_magic.threads.patience import pause_precisely, wait_until
 from disco_magic.values.device_digests import DeviceDigests
 from disco_magic.values.digests import use_gpus
 from disco_magic.values.kinds import is_tensor

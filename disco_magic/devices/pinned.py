@@ -15,9 +15,9 @@ import numpy as np
 
 from disco_magic.devices.events import has_passed
 from disco_magic.functions.affinity import cores
-from disco_magic.locks import new_lock
-from disco_magic.own_threads import start_thread
-from disco_magic.patience import pause, wait_until
+from disco_magic.threads.locks import new_lock
+from disco_magic.threads.own_threads import start_thread
+from disco_magic.threads.patience import pause, wait_until
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

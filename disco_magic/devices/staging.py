@@ -21,7 +21,7 @@ import numpy as np
 from disco_magic.devices import pinned
 from disco_magic.devices.events import has_passed
 from disco_magic.devices.pinned import Copy, Ring, ring_for
-from disco_magic.patience import wait_until
+from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

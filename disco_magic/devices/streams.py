@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     import threading

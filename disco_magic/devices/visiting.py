@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices.events import has_passed
-from disco_magic.patience import wait_until
+from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
-from disco_magic.own_threads import start_thread
 from disco_magic.phrases import ranges
+from disco_magic.threads.own_threads import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,10 @@ from disco_magic.callers.sites import runtime_file, site_of
 from disco_magic.core.seat import Seat
 from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneError, UsageMistake
+from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import as_theirs, facts_of
 from disco_magic.functions.returned import as_sent
-from disco_magic.mistakes import about
 from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
 from disco_magic.values.tensors import filled, read_out

@@ -7,7 +7,7 @@ from typing import Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 # An exception injected into a worker that waits for another's import strikes between two waits.
 _PATIENCE_S: Final = 0.05

@@ -15,6 +15,7 @@ from disco_magic.callers.callers_worker import CallersWorker
 from disco_magic.callers.current import become, calling_worker
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake
+from disco_magic.errors.mistakes import about
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
 from disco_magic.functions.asked_for import AskedFor
@@ -27,7 +28,6 @@ from disco_magic.functions.process_groups.messages import Messages
 from disco_magic.functions.process_groups.work import Work
 from disco_magic.functions.stepping import Stepping
 from disco_magic.isolation import own_folders
-from disco_magic.mistakes import about
 from disco_magic.offers import Offers
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from importlib.util import module_from_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.modules import Module
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

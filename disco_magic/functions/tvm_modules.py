@@ -19,12 +19,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.bridges import bring
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.bridges import bring
 from disco_magic.functions.registry import find_func
 from disco_magic.functions.tvm_values import Held, TVMFunction, callback, ffi_module
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.bridges import bring, cross, land, lands
 from disco_magic.callers.current import calling_worker
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.aligned import ALIGNMENT, aligned
+from disco_magic.functions.bridges import bring, cross, land, lands
 from disco_magic.functions.modules import Module
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.values.lending import lent

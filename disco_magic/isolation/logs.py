@@ -30,7 +30,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import SYS
 from disco_magic.callers.replaced import Replaced
 from disco_magic.isolation.streams import WorkerStream, current_writer, unwrapped
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

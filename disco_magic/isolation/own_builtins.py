@@ -30,7 +30,7 @@ from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange, is_tester
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.isolation.standing_modules import IMPORTS
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import replace_all, replacing
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

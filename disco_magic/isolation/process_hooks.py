@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers import namespaces
 from disco_magic.isolation.settings import Setting, attribute
 from disco_magic.isolation.standing_modules import IMPORTS
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import SYS
 from disco_magic.isolation import settings
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.isolation.imported import is_imported
 from disco_magic.isolation.own_folders import can_part, mask_of_process
-from disco_magic.switching import SWITCHING
+from disco_magic.threads.switching import SWITCHING
 
 if TYPE_CHECKING:
     import types

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import dictionary_of
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from disco_magic.callers.current import CallingWorker

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from disco_magic.callers.current import calling_worker, is_beside
 from disco_magic.errors import UsageMistake
 from disco_magic.libraries import OURS
-from disco_magic.locks import new_lock
-from disco_magic.patience import pause
-from disco_magic.stacks import frame_of
+from disco_magic.threads.locks import new_lock
+from disco_magic.threads.patience import pause
+from disco_magic.threads.stacks import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from threading import enumerate as threads
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
-from disco_magic.patience import pause
-from disco_magic.stacks import frames
+from disco_magic.threads.patience import pause
+from disco_magic.threads.stacks import frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

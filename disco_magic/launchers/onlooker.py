@@ -12,11 +12,11 @@ from disco_magic.devices.visiting import visiting
 from disco_magic.functions.claims import load_waited_for
 from disco_magic.functions.copies import is_shared
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.injection import cleaning_up
-from disco_magic.look import Look
 from disco_magic.values.describe import describe_all
 from disco_magic.values.members import visible
 from disco_magic.values.sights import seen_by
+from disco_magic.workers.injection import cleaning_up
+from disco_magic.workers.look import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record
     from disco_magic.values.sights import Sight
-    from disco_magic.worker import Worker
+    from disco_magic.workers.worker import Worker
 
 
 class Onlooker:

@@ -12,22 +12,22 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.doctor import held_by_imports
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError
+from disco_magic.functions import bridges
 from disco_magic.functions.execution import unheard
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.isolation.logs import leave_records, mark_records
 from disco_magic.launchers.last_calls import note_given_up
 from disco_magic.launchers.onlooker import Onlooker
-from disco_magic.own_threads import start_thread
 from disco_magic.phrases import class_name, words
-from disco_magic.striking import strike_all
+from disco_magic.threads.own_threads import start_thread
 from disco_magic.values.sights import sights_of
-from disco_magic.worker import Worker
+from disco_magic.workers.injection import LAST_PAUSES_S
+from disco_magic.workers.striking import strike_all
+from disco_magic.workers.worker import Worker
 
 if TYPE_CHECKING:
     import contextvars
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.functions.execution.running import CellScope
-    from disco_magic.lane import Lane
-    from disco_magic.serving import Extras
+    from disco_magic.workers.lane import Lane
+    from disco_magic.workers.serving import Extras
 
 
 LOOK_UP_S: Final = 0.1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
-from disco_magic.locks import new_rlock
+from disco_magic.errors.summaries import grouped
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.results import shown_bundle
@@ -19,7 +19,7 @@ from disco_magic.notebook.tracebacks import dress
 from disco_magic.offers import Offers
 from disco_magic.phrases import people, who_has
 from disco_magic.session.results import HasResult
-from disco_magic.summaries import grouped
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

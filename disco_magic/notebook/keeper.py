@@ -15,10 +15,10 @@ from weakref import ref
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.facade import cell_extras
 from disco_magic.notebook.option_types import mesh_named, modules_named
 from disco_magic.session.sigint import import_whole
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

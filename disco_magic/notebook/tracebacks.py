@@ -12,13 +12,13 @@ from disco_magic.callers.sites import runtime_file
 from disco_magic.callers.tracebacks import error_text, steps_of, traceback_of
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError
+from disco_magic.errors.operands import operand_lines
+from disco_magic.errors.summaries import form_of, grouped, other_lines
 from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.shell import is_of_cell
 from disco_magic.notebook.strays import advice_on_workers
-from disco_magic.operands import operand_lines
 from disco_magic.phrases import class_name, ranges
-from disco_magic.summaries import form_of, grouped, other_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

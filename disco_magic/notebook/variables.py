@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, is_by
+from disco_magic.errors.mistakes import about
 from disco_magic.functions.copies import is_shared
-from disco_magic.mistakes import about
 from disco_magic.phrases import no_such_part, only, people, words
 from disco_magic.session.dref import DRef, are_references
 from disco_magic.values.kinds import is_gpu_array

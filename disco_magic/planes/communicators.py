@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.locks import new_lock
-from disco_magic.own_threads import start_thread
-from disco_magic.patience import wait_until
+from disco_magic.threads.locks import new_lock
+from disco_magic.threads.own_threads import start_thread
+from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
     import threading

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
 from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt, is_by
-from disco_magic.patience import wait_until
 from disco_magic.phrases import words
 from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
@@ -40,6 +39,7 @@ from disco_magic.planes.rendezvous import Broken, broken
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.watching import Watching
 from disco_magic.planes.wire import wire
+from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.own_threads import start_thread
+from disco_magic.threads.own_threads import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.numbers import seconds, whole_number
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
+from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
 from disco_magic.functions.returned import stacked
-from disco_magic.mistakes import about
 from disco_magic.phrases import no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 from disco_magic.values.parts import has_part, paths_in

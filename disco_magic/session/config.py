@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.place import Place
     from disco_magic.functions.context import WorkerContext
-    from disco_magic.serving import Extras
     from disco_magic.session.equipment import Devices
+    from disco_magic.workers.serving import Extras
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import prefer
 from disco_magic.errors import UsageMistake
 from disco_magic.launchers.last_calls import await_calls
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeGuard, cast
 
 from disco_magic.errors import UsageMistake, is_told
-from disco_magic.patience import wait_until
+from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import Row

@@ -11,10 +11,10 @@ from disco_magic.callers.sites import site_of
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation, Ledger
 from disco_magic.errors import WorkerError, is_of_interrupt, is_told
+from disco_magic.errors.summaries import describe
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.queues import KEPT
 from disco_magic.session.resting import Resting
-from disco_magic.summaries import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
 from disco_magic.errors import Failure, Interrupted, WorkerInterrupt, is_told
-from disco_magic.injection import PAUSES_S
-from disco_magic.patience import pause
 from disco_magic.session.dispatch import Dispatch
 from disco_magic.session.pump import sigint_held_back
+from disco_magic.threads.patience import pause
+from disco_magic.workers.injection import PAUSES_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,12 +25,12 @@ from disco_magic.errors import (
     is_of_interrupt,
     is_told,
 )
-from disco_magic.locks import new_rlock
 from disco_magic.session.halfway import tell_halfway
 from disco_magic.session.pump import GIVEN_UP, INTERRUPT, sigint_held_back, take_sigint
 from disco_magic.session.recording import timeline_of
 from disco_magic.session.results import CellResult
 from disco_magic.session.stop import Stop
+from disco_magic.threads.locks import new_rlock
 from disco_magic.values.operands import with_others
 
 if TYPE_CHECKING:

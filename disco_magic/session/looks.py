@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
-from disco_magic.patience import pause
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
 from disco_magic.session.marked import described_parts
+from disco_magic.threads.patience import pause
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.parts import on_part, on_parts, split
 

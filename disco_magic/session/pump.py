@@ -27,8 +27,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
-from disco_magic.fragile import note_wait
 from disco_magic.session.sigint import sigint_deferred_to, sigint_to
+from disco_magic.workers.fragile import note_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -25,9 +25,9 @@ from queue import Empty
 from typing import TYPE_CHECKING
 
 from disco_magic.functions.stepping import ask
-from disco_magic.injection import PAUSES_S
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
 from disco_magic.session.stop import Stop
+from disco_magic.workers.injection import PAUSES_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

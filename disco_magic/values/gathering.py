@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.locks import new_lock
-from disco_magic.patience import wait_until
+from disco_magic.threads.locks import new_lock
+from disco_magic.threads.patience import wait_until
 from disco_magic.values.wanted import APART, WORD, batches
 
 if TYPE_CHECKING:

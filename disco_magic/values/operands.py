@@ -19,10 +19,10 @@ import numpy as np
 from disco_magic.callers.failed_expression import failed_at, step_of_user, was_kept
 from disco_magic.callers.namespaces import beside
 from disco_magic.callers.tracebacks import error_text, shorten
-from disco_magic.causes import behind
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, Failure
-from disco_magic.operands import Operands
+from disco_magic.errors.causes import behind
+from disco_magic.errors.operands import Operands
 from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.described import short
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.device import Device
 from disco_magic.errors import NoPicture
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 from disco_magic.values.gathering import Gatherer
 
 if TYPE_CHECKING:

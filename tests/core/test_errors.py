@@ -24,8 +24,8 @@ from disco_magic.errors import (
     WorkerLost,
     interrupted_at,
 )
+from disco_magic.errors.pickling import Quoted
 from disco_magic.phrases import ranges
-from disco_magic.pickling import Quoted
 
 
 class Mute(Exception):

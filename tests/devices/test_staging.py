@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from disco_magic import patience
 from disco_magic.devices import pinned, staging
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.testing.gpu import SimulatedGpus
+from disco_magic.threads import patience
 from tests.conftest import DEADLINE_S, until
 from tests.gpus import in_small_chunks
 

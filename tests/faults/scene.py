@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import disco_magic as disco
 from disco_magic.session import pump
-from disco_magic.stacks import frame_of
+from disco_magic.threads.stacks import frame_of
 from tests.faults.kinds import KINDS
 from tests.faults.stages import AT_ONCE, DEADLINE_S, here
 from tests.faults.ways import error_of

@@ -8,12 +8,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from disco_magic.patience import wait_until
 from disco_magic.planes.flights import Flight
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.planes.nccl_calls import Part
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.stage import values
+from disco_magic.threads.patience import wait_until
 from tests.gpu.apart import say, until_deadline
 from tests.gpu.machine import SIMULATED, machine
 from tests.planes import conftest as crew

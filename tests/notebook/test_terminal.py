@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.injection import inject
 from disco_magic.notebook.debugging.terminal import read_line
 from disco_magic.notebook.output.footer import FOOTER
+from disco_magic.workers.injection import inject
 from tests.notebook.conftest import Terminal
 
 pty = pytest.importorskip("pty", reason="there are terminals on POSIX only")

@@ -13,8 +13,8 @@ import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import pump, stopping
-from disco_magic.stacks import frames
 from disco_magic.testing.gpu import SimulatedGpus
+from disco_magic.threads.stacks import frames
 from tests import conftest
 from tests.doubles.scripted import JumpingClock, scripted_session
 from tests.gpus import found, with_nccl

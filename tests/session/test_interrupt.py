@@ -11,7 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, PlaneAborted, WorkerError, WorkerInterrupt
-from disco_magic.worker import Worker
+from disco_magic.workers.worker import Worker
 from tests.conftest import DEADLINE_S, until
 from tests.sampled import in_turn
 from tests.session.conftest import cancelled, stopped

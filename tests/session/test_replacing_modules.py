@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.fragile import is_fragile
-from disco_magic.stacks import frame_of
+from disco_magic.threads.stacks import frame_of
+from disco_magic.workers.fragile import is_fragile
 from tests.conftest import DEADLINE_S, until
 
 LAZY = """

@@ -10,7 +10,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
-from disco_magic.patience import pause
+from disco_magic.threads.patience import pause
 from tests.session.conftest import until, who
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic import stopwatch
 from disco_magic.errors import SessionClosed
-from disco_magic.stopwatch import Stopwatch
+from disco_magic.threads import stopwatch
+from disco_magic.threads.stopwatch import Stopwatch
 from tests.clocks import Clock
 from tests.session.conftest import until
 

@@ -8,10 +8,11 @@ import weakref
 import numpy as np
 import pytest
 
-from disco_magic import recorder, stopwatch
+from disco_magic import recorder
 from disco_magic.errors import CellError, UsageMistake, WorkerError
 from disco_magic.recorder import KEPT
 from disco_magic.session.recording import timeline_of
+from disco_magic.threads import stopwatch
 from tests.clocks import Clock, ticking
 from tests.session.conftest import cancelled, until
 

@@ -8,7 +8,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch, WorkerError
 from disco_magic.functions import modules
-from disco_magic.patience import wait_until
+from disco_magic.threads.patience import wait_until
 
 tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed")
 

@@ -11,9 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-from disco_magic import bridges
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.functions import tvm_modules, tvm_values
+from disco_magic.functions import bridges, tvm_modules, tvm_values
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.tvm_values import TVMFunction
 

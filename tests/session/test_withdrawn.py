@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
-from disco_magic.lane import Withdrawals
+from disco_magic.workers.lane import Withdrawals
 from tests.session.conftest import stopped, until
 
 LEFT_OUT = "withdrawn before it began"

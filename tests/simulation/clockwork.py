@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
-from disco_magic import injection, lane, serving
 from disco_magic.core.interpreter import Interpreter
 from disco_magic.core.ledger import Ledger
 from disco_magic.core.registers import RegisterFile
@@ -23,7 +22,8 @@ from disco_magic.planes.board import Board
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.rendezvous import Rendezvous
 from disco_magic.session import queues
-from disco_magic.worker import Worker
+from disco_magic.workers import injection, lane, serving
+from disco_magic.workers.worker import Worker
 from tests.simulation.stepped import SteppedWorker
 
 CONTROLLER = 0

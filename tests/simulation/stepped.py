@@ -20,10 +20,10 @@ from __future__ import annotations
 import contextvars
 from types import SimpleNamespace
 
-from disco_magic import serving
 from disco_magic.core.messages import full
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.worker import Worker
+from disco_magic.workers import serving
+from disco_magic.workers.worker import Worker
 
 NOTHING = serving._NOTHING
 IDLE, CLAIM, RESOLVE, LOOK, BODY = "IDLE", "CLAIM", "RESOLVE", "LOOK", "BODY"

@@ -21,7 +21,7 @@ from disco_magic.core.messages import (
 )
 from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.worker import Worker
+from disco_magic.workers.worker import Worker
 from tests.simulation.clockwork import Clockwork, Parts, installed
 from tests.simulation.stepped import CLAIM, IDLE, LOOK, OVER, RESOLVE, SteppedThread, SteppedWorker
 from tests.simulation.user_code import CELLS, EXTRAS, NAMES, SCENE, Boom, combine

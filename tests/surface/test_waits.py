@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.stacks import frames
+from disco_magic.threads.stacks import frames
 from tests.surface.conftest import fail_on, who
 
 WAITS = {

@@ -127,7 +127,7 @@ INJECTIONS = """
 import threading
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.injection import inject
+from disco_magic.workers.injection import inject
 from disco_magic.testing.gpu import SimulatedGpus
 
 def work(started):

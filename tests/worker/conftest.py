@@ -8,7 +8,7 @@ import pytest
 
 from disco_magic.core.messages import Call, Stop, full
 from disco_magic.core.topology import Topology
-from disco_magic.worker import Worker
+from disco_magic.workers.worker import Worker
 
 
 def noted(injected):

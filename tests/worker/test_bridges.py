@@ -14,12 +14,13 @@ from collections import defaultdict
 
 import pytest
 
-from disco_magic import bridges, injection
-from disco_magic.bridges import cross, land, lands
 from disco_magic.core.messages import Call, Stop
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.lane import Lane
-from disco_magic.stacks import frames
+from disco_magic.functions import bridges
+from disco_magic.functions.bridges import cross, land, lands
+from disco_magic.threads.stacks import frames
+from disco_magic.workers import injection
+from disco_magic.workers.lane import Lane
 from tests.conftest import DEADLINE_S, until
 from tests.worker.conftest import noted
 

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import fragile, pursuits
 from disco_magic.errors import CellError
-from disco_magic.fragile import is_fragile
 from disco_magic.libraries import is_of_library
-from disco_magic.stacks import frame_of
+from disco_magic.threads.stacks import frame_of
+from disco_magic.workers import fragile, pursuits
+from disco_magic.workers.fragile import is_fragile
 from tests.conftest import DEADLINE_S, asked, until
 
 

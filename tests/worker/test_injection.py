@@ -11,9 +11,9 @@ import threading
 
 import pytest
 
-from disco_magic import injection
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.stacks import frames
+from disco_magic.threads.stacks import frames
+from disco_magic.workers import injection
 from tests.conftest import DEADLINE_S, until
 
 SIGNALS = 40
@@ -52,7 +52,7 @@ class Heard:
 # while the interpreter's flag is up; and who sits in C code does not lower it.
 TRACED = """
 import sys, threading
-from disco_magic.fragile import strike
+from disco_magic.workers.fragile import strike
 inside, door = threading.Event(), threading.Lock()
 def wait():
     inside.set()
@@ -116,7 +116,7 @@ def test_a_signal_is_heard_whenever_it_arrives(heard, target, way, number):
 
 ALARMS = """
 import signal, threading
-from disco_magic import injection
+from disco_magic.workers import injection
 from disco_magic.errors import WorkerInterrupt
 from tests.conftest import DEADLINE_S, until
 target = threading.Thread(target=int)

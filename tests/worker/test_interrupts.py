@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from disco_magic import injection, lane, striking
 from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.workers import injection, lane, striking
 from tests.conftest import DEADLINE_S
 from tests.worker.conftest import noted
 

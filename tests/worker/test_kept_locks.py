@@ -9,7 +9,7 @@ from importlib import _bootstrap
 
 import pytest
 
-from disco_magic.kept_locks import give_back_locks
+from disco_magic.workers.kept_locks import give_back_locks
 from tests.conftest import asked
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import pursuits
-from disco_magic.pursuits import Pursuits
+from disco_magic.workers import pursuits
+from disco_magic.workers.pursuits import Pursuits
 from tests.conftest import DEADLINE_S, until
 
 

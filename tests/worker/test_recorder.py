@@ -8,11 +8,12 @@ import weakref
 import numpy as np
 import pytest
 
-from disco_magic import recorder, stopwatch
+from disco_magic import recorder
 from disco_magic.core.messages import Call, Fetch, Kill, Run, Store, Sync
 from disco_magic.core.recorded import ASLEEP
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.recorder import SHORT_S, Recorder
+from disco_magic.threads import stopwatch
 from tests.clocks import Clock, ticking
 
 FACTS = ("allreduce", "float32", (3,), ("sum",), "cell.py", 2)

@@ -11,17 +11,17 @@ import weakref
 
 import pytest
 
-from disco_magic.fragile import strikable
-from disco_magic.look import Look
-from disco_magic.stacks import frame_of, frames, handled
-from disco_magic.switching import SWITCHING
+from disco_magic.threads.stacks import frame_of, frames, handled
+from disco_magic.threads.switching import SWITCHING
+from disco_magic.workers.fragile import strikable
+from disco_magic.workers.look import Look
 from tests.conftest import DEADLINE_S
 
 # Every third new object is followed by a collection, whose finalizers let other threads go on, which start
 # threads. On CPython 3.11 this stands still at once if `sys._current_frames` collects.
 CROWD = """
 import _thread, faulthandler, gc, os, sys, threading
-from disco_magic.stacks import frames, handled
+from disco_magic.threads.stacks import frames, handled
 faulthandler.dump_traceback_later(30, exit=True)
 
 class Circle:

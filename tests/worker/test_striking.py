@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import fragile, stacks
-from disco_magic.lane import Lane
-from disco_magic.striking import Striking, strike_all
+from disco_magic.threads import stacks
+from disco_magic.workers import fragile
+from disco_magic.workers.lane import Lane
+from disco_magic.workers.striking import Striking, strike_all
 from tests.conftest import asked, until
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from disco_magic.switching import Switching
+from disco_magic.threads.switching import Switching
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import striking
 from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, WorkerInterrupt
-from disco_magic.fragile import is_fragile
+from disco_magic.workers import striking
+from disco_magic.workers.fragile import is_fragile
 from tests.conftest import DEADLINE_S, until
 
 OF_A_REFERENCE = """

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from disco_magic import injection
 from disco_magic.callers.tracebacks import own_frames
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import Call, Failed, Reached, Run, Sync
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.workers import injection
 
 
 def boom():

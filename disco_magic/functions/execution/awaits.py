@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from disco_magic.callers.sites import awaited_site
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     import types
@@ -54,7 +54,7 @@ _DEAF_S: Final = 0.3
 
 
 class Hold(Protocol):
-    """A thread's hold on a worker, as far as it is used here: a `disco_magic.lane.Lane`."""
+    """A thread's hold on a worker, as far as it is used here: a `disco_magic.workers.lane.Lane`."""
 
     abandoned: bool
     shielded: int

@@ -19,8 +19,8 @@ from disco_magic.callers.current import is_beside
 from disco_magic.functions.execution.running import text_of
 from disco_magic.functions.execution.transcript import Transcript
 from disco_magic.isolation.streams import current_writer, install_streams, remove_streams
-from disco_magic.locks import new_rlock
 from disco_magic.phrases import padded
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -27,7 +27,7 @@ from disco_magic.functions.calling import command_of
 from disco_magic.functions.context import calling_context
 from disco_magic.functions.process_groups.backend import BACKEND, created
 from disco_magic.isolation import programs
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

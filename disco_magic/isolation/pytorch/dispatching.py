@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import replace_all, replacing
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

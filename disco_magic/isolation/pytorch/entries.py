@@ -11,7 +11,7 @@ from weakref import WeakSet
 from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import dictionary_of
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

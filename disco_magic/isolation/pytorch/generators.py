@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.per_worker import PerWorker
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 
 class Mine(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.errors import UsageMistake
-from disco_magic.locks import new_lock
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

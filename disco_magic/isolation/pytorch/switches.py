@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 from disco_magic.values.kinds import name_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError
-from disco_magic.mistakes import about
+from disco_magic.errors.mistakes import about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.targets import list_workers, parse_workers

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from disco_magic.locks import new_lock
 from disco_magic.notebook.completing.offer import UNKNOWN, Offer
+from disco_magic.threads.locks import new_lock
 from disco_magic.values.members import Member
 
 if TYPE_CHECKING:

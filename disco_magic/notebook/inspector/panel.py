@@ -13,7 +13,6 @@ from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.faces import parts_of
@@ -28,6 +27,7 @@ from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
+from disco_magic.threads.locks import new_rlock
 from disco_magic.values.describe import describe
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.locks import new_rlock
-from disco_magic.own_threads import start_thread
+from disco_magic.threads.locks import new_rlock
+from disco_magic.threads.own_threads import start_thread
 
 if TYPE_CHECKING:
     from disco_magic.notebook.inspector.panel import Inspector

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

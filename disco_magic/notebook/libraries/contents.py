@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.arrange import display_id
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from disco_magic.notebook.output.sink import Sink

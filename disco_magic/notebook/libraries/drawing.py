@@ -13,8 +13,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
-from disco_magic.locks import new_lock, new_rlock
 from disco_magic.notebook.output.streams import current_sink
+from disco_magic.threads.locks import new_lock, new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

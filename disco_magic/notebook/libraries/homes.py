@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

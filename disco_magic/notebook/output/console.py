@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.isolation.streams import install_streams, present, put_back, remove_streams
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher, worker_formatting
-from disco_magic.switching import SWITCHING
+from disco_magic.threads.switching import SWITCHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

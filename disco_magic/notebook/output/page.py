@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.arrange import Item, by_order
@@ -26,6 +25,7 @@ from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.screens import screen_for
 from disco_magic.notebook.output.wall import INTERVAL_S
 from disco_magic.phrases import people
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import FAILED, NUMBERS, TableLook, head_cells
 from disco_magic.core.words import aligned, coarse_seconds
 from disco_magic.errors import SessionClosed, WorkerError, WorkerInterrupt
+from disco_magic.errors.summaries import grouped
 from disco_magic.phrases import class_name, ranges, who_has, words
-from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError
-from disco_magic.locks import new_rlock
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.timeline.picture import timeline_bundle, timeline_html
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

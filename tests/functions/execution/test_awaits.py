@@ -14,14 +14,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic import injection
 from disco_magic.core.messages import Run, Stop
 from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution import awaits
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.functions.execution.running import CellRunner
-from disco_magic.worker import Worker
+from disco_magic.workers import injection
+from disco_magic.workers.worker import Worker
 from tests.sampled import one_in
 from tests.session.test_refusing_lock import LOOKS, instructions
 from tests.worker.conftest import Plane, noted

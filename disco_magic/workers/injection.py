@@ -27,7 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.stacks import handled
+from disco_magic.threads.stacks import handled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.fragile import end_slice, strikable
-from disco_magic.locks import new_lock
-from disco_magic.own_threads import start_thread
-from disco_magic.patience import pause
-from disco_magic.switching import SWITCHING
+from disco_magic.threads.locks import new_lock
+from disco_magic.threads.own_threads import start_thread
+from disco_magic.threads.patience import pause
+from disco_magic.threads.switching import SWITCHING
+from disco_magic.workers.fragile import end_slice, strikable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from importlib import _bootstrap
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.locks import new_rlock
+from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,8 +14,8 @@ from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.context import VERBS
 from disco_magic.functions.execution.forked import end_fork
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.kept_locks import give_back_locks
 from disco_magic.values.operands import failure_of
+from disco_magic.workers.kept_locks import give_back_locks
 
 if TYPE_CHECKING:
     import contextvars
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
     from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.execution.running import CellRunner, CellScope
-    from disco_magic.lane import Lane
     from disco_magic.recorder import Recorder
+    from disco_magic.workers.lane import Lane
 
 # Names that cells have, and what gives the same in functions that are called.
 _OF_CELLS: Final = {

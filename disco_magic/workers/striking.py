@@ -15,19 +15,19 @@ from itertools import compress
 from operator import methodcaller
 from typing import TYPE_CHECKING, Final
 
-from disco_magic import fragile
-from disco_magic.bridges import AGAIN_S, on_a_bridge
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.fragile import strike
+from disco_magic.functions.bridges import AGAIN_S, on_a_bridge
 from disco_magic.functions.execution.unheard import spared
-from disco_magic.pursuits import PURSUITS
-from disco_magic.serving import Serving
+from disco_magic.workers import fragile
+from disco_magic.workers.fragile import strike
+from disco_magic.workers.pursuits import PURSUITS
+from disco_magic.workers.serving import Serving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.core.messages import Command
-    from disco_magic.lane import Lane
+    from disco_magic.workers.lane import Lane
 
 _TAKE: Final = methodcaller("acquire", False)  # noqa: FBT003 - without waiting
 _RELEASE: Final = methodcaller("release")

@@ -14,15 +14,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.causes import origin
+from disco_magic.errors.causes import origin
+from disco_magic.errors.pickling import portable, portable_state
+from disco_magic.errors.summaries import describe
 from disco_magic.phrases import headline
-from disco_magic.pickling import portable, portable_state
-from disco_magic.summaries import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from disco_magic.operands import Operands
+    from disco_magic.errors.operands import Operands
 
 INTERRUPTED: Final = "the command was interrupted"
 """The text of an interrupt that has no message."""

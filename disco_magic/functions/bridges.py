@@ -22,8 +22,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.patience import pause
-from disco_magic.stacks import frame_of
+from disco_magic.threads.patience import pause
+from disco_magic.threads.stacks import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ _JUMPS: Final = (0, 1)
 
 
 class Hold(Protocol):
-    """The state of a thread's hold on a worker that matters here: a `disco_magic.lane.Lane`."""
+    """The state of a thread's hold on a worker that matters here: a `disco_magic.workers.lane.Lane`."""
 
     abandoned: bool
     crossing: int

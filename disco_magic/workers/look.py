@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import Stand, stand_of
 from disco_magic.core.waits import hopes
-from disco_magic.injection import cleaning_up
-from disco_magic.stacks import frames, import_waited_for
+from disco_magic.threads.stacks import frames, import_waited_for
+from disco_magic.workers.injection import cleaning_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from contextlib import suppress
 from importlib import _bootstrap
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.stacks import import_locks
+from disco_magic.threads.stacks import import_locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

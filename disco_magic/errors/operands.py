@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from disco_magic.errors import Failure
 
 # Different descriptions of a name that are shown; for more, their number.
 _SHOWN: Final = 4
@@ -35,17 +37,7 @@ class Operands(NamedTuple):
     others: Mapping[int, Mapping[str, str]] = _NOWHERE
 
 
-class Failed(Protocol):
-    """The part of `errors.Failure` that is needed here."""
-
-    @property
-    def worker(self) -> int: ...  # noqa: D102 - see there
-
-    @property
-    def operands(self) -> Operands | None: ...  # noqa: D102 - see there
-
-
-def operand_lines(failures: Iterable[Failed]) -> list[str]:
+def operand_lines(failures: Iterable[Failure]) -> list[str]:
     """What the first failure's expression has read there, and on the workers where the same one failed."""
     at = [(each.worker, each.operands) for each in failures]
     origin = at[0][1] if at else None

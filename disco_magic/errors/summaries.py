@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from disco_magic.operands import operand_lines
+from disco_magic.errors.operands import operand_lines
 from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from disco_magic.operands import Operands
-
-
-class Failed(Protocol):
-    """The part of `errors.Failure` that is needed here; `errors` imports this module."""
-
-    @property
-    def worker(self) -> int: ...  # noqa: D102 - see there
-
-    @property
-    def seq(self) -> int: ...  # noqa: D102 - see there
-
-    @property
-    def command(self) -> str: ...  # noqa: D102 - see there
-
-    @property
-    def traceback_text(self) -> str: ...  # noqa: D102 - see there
-
-    @property
-    def summary(self) -> str: ...  # noqa: D102 - see there
-
-    @property
-    def operands(self) -> Operands | None: ...  # noqa: D102 - see there
+    from disco_magic.errors import Failure
 
 
 _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 
 
-def describe(failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, stopped: str = "") -> str:
+def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, stopped: str = "") -> str:
     """One line per distinct failure with its workers, then the origin's traceback, if any.
 
     `stopped`: ``"interrupted"``, ``"cancelled"``, if that is all that happened.
@@ -59,7 +37,7 @@ def describe(failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, s
     return "\n".join([head, *lines, "", text, *operand_lines(failures.values())]).rstrip()
 
 
-def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
+def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
     """Summary line -> the workers that failed with it, in the order of `failures`.
 
     The line has the command if it is not the origin's. Failures that differ only in that each
@@ -87,6 +65,6 @@ def form_of(text: str, worker: int) -> str:
     return re.sub(rf"\bworker {worker}\b", "worker {worker_id}", _ADDRESS.sub("0x…", text))
 
 
-def other_lines(others: Iterable[Failed]) -> list[str]:
+def other_lines(others: Iterable[Failure]) -> list[str]:
     """``also, call save failed on worker 0: OSError: disk full``, for each."""
     return [f"also, {each.command} failed on worker {each.worker}: {each.summary}" for each in others]

@@ -20,18 +20,18 @@ from disco_magic.core.messages import full
 from disco_magic.core.recorded import ASLEEP
 from disco_magic.core.registers import RegisterFile
 from disco_magic.devices.events import lost_gpus_ignored
-from disco_magic.ending import NOTHING as _NOTHING
-from disco_magic.ending import Ending
 from disco_magic.errors import Interrupted, WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.running import CellRunner
 from disco_magic.functions.execution.worker_namespace import new_namespace
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.isolation.pytorch.compiler import clear_names
-from disco_magic.lane import Lane, PlaneGuard, Withdrawals
-from disco_magic.locks import new_rlock
 from disco_magic.recorder import SHORT_S
-from disco_magic.stopwatch import Stopwatch
+from disco_magic.threads.locks import new_rlock
+from disco_magic.threads.stopwatch import Stopwatch
+from disco_magic.workers.ending import NOTHING as _NOTHING
+from disco_magic.workers.ending import Ending
+from disco_magic.workers.lane import Lane, PlaneGuard, Withdrawals
 
 if TYPE_CHECKING:
     import contextvars

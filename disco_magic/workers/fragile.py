@@ -30,12 +30,12 @@ from time import perf_counter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final
 
-from disco_magic import injection
 from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
-from disco_magic.locks import STRIKES_AFTER_ENTER
-from disco_magic.patience import pause
-from disco_magic.stacks import frame_of, frames
+from disco_magic.threads.locks import STRIKES_AFTER_ENTER
+from disco_magic.threads.patience import pause
+from disco_magic.threads.stacks import frame_of, frames
+from disco_magic.workers import injection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -22,18 +22,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from disco_magic import injection
-from disco_magic.bridges import AGAIN_S
 from disco_magic.core.messages import full
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt
-from disco_magic.locks import new_lock
+from disco_magic.functions.bridges import AGAIN_S
+from disco_magic.threads.locks import new_lock
+from disco_magic.workers import injection
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from disco_magic.core.messages import Command, Message
+    from disco_magic.workers.serving import Serving
 
 
 class Lane:
@@ -170,14 +169,6 @@ class Withdrawals:
             raise WorkerInterrupt.at(Interrupted.WITHDRAWN)
 
 
-class Holder(Protocol):
-    """A worker, as its guard sees it."""
-
-    id: int
-    lane: Lane
-    mutex: AbstractContextManager[object]
-
-
 def _of_gradients() -> str:
     """Advice for a thread made by PyTorch, which Python did not start."""
     if "torch" not in sys.modules or type(threading.current_thread()) is not threading._DummyThread:  # noqa: SLF001 - nothing else tells
@@ -196,7 +187,7 @@ class PlaneGuard:
     Nothing is injected between `enter` and `leave`: an interrupt ends the wait through the plane instead.
     """
 
-    def __init__(self, worker: Holder) -> None:
+    def __init__(self, worker: Serving) -> None:
         self._worker = worker
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:

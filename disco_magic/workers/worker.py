@@ -14,13 +14,13 @@ from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.core.waits import unread_in
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.lane import Lane
-from disco_magic.look import Look
 from disco_magic.phrases import words
-from disco_magic.stacks import frame_of
-from disco_magic.striking import Striking
+from disco_magic.threads.stacks import frame_of
 from disco_magic.values.allocations import nbytes_kept
 from disco_magic.values.sizes import nbytes_of
+from disco_magic.workers.lane import Lane
+from disco_magic.workers.look import Look
+from disco_magic.workers.striking import Striking
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""Threads of Python: locks that a fork leaves free, waits, stacks, turns, times."""

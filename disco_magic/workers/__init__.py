@@ -1,0 +1,1 @@
+"""One worker: its ordered lane and its urgent one, and where an interrupt may strike."""

@@ -8,6 +8,7 @@ Nothing here knows threads, so each refusal can be tested as a function of its a
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.phrases import people
@@ -18,11 +19,11 @@ from disco_magic.planes.outs import check_out_fits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
 
 _LENGTH = "the length of the list"
+_MOVE_FIRST = "move the array first, with xp.asarray(x) or x.get()"
 _COUNTS = ", or pass counts=[...] with the length of each part"
 ORDER = "members have to make the same collective calls in the same order"
 
@@ -120,13 +121,13 @@ def _said(group: Sequence[Call], *, by_name: bool) -> str:
 def _arguments(calls: Sequence[Call]) -> str | None:
     with_array = [call for call in calls if call.array is not None]
     uneven = calls[0].kind == "alltoall" and calls[0].counts is None and calls[0].seat.theirs is None
-    checks = [
-        ("root", _root, calls, "pass the same root everywhere"),
-        ("op", _op, calls, "pass the same op everywhere"),
-        ("device", _device, with_array, "move the array first, with xp.asarray(x) or x.get()"),
-        ("dtype", _dtype, with_array, remedy_for_dtypes(with_array)),
-        (_LENGTH, lambda call: call.objects, with_array, "pass lists of one length on all"),
-        ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
+    checks: list[tuple[str, Callable[[Call], Any], Sequence[Call], str]] = [
+        ("root", attrgetter("root"), calls, "pass the same root everywhere"),
+        ("op", attrgetter("op"), calls, "pass the same op everywhere"),
+        ("device", attrgetter("memory.name"), with_array, _MOVE_FIRST),
+        ("dtype", attrgetter("array.dtype"), with_array, remedy_for_dtypes(with_array)),
+        (_LENGTH, attrgetter("objects"), with_array, "pass lists of one length on all"),
+        ("shape", attrgetter("array.ndim"), with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
         ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),
         ("shape", _shape, with_array, "make the shapes equal" + _COUNTS * uneven),
@@ -168,29 +169,9 @@ def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     return str(value(call)) if what == _LENGTH else f"{what}={value(call)}"
 
 
-def _root(call: Call) -> int | None:
-    return call.root
-
-
-def _op(call: Call) -> str | None:
-    return call.op
-
-
-def _device(call: Call) -> str:
-    return call.memory.name
-
-
-def _dtype(call: Call) -> np.dtype[Any] | None:
-    return None if call.array is None else call.array.dtype
-
-
-def _ndim(call: Call) -> int:
-    return 0 if call.array is None else call.array.ndim
-
-
 def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
     """Return a function that counts the axis from the front, by the root's array if a call has none."""
-    ndim = max((_ndim(call) for call in calls), default=0)
+    ndim = max((call.array.ndim for call in calls if call.array is not None), default=0)
 
     def axis(call: Call) -> int | None:
         if call.axis is None or call.array is not None or not -ndim <= call.axis < ndim:

@@ -30,8 +30,8 @@ from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
 from disco_magic.functions.claims import loads_something
 from disco_magic.planes import deadlocks, departures
-from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.reasons import Reasons
+from disco_magic.planes.verdicts import Verdict
 from disco_magic.threads.locks import new_rlock
 from disco_magic.threads.stacks import imports_something
 from disco_magic.threads.stopwatch import Stopwatch

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Verdict
+    from disco_magic.planes.verdicts import Verdict
 
 
 class Connecting(WaitForNobody):

@@ -8,7 +8,7 @@ from disco_magic.core import unmet
 from disco_magic.errors import PlaneAborted, SyncTimeout
 from disco_magic.phrases import people, people_who
 from disco_magic.planes.mail import LoneWait, not_received_in, unread_by
-from disco_magic.planes.meeting import Verdict
+from disco_magic.planes.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ from disco_magic.planes.alignment import check_alignment, lies_oddly
 from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.rendezvous import Broken
+from disco_magic.planes.verdicts import Broken
 from disco_magic.threads.locks import new_lock
 from disco_magic.values.spans import span_of
 

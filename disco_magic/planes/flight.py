@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.sites import site_of
 from disco_magic.errors import PlaneAborted
 from disco_magic.planes.calls import described
-from disco_magic.planes.meeting import Verdict, WaitForNobody
-from disco_magic.planes.rendezvous import INCOMPLETE
+from disco_magic.planes.meeting import WaitForNobody
+from disco_magic.planes.verdicts import INCOMPLETE, Verdict
 
 if TYPE_CHECKING:
     from _thread import LockType

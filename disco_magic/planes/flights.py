@@ -21,8 +21,7 @@ from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted
 from disco_magic.planes.communicators import async_error
 from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
-from disco_magic.planes.meeting import Verdict
-from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
+from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
 from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:

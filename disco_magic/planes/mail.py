@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.seat import Seat
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Verdict
+    from disco_magic.planes.verdicts import Verdict
 
     Key = tuple[int, int, int | str]  # source, scope, tag
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.unmet import Unmet, described
 from disco_magic.core.waits import unread_in
-from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
@@ -15,31 +14,10 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Mapping
 
-    from disco_magic.errors import Failure
     from disco_magic.planes.blocks import Fold
     from disco_magic.planes.calls import Call
     from disco_magic.planes.plans import Plan
-
-
-class Verdict(NamedTuple):
-    """Why a call fails; each caller concerned raises its own exception object."""
-
-    kind: type[PlaneError]
-    text: str
-    failure: Failure | None = None
-    cause: BaseException | None = None
-    astray: int | None = None
-
-    def error(self, unmet: Unmet | None = None) -> PlaneError:
-        """Return a new exception; `unmet`: the caller's part, if it waited in a collective."""
-        error = self.kind(self.text)
-        if isinstance(error, PlaneAborted):
-            error.failure, error.unmet = self.failure, unmet
-        if isinstance(error, PlaneMismatch):
-            error.astray = self.astray
-        if self.cause is not None:  # even None would hide what the caller is handling: `finally: barrier()`
-            error.__cause__ = self.cause
-        return error
+    from disco_magic.planes.verdicts import Verdict
 
 
 class Wait(ABC):

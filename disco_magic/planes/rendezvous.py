@@ -14,13 +14,13 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneError, PlaneMismatch
+from disco_magic.errors import PlaneMismatch
 from disco_magic.functions.affinity import cores
-from disco_magic.phrases import class_name, words
 from disco_magic.planes.blocks import Mover
 from disco_magic.planes.checks import astray, verdict
-from disco_magic.planes.meeting import Meeting, Verdict
+from disco_magic.planes.meeting import Meeting
 from disco_magic.planes.plans import FoldPlan
+from disco_magic.planes.verdicts import Verdict, broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,21 +42,6 @@ ALONE_NBYTES = 4 * 1024 * 1024
 _DEEP = 200
 # Several times the frames that a call needs, the report of its failure included.
 _FRAMES = 60
-INCOMPLETE = "results and out arrays of all members are incomplete"
-
-
-class Broken(Exception):
-    """A plan could not be carried out, and it is known whose part failed.
-
-    Attributes:
-        call: the call of that member.
-        reason: what its part raised.
-    """
-
-    def __init__(self, call: Call, reason: BaseException) -> None:
-        super().__init__(call, reason)
-        self.call = call
-        self.reason = reason
 
 
 class Rendezvous:
@@ -269,32 +254,3 @@ def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
         except IndexError:
             return
         mover.move(piece)
-
-
-def _without_frames(error: BaseException) -> BaseException:
-    """Remove the tracebacks of `error` and what led to it; return it.
-
-    Their frames hold the meeting, which holds the verdict, which holds the error: a reference cycle that
-    would keep the members' arrays alive until the garbage collector runs.
-    """
-    link: BaseException | None = error
-    while link is not None:
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
-    return error
-
-
-def broken(call: Call, error: BaseException) -> Verdict:
-    """The verdict for all members if one could not carry out its part: that of `call`, or of `Broken`."""
-    if isinstance(error, Broken):
-        call, error = error.call, error.reason
-    return broken_on(call.worker, f"{call.describe()} at {call.site}", error)
-
-
-def broken_on(worker: int, what: str, error: BaseException) -> Verdict:
-    """As `broken`, for a call that is only known in words."""
-    text = (
-        f"{what} could not be carried out on worker {worker}:"
-        f" {class_name(error)}: {words(error)} - {INCOMPLETE}"
-    )
-    return Verdict(PlaneError, text, cause=_without_frames(error))

@@ -11,6 +11,7 @@ Guarantees
 from __future__ import annotations
 
 import threading
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,7 @@ from disco_magic.isolation.pytorch.compiler import clear_names
 from disco_magic.recorder import SHORT_S
 from disco_magic.threads.locks import new_rlock
 from disco_magic.threads.stopwatch import Stopwatch
-from disco_magic.workers.ending import NOTHING as _NOTHING
-from disco_magic.workers.ending import Ending
+from disco_magic.workers.ending import NOTHING, Ending
 from disco_magic.workers.lane import Lane, PlaneGuard, Withdrawals
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Serving(Ending):
         function: Any
         arguments: Any
         value: Any
-        command = function = arguments = value = _NOTHING
+        command = function = arguments = value = NOTHING
         receive = get
         while True:
             try:
@@ -191,7 +191,7 @@ class Serving(Ending):
             if waiting:
                 plane.leave(me, seq)
             # Operands must not outlive their registers while the worker is idle.
-            command = function = arguments = value = _NOTHING
+            command = function = arguments = value = NOTHING
 
     def _sleep(self, get: Get) -> Message:
         """Return the next command, which is not there yet, or only just.
@@ -225,30 +225,21 @@ class Serving(Ending):
                 lane.end()
         return not lane.abandoned
 
-    def _kill(self, lane: Lane, command: Command) -> bool:
-        """Drop registers before a command begins; False if this lane was abandoned."""
+    def _release(self, lane: Lane, command: Command, release: Callable[[], None]) -> bool:
+        """Release values within a claim, because a finalizer may block; False if this lane was abandoned."""
         lane.running.append(command)
         try:
-            self.registers.kill(command.kills)
+            release()
         except WorkerInterrupt:  # it ended a finalizer; whether the command may begin is checked when it does
-            return self._unclaim(lane) and self._kill(lane, command)
-        return self._unclaim(lane)
-
-    def _let_go(self, lane: Lane, command: Command) -> bool:
-        """Release what a command has replaced, in a claim as in `_kill`: a finalizer may block."""
-        lane.running.append(command)
-        try:
-            self.interpreter.replaced.clear()
-        except WorkerInterrupt:
-            return self._unclaim(lane) and self._let_go(lane, command)
+            return self._unclaim(lane) and self._release(lane, command, release)
         return self._unclaim(lane)
 
     def _rare(self, lane: Lane, command: Command) -> bool:
         """Handle everything that is no ordinary call; False ends the loop."""
-        if command.kills and not self._kill(lane, command):
+        if command.kills and not self._release(lane, command, partial(self.registers.kill, command.kills)):
             return False
         step: Any = self.interpreter.feed(command)
-        if self.interpreter.replaced and not self._let_go(lane, command):
+        if self.interpreter.replaced and not self._release(lane, command, self.interpreter.replaced.clear):
             return False
         if step is EXECUTE:
             return self._execute(lane, command)
@@ -267,7 +258,7 @@ class Serving(Ending):
 
     def _execute(self, lane: Lane, command: Command) -> bool:
         """Execute any other command that runs user code, as `serve`, written out, does for ordinary calls."""
-        value: Any = _NOTHING
+        value: Any = NOTHING
         lane.running.append(command)
         try:
             self.recorder.opens(command, self.interpreter.describe)

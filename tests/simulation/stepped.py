@@ -2,9 +2,9 @@
 
 `Serving.serve` and `Serving._execute` are one function call long: they take a command, call its function,
 end it. Here the same lines are cut into steps, so that anything may happen between two of them. **They mirror
-these two functions and nothing else**: what they call (`_rare`, `_kill`, `_unclaim`, `_settle`, `_complete`,
-`_has_read_all`, `_give_answer`, `fail`, `Worker.interrupt`, `Worker.abandon`, the lane and its guard) is the
-real thing.
+these two functions and nothing else**: what they call (`_rare`, `_release`, `_unclaim`, `_settle`,
+`_complete`, `_has_read_all`, `_give_answer`, `fail`, `Worker.interrupt`, `Worker.abandon`, the lane and its
+guard) is the real thing.
 `test_mirror.py` sends the same commands both ways.
 
 ::
@@ -25,7 +25,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.workers import serving
 from disco_magic.workers.worker import Worker
 
-NOTHING = serving._NOTHING
+NOTHING = serving.NOTHING
 IDLE, CLAIM, RESOLVE, LOOK, BODY = "IDLE", "CLAIM", "RESOLVE", "LOOK", "BODY"
 ENDED, WRITE, TELL, OVER = "ENDED", "WRITE", "TELL", "OVER"
 

@@ -23,9 +23,9 @@ from disco_magic.core.topology import axes_of
 from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, PlaneMismatch, UsageMistake, is_told
 from disco_magic.functions.apart import told_apart_by
-from disco_magic.functions.calling import several_times
 from disco_magic.functions.execution.written import names_of_arguments, texts_among
 from disco_magic.functions.holdings import found_in, parts_named, values_found, with_marks
+from disco_magic.functions.participants import among, several_times
 from disco_magic.functions.tolerances import Tolerance, near_enough, tolerance_of
 from disco_magic.functions.trees import Trees
 from disco_magic.phrases import people, who_has
@@ -139,7 +139,7 @@ class Agreeing(Trees):
         else:
             mine = self._marked()
         mine = mine._replace(tolerance=tolerance)
-        are_same = self._all_have(mine.digest, members, in_group=over is not None, over=over)
+        are_same = self._all_have(mine.digest, members, **among(over))
         if are_same and not mine.found.registers:
             raise UsageMistake(_NOTHING)
         line = frame.f_code, frame.f_lasti
@@ -183,7 +183,7 @@ class Agreeing(Trees):
         Raises:
             PlaneMismatch: numbers of values or tolerances differ; on all of them.
         """
-        brought = self.allgather_objects(mine, in_group=over is not None, over=over)
+        brought = self.allgather_objects(mine, **among(over))
         counts = who_has(zip(members, (each.what for each in brought), strict=True))
         if len(counts) > 1:
             said = ", ".join(f"{people(workers)} brought {what}" for what, workers in counts.items())
@@ -192,7 +192,7 @@ class Agreeing(Trees):
             # What some have marked may exist on the others, too.
             names = frozenset().union(*(each.found.marked for each in brought))
             mine = self._marked(names)._replace(tolerance=mine.tolerance)
-            brought = self.allgather_objects(mine, in_group=over is not None, over=over)
+            brought = self.allgather_objects(mine, **among(over))
         return dict(zip(members, brought, strict=True))
 
     def _compared(

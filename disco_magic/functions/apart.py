@@ -14,6 +14,7 @@ import numpy as np
 
 from disco_magic.core.divergence import to_explain
 from disco_magic.core.registers import nearest
+from disco_magic.functions.participants import among
 from disco_magic.phrases import ranges
 from disco_magic.values.frames import COLUMN
 from disco_magic.values.gaps import elements_compared, gap, is_of
@@ -52,7 +53,7 @@ def told_apart_by(
                 text = _of_texts(me, part, row) or text
             if text:
                 said[row.name] = f"{place}: {text}" if place else text
-    for each in me.allgather_objects(said, in_group=over is not None, over=over):
+    for each in me.allgather_objects(said, **among(over)):
         said |= each
     return tuple(replace(row, gap=said.get(row.name, "")) for row in rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import as_theirs, facts_of
+from disco_magic.functions.participants import both_said, truth
 from disco_magic.functions.returned import as_sent
 from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
@@ -30,34 +30,6 @@ _BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver", "probe"})
 _WITHOUT_ARRAY: Final = frozenset({"recv", "deliver", "probe"})
 _WITHOUT_OUT: Final = frozenset({"send", "deliver", "probe"})
 _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
-
-
-# `in_group` as commands carry it: Disco's bool, or the axes of the mesh that take its place.
-Who = bool | tuple[str, ...]
-_NAMING: Final = (str, tuple, list)
-
-
-def who(in_group: Who) -> dict[str, Any]:
-    """Who takes part, as keyword arguments of a verb."""
-    return {"over": in_group} if isinstance(in_group, _NAMING) else {"in_group": bool(in_group)}
-
-
-def both_said(what: str, over: object) -> UsageMistake:
-    """The error for a call that passes `over` and also says ``in_group=False``."""
-    return UsageMistake(f"{what}: over={over!r} says who takes part; leave in_group out")
-
-
-def truth(what: str, in_group: object) -> bool:
-    """`in_group` as a bool."""
-    if isinstance(in_group, _NAMING):
-        raise UsageMistake(f"{what}: in_group is {in_group!r}; pass axes of the mesh as over=")
-    return bool(in_group)
-
-
-def several_times(over: Over | None) -> Over | None:
-    """`over` in a form that can be passed to several calls: ids from an iterator become a list."""
-    again: Any = over
-    return list(again) if isinstance(over, Iterable) and not isinstance(over, str | list | tuple) else again
 
 
 def _broken(reason: BaseException, spot: Spot) -> str:
@@ -199,13 +171,19 @@ class Calling:
         theirs: Theirs | None = None,
         limit_s: float | None = None,
     ) -> Any:
+        """Make a call of the plane: read the arguments, take a seat, record it, give back what the user gets.
+
+        `arguments` are those of the plane's verb, `out` last where it has one. `along` is `over` in words, if
+        it has other ones here; that and all after it are explained at `Seat`. In one piece, because every
+        collective pays for what this calls.
+        """
         given, lent = arguments[0] if arguments else 0, False
         # The beginning of `_over`, inlined for the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:
             members, named = self._over(verb, over, in_group=in_group)
             along = along or named
-        # The beginning of `read_early`, likewise.
+        # Of arrays of NumPy there is nothing to be `taken`: likewise.
         if arguments and type(given) is not np.ndarray and verb not in _WITHOUT_ARRAY:
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.functions.calling import several_times
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.packing import packed, unpacked
+from disco_magic.functions.participants import several_times
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Over

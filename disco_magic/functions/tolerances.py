@@ -16,6 +16,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.apart import attempt, gathered_in_blocks, part_of
+from disco_magic.functions.participants import among
 from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.content import tells_all
 from disco_magic.values.distances import distance, equal
@@ -105,7 +106,7 @@ def near_enough(
             are_near = _arrays_are if is_array else _numbers_are
             if are_near(me, part_of(held, row.name), circle, tolerance):
                 near.setdefault(row.name, []).append(circle)
-    everybody_s = me.allgather_objects(near, in_group=over is not None, over=over)
+    everybody_s = me.allgather_objects(near, **among(over))
     return tuple(
         replace(row, near=frozenset(circle for each in everybody_s for circle in each.get(row.name, ())))
         for row in rows

@@ -9,9 +9,9 @@ import numpy as np
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import refuse_traced
-from disco_magic.functions.calling import several_times
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.objects import Objects
+from disco_magic.functions.participants import several_times
 from disco_magic.phrases import people, who_has
 from disco_magic.values.digests import digest
 

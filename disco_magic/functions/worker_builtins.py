@@ -20,9 +20,9 @@ import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions.arrays import shared
-from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.destinations import are_of_one_dtype, write
+from disco_magic.functions.participants import Who, who
 from disco_magic.functions.registry import register_func
 from disco_magic.values.tensors import filled, read_out
 

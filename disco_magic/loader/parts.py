@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from disco_magic.functions.aligned import new_array
-from disco_magic.functions.calling import who
 from disco_magic.functions.context import worker
+from disco_magic.functions.participants import who
 
 if TYPE_CHECKING:
     from disco_magic.core.mesh import Mesh
-    from disco_magic.functions.calling import Who
+    from disco_magic.functions.participants import Who
     from disco_magic.loader.progress import Tally
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
 

@@ -11,7 +11,7 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import host_array
-from disco_magic.functions.calling import both_said, truth
+from disco_magic.functions.participants import both_said, truth
 from disco_magic.functions.returned import stacked
 from disco_magic.phrases import no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.topology import Axes, Topology
-    from disco_magic.functions.calling import Who
+    from disco_magic.functions.participants import Who
     from disco_magic.session.dref import Drop
 
     Life = Callable[[Drop], None]

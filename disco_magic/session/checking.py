@@ -23,7 +23,7 @@ from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UsageMistake, is_told
 from disco_magic.errors.mistakes import about
-from disco_magic.functions.calling import both_said
+from disco_magic.functions.participants import both_said
 from disco_magic.functions.surveys import Nearness, Sample, Survey
 from disco_magic.functions.tolerances import Tolerance, tolerance_of
 from disco_magic.phrases import ranges

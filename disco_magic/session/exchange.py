@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import worker_builtins
-from disco_magic.functions.calling import who
+from disco_magic.functions.participants import who
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions import builtins
 from disco_magic.functions.arrays import host_array, host_target
-from disco_magic.functions.calling import who
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.participants import who
 from disco_magic.functions.places import check_there
 from disco_magic.functions.returned import library_in
 from disco_magic.functions.shapes import check_shape, lengths_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.errors import DiscoError, SyncTimeout, is_told
-from disco_magic.functions.calling import who
+from disco_magic.functions.participants import who
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
 

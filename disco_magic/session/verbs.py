@@ -27,7 +27,7 @@ from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Axes
-    from disco_magic.functions.calling import Who
+    from disco_magic.functions.participants import Who
     from disco_magic.session.dref import DRef
 
 

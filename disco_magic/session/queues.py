@@ -54,6 +54,8 @@ class Queues(Arguments):
     """What the controller knows, and the sending end of the queues.
 
     Attributes:
+        life: identifies the session's life, which a restart ends: registers and sequence numbers of one mean
+            nothing in another. It is the ``put`` of the queue into which references of that life die.
         end: if the session is closed, why nothing can be sent any more, in words.
         ledger: what the controller knows; read-only.
         sent_from: number, code and offset in it of the calls that were sent last, by ``number & KEPT``.

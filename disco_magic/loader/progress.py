@@ -56,11 +56,14 @@ class Watch:
         tally: counts the bytes.
         total: bytes that all workers together will get.
         shown: True: the bar is shown at once; False: never; None: after a second.
+
+    Attributes:
+        verb, tally: the arguments.
     """
 
     def __init__(self, verb: str, tally: Tally, total: int, *, shown: bool | None) -> None:
         self.verb = verb
-        self._tally, self._total = tally, total
+        self.tally, self._total = tally, total
         self._show_from = time.monotonic() + (inf if shown is False else 0.0 if shown else SILENT_S)
         self._bar: Any = None
 
@@ -72,7 +75,7 @@ class Watch:
             self._bar = _kind_of_bar()(
                 desc=self.verb, total=self._total, unit="B", unit_scale=True, unit_divisor=1024
             )
-        self._bar.update(self._tally.done - self._bar.n)
+        self._bar.update(self.tally.done - self._bar.n)
 
     def close(self) -> None:
         """Leave the bar as it is: the load has ended, successfully or not."""
@@ -82,11 +85,11 @@ class Watch:
     @property
     def complete(self) -> bool:
         """Whether every byte was loaded."""
-        return self._tally.done >= self._total
+        return self.tally.done >= self._total
 
     def end(self, what: str) -> str:
         """Begin an error's sentence: what happened, how far the load was, that its registers are gone."""
-        done, total = human_bytes(self._tally.done), human_bytes(self._total)
+        done, total = human_bytes(self.tally.done), human_bytes(self._total)
         return f"{self.verb} {what} with {done} of {total} loaded; its registers were dropped"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.topology import Axes
     from disco_magic.loader.loaded import LoadedParameters
-    from disco_magic.loader.parts import LoadPart
+    from disco_magic.loader.parts import CheckFiles, LoadPart
     from disco_magic.loader.plan import Placement
     from disco_magic.loader.progress import Watch
     from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
@@ -176,18 +176,25 @@ class Parameters(Calls):
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
         tally = Tally(self.num_workers)
+        check = CheckFiles(files, tally) if files else None
         calls = {name: LoadPart(tensor, split[name], members, tally) for name, tensor in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = Watch(verb, tally, total, shown=progress)
+        return LoadedParameters(catalogue, self._loaded(check, calls, watch, limit), lines)
+
+    def _loaded(
+        self, check: CheckFiles | None, calls: Mapping[str, LoadPart], watch: Watch, limit: Limit
+    ) -> dict[str, DRef]:
+        """Send the calls, `check` first, and wait for them; the registers that they have filled, by name."""
         drefs: dict[str, DRef] = {}
         try:
             self._attend(watch, limit)  # so that failures after this are the load's own
-            if files:
-                self.call_packed(CheckFiles(files, tally))
+            if check is not None:
+                self.call_packed(check)
                 self._attend(watch, limit)  # no worker allocates before all sums are checked
             self._send_parts(calls, drefs, watch, limit)
         except BaseException as error:
-            tally.stop()
+            watch.tally.stop()
             drefs.clear()  # the traceback keeps this frame, and so would keep the references
             self.flush()
             if type(error) is KeyboardInterrupt:  # else this thread is a worker of another session
@@ -195,7 +202,7 @@ class Parameters(Calls):
             raise
         finally:
             watch.close()
-        return LoadedParameters(catalogue, drefs, lines)
+        return drefs
 
     def _send_parts(
         self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], watch: Watch, limit: Limit

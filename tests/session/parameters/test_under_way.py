@@ -82,7 +82,7 @@ def test_the_waiter_looks_while_workers_read(  # noqa: PLR0917 - fixtures
     session, path, monkeypatch, stop_at, gate, background
 ):
     seen = SimpleQueue()
-    monkeypatch.setattr(Watch, "look", lambda watch: seen.put(watch._tally.done))
+    monkeypatch.setattr(Watch, "look", lambda watch: seen.put(watch.tally.done))
     s = session(1)
     stop_at()
     result = background(s.load_safetensors, path)

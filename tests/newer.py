@@ -17,6 +17,7 @@ WHAT_CODE_FRAMES_AND_TRACEBACKS_SAY = """
     tests/functions/execution tests/session/test_cell_errors.py tests/session/test_compiled_names.py
     tests/session/test_operands.py tests/session/test_source_lines.py tests/session/test_where_in_modules.py
     tests/values/test_inside.py tests/values/test_operands.py tests/notebook/debugging
+    tests/notebook/test_assigned.py
 """
 HOW_MODULES_ARE_IMPORTED = """
     tests/functions/modules/test_modules.py tests/functions/modules/test_python_modules.py

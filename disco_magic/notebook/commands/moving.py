@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError
 from disco_magic.errors.mistakes import about
 from disco_magic.notebook import option_types as of
+from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.targets import list_workers, parse_workers
 from disco_magic.phrases import no_register
@@ -108,7 +109,7 @@ def _scatter(front: Front, options: Namespace) -> None:
         move.bind(registers)
 
 
-def _get(front: Front, options: Namespace) -> None:
+def _get(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.variables import fetched
 
     session = front.sessions.require()
@@ -117,10 +118,11 @@ def _get(front: Front, options: Namespace) -> None:
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
     _Move(front, session, "get", options.timeout).wait(workers)
     values = fetched(session, _named_once(options.names), workers)
-    front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
+    single = len(workers) == 1
+    return _bound(front, options, {name: parts[0] if single else parts for name, parts in values.items()})
 
 
-def _gather(front: Front, options: Namespace) -> None:
+def _gather(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.commands.splitting import join
     from disco_magic.notebook.variables import fetched
 
@@ -129,7 +131,16 @@ def _gather(front: Front, options: Namespace) -> None:
     _Move(front, session, "gather", options.timeout).wait(workers)
     values = fetched(session, _named_once(options.names), workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
-    front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})
+    return _bound(front, options, {name: join(name, parts, options.axis) for name, parts in held.items()})
+
+
+def _bound(front: Front, options: Namespace, values: dict[str, Any]) -> Any:
+    """Bind notebook variables; if the command's own value is assigned, return them in the order asked for."""
+    front.bind(values)
+    if not is_assigned():  # IPython would show the value
+        return None
+    found = tuple(values[name] for name, _ in options.names)
+    return found[0] if len(found) == 1 else found
 
 
 def _named_once(sources: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -206,7 +217,7 @@ def _moving_parser(
     parser.epilog = rule
     of_both = "a name, for both the variable and the register"
     if name in ("get", "gather"):
-        of_both += "; or VARIABLE=PART, such as w=params['w']"
+        of_both += f"; or VARIABLE=PART, such as w=params['w']. v = %%disco {name} NAME gives v the value"
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
     else:
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)

@@ -1,0 +1,74 @@
+"""The value of ``r = %disco get x``; a line of its own still shows nothing.
+
+The magic bound the variable `x` and returned None, which is what `r` was.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def held(four):
+    four.run("%%disco\nx = np.full(2, worker_id)\ny = [worker_id]\nd = {'w': 7}")
+    return four
+
+
+def test_an_assigned_get_has_the_value_that_the_variable_gets(held):
+    held.run("r = %disco get x")
+    assert held.ip.user_ns["r"] is held.ip.user_ns["x"]
+    assert held.ip.user_ns["r"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("line", ["%disco get x", "%disco gather x", "%disco get x -w all"])
+def test_a_line_of_its_own_shows_no_value(held, line):
+    assert held.run(line) is None
+    assert held.shown == []
+    assert "x" in held.ip.user_ns
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%disco get x\n1",
+        "for _ in range(2):\n    %disco get x",
+        "if True:\n    %disco get x\n",
+        "%time %disco get x",
+        "disco get x",
+        "%alias_magic fetch disco -p get\n%fetch x",
+    ],
+)
+def test_nor_does_a_line_of_its_own_within_other_code(held, cell):
+    assert held.run(cell) == (1 if cell.endswith("1") else None)
+    assert "array" not in held.out + held.err
+
+
+def test_several_names_give_their_values_in_the_order_of_the_names(held):
+    held.run("b, a = %disco get y x")
+    assert held.ip.user_ns["b"] == [0]
+    assert held.ip.user_ns["a"].tolist() == [0, 0]
+
+
+def test_a_part_and_the_values_of_several_workers_are_given_like_what_is_bound(held):
+    held.run("w1 = %disco get w=d['w']")
+    assert held.ip.user_ns["w1"] == held.ip.user_ns["w"] == 7
+    held.run("r = %disco get y -w all")
+    assert held.ip.user_ns["r"] == [[0], [1], [2], [3]]
+
+
+def test_an_assigned_gather_has_the_joined_value(held):
+    held.run("r = %disco gather y")
+    assert held.ip.user_ns["r"] == [0, 1, 2, 3]
+
+
+def test_code_that_calls_the_magic_gets_the_value(held):
+    held.run("total = get_ipython().run_line_magic('disco', 'get x').sum() + 1")
+    assert held.ip.user_ns["total"] == 1
+    held.run("def fetch():\n    return get_ipython().run_line_magic('disco', 'get x')\nr = fetch()")
+    assert np.array_equal(held.ip.user_ns["r"], [0, 0])
+
+
+def test_a_cell_that_ends_with_the_assigned_name_shows_it_once(held):
+    assert held.run("r = %disco get x\nr").tolist() == [0, 0]
+    assert len(held.shown) == 1

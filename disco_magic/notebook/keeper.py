@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
@@ -158,7 +158,7 @@ class SessionKeeper:
         """
         began = time.perf_counter()
         import_whole("disco_magic.session.config")
-        from disco_magic.notebook.output.arrival import await_workers
+        from disco_magic.notebook.output.arrival import ShownWait, await_workers
         from disco_magic.session.config import ThreadedSession, check_plane
         from disco_magic.session.current import at_end
 
@@ -178,6 +178,7 @@ class SessionKeeper:
         )
         self._own, self._used = session, ref(session)
         session.interrupting = "%disco interrupt"
+        session.show_wait = partial(ShownWait, self._shell, settings)
         at_end(log_to_terminal)
         await_workers(session, self._shell, settings.output)
         why = f" ({session.why})" if session.devices and session.why else ""

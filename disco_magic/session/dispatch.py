@@ -19,12 +19,15 @@ D = TypeVar("D", bound=DRef)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from disco_magic.core.ledger import Expectation
     from disco_magic.core.messages import Command
     from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.pump import Inbox, Pump
 
+    Look = Callable[[], None]
+    ShowWait = Callable[[Any, tuple[int, ...]], AbstractContextManager[Look]]
     Make = Callable[[int, tuple[int, ...]], Command]
     MakeInto = Callable[[int, int, tuple[int, ...]], Command]
 
@@ -34,9 +37,12 @@ class Dispatch(Queues):
 
     Attributes:
         interrupting: the call, as users write it, that ends what the workers are doing; front ends change it.
+        show_wait: makes, of the session and the workers that are waited for, a context manager that gives
+            the `on_look` of waits that have none of their own; front ends set it.
     """
 
     interrupting = "session.interrupt()"
+    show_wait: ShowWait | None = None
 
     # `life`: the life of the registers that the command names; refused if a restart came between.
 
@@ -69,7 +75,7 @@ class Dispatch(Queues):
         verb: str,
         life: Life | None = None,
         *,
-        on_look: Callable[[], None] | None = None,
+        on_look: Look | None = None,
     ) -> Expectation:
         """Send ``make(seq, kills)`` and wait for the replies of `workers`; `on_look`: see `take`.
 
@@ -81,6 +87,9 @@ class Dispatch(Queues):
             KeyboardInterrupt: Ctrl-C or the stop button; says what every worker is doing.
         """
         refuse_in_worker(self.id, verb)
+        if on_look is None and self.show_wait is not None:
+            with self.show_wait(self, workers) as look:
+                return self.ask(make, workers, timeout, verb, life, on_look=look)
         limit = self.patience(timeout)
         if self.ledger.seq >= self._pace_at:
             self.keep_pace(limit, verb, workers)

@@ -74,7 +74,8 @@ class NamedRegisters(Calls):
         """Return a reference to the value that `name` has now, on every worker that has it.
 
         A later cell that binds the name again does not change this reference; `set` on it binds the name,
-        too. While cells are running, looking up an unknown name waits for them.
+        too. While cells are running, looking up an unknown name waits for them as `sync_all` does, which also
+        says what is raised if that takes longer than the session's `timeout`, or is interrupted.
 
         Raises:
             UnknownName: no worker has it.
@@ -97,7 +98,7 @@ class NamedRegisters(Calls):
                 "session['a'].get(2)"
             )
         if name not in self.ledger.names.known() and self.ledger.expecting:
-            self.sync_all()
+            self._sync(self._everybody, None, f"session[{name!r}]")
         known = self.ledger.names.known()
         if name not in known:
             raise UnknownName(no_register(str(name), known))

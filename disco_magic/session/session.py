@@ -49,7 +49,7 @@ _BETWEEN_PARTS: Final = frozenset({
     "log_unfinished", "log_unraised", "log_use_at_end", "names_now", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",
-    "skip_unbegun", "send", "sent_from", "set_register", "stopping", "store", "store_copy",
+    "show_wait", "skip_unbegun", "send", "sent_from", "set_register", "stopping", "store", "store_copy",
     "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",
 })

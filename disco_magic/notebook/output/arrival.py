@@ -1,19 +1,23 @@
-"""Shows progress of waits without a cell: a start or a restart, copies and checks.
+"""Shows progress of waits without a cell: a start or a restart, copies and checks, ``session["x"].get()``.
 
 Connecting NCCL takes seconds; the others wait for what the workers execute before.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.doctor import Diagnosis
+    from disco_magic.notebook.settings import DiscoSettings
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.session import Session
 
@@ -54,3 +58,53 @@ def await_workers(
             session.await_all(look, workers, timeout, verb)
     finally:
         page.close()
+
+
+class ShownWait:
+    """Shows one wait of a call that the notebook's own Python makes, such as ``session.sync_all()``.
+
+    Gives the function to call ten times a second. Most such waits are over before it is called, so nothing
+    is made for them. Other threads than the main one have no cell in which it could be shown.
+    """
+
+    __slots__ = ("_due", "_session", "_settings", "_shell", "_show", "_shown", "_workers")
+
+    def __init__(
+        self, shell: Shell, settings: DiscoSettings, session: Session, workers: Sequence[int]
+    ) -> None:
+        self._shell = shell
+        self._settings = settings
+        self._session = session
+        self._workers = workers
+        self._due = time.monotonic() + AFTER_S
+        self._show: Callable[[], None] | None = None
+        self._shown: ExitStack | None = None
+
+    def __enter__(self) -> Callable[[], None]:
+        return self.look
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.close()
+
+    def look(self) -> None:
+        """After a second, show where each worker is."""
+        if self._show is None and time.monotonic() >= self._due:
+            self._show = self._opened()
+        if self._show is not None:
+            self._show()
+
+    def _opened(self) -> Callable[[], None]:
+        if self._settings.output != "live" or threading.current_thread() is not threading.main_thread():
+            return _nothing
+        self._shown = shown = ExitStack()
+        page = Page(self._workers, self._workers, self._shell.display_pub)
+        shown.callback(page.close)
+        if page.area is None:
+            return _nothing
+        shown.enter_context(page.waited_for())
+        return _Arrival(page, page.area, self._workers, self._session.doctor, after_s=0.0).look
+
+
+def _nothing() -> None:
+    """Show nothing."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import _thread
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from disco_magic.errors import SessionClosed, SyncTimeout, WorkerError
+from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, WorkerError
 from disco_magic.notebook.output import arrival, page
+from disco_magic.notebook.output.arrival import ShownWait
 from disco_magic.session.current import session
 from disco_magic.session.session import Session
 from tests.notebook.handles.cells import begun
@@ -101,6 +103,52 @@ def test_it_is_shown_who_keeps_a_command_waiting(busy, gate, monkeypatch, comman
     assert "Cell In[" in screen.rows[0]
     if command == "broadcast x":
         assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4
+
+
+OF_PYTHON = ["session['late']", "session.sync_all()", "session['x'].get()", "session.sync_worker(2)"]
+
+
+@pytest.mark.parametrize("call", OF_PYTHON)
+def test_it_is_shown_who_keeps_a_call_of_python_waiting(busy, gate, monkeypatch, call):
+    # Only magics showed it: a cell that asked for a register of a --nowait cell stood still, without a word.
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    busy.ip.user_ns["session"] = session()
+    if "late" in call:
+        busy.fail(call, UnknownName)
+    else:
+        busy.run(call)
+    assert "Cell In[" in screen.rows[0]
+
+
+def test_with_output_that_is_the_same_every_time_it_is_not_shown(busy, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    busy.run("%config DiscoMagics.output = 'ordered'")
+    with pytest.raises(SyncTimeout):
+        session().sync_all(timeout=0.3)
+    assert screen.rows == []
+
+
+def test_a_wait_of_another_thread_than_the_main_one_is_not_shown(busy, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(SyncTimeout):
+        pool.submit(session().sync_all, timeout=0.3).result()
+    assert screen.rows == []
+
+
+def test_who_looks_a_name_up_and_loses_patience_is_told_what_was_waited_for(busy, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    monkeypatch.setattr(ShownWait, "_opened", lambda _: _thread.interrupt_main)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"^session\['late'\] was interrupted, and workers \[0-3\] go on"
+    ):
+        session()["late"]
+    gate.open()
 
 
 def test_who_fetches_of_one_worker_waits_for_no_other(gated, gate):

@@ -82,6 +82,9 @@ class CellModule(types.ModuleType):
 def add(session: int, worker: int) -> dict[str, Any]:
     """Make a worker's namespace; one of the same worker from before a restart is no longer found."""
     names = dict(vars(types.ModuleType(CELL_MODULE, f"Cells of worker {worker} of session {session}")))
+    # Only `__main__` may have a spec of None: of other modules Python 3.15 warns as it writes a traceback, an
+    # error where warnings are errors. Without the name it asks no further.
+    del names["__spec__"]
     _open[session, worker] = names
     return names
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = object()
 # They execute a statement in ``__main__.__dict__``.
-_TOOLS: Final = frozenset({"cProfile", "profile", "trace", "bdb", "pdb"})
+_TOOLS: Final = frozenset({"cProfile", "profile", "profiling.tracing", "trace", "bdb", "pdb"})
 
 
 class MainModule(ModuleOfWorkers):
@@ -38,6 +38,8 @@ class MainModule(ModuleOfWorkers):
                 return namespace
             if name in namespace:
                 return namespace[name]
+            if name == "__spec__":  # a script has none, and how the process was started says nothing of it
+                return None
         return types.ModuleType.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:

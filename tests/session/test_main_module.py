@@ -12,6 +12,7 @@ import pickle
 import sys
 import types
 import unittest
+from importlib.machinery import ModuleSpec
 
 import pytest
 
@@ -133,6 +134,7 @@ def test_the_process_s_own_come_first_and_can_be_changed(session, main):
     assert s.run("mine")[0] == "a worker has it"
 
 
+@pytest.mark.filterwarnings("ignore:The profile module is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("tool", ["cProfile", "profile"])
 def test_profilers_run_statements_of_the_worker_s(session, main, tool, capsys):
     s = session(2)
@@ -177,6 +179,16 @@ def test_a_program_has_its_own_docstring_or_none(session, tmp_path):
         program.write_text(f"{text}from __future__ import annotations\ndoc = __doc__")
         s.run_file(program)
         assert s.run("doc").values == [told]
+
+
+def test_a_program_has_no_spec_whatever_started_the_process(session, main, tmp_path):
+    main.__spec__ = ModuleSpec("started", None)
+    program = tmp_path / "program.py"
+    program.write_text("import __main__\ntold = __spec__, __main__.__spec__")
+    s = session(2)
+    s.run_file(program)
+    assert s.run("told").values == [(None, None)] * 2
+    assert s.run("import __main__\n__spec__, __main__.__spec__ is None").values == [(None, False)] * 2
 
 
 def test_a_program_is_what_main_is_for_all_of_its_code(session, main, tmp_path):

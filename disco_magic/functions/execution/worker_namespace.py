@@ -48,6 +48,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     behind = dict(vars(builtins)) | own_builtins.of_process()
     behind.update({verb: getattr(context, verb) for verb in VERBS})
     behind.update(np=np, xp=context.xp, worker=context)
+    behind["__spec__"] = None  # a script has none; this would be that of `builtins`
     if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
         behind["print"] = whole_print
     enders = {name: behind[name] for name in ("exit", "quit") if name in behind}

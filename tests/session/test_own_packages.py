@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import SourceFileLoader
 from types import ModuleType
 
 import pytest
@@ -192,7 +193,10 @@ made = scan()
 """
 
 
-@pytest.mark.parametrize("way", ["execute", "load"])
+LOADS = pytest.mark.skipif(not hasattr(SourceFileLoader, "load_module"), reason="Python 3.15 has it no more")
+
+
+@pytest.mark.parametrize("way", ["execute", pytest.param("load", marks=LOADS)])
 def test_plugins_that_a_package_finds_in_its_own_folder_are_each_workers_own(folder, session, way):
     write(folder, SCANNED)
     s = session(3, own_modules=["plugged"])

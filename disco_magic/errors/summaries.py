@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors.operands import operand_lines
 from disco_magic.phrases import people, ranges, who_has
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 
 _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
+# Numbers of workers in our own messages, and the way from one to the worker that failed first.
+_PEOPLE: Final = re.compile(r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])")
+_FEW: Final = 2
 
 
 def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, stopped: str = "") -> str:
@@ -42,6 +45,7 @@ def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
 
     The line has the command if it is not the origin's. Failures that differ only in that each
     names its own worker, or an object by its address, are combined: ``worker {worker_id}``, as an f-string.
+    So are more than two waits of which each names its own neighbours: of those the line is the first one's.
     """
     origin = next(iter(failures.values()))
     texts = {
@@ -54,9 +58,37 @@ def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
     spoken: dict[str, set[str]] = {}
     for worker, form in forms.items():
         spoken.setdefault(form, set()).add(texts[worker])
-    return who_has(
-        (worker, form if len(spoken[form]) > 1 else texts[worker]) for worker, form in forms.items()
-    )
+    lines = {worker: form if len(spoken[form]) > 1 else texts[worker] for worker, form in forms.items()}
+    return who_has(_likewise(failures, lines).items())
+
+
+def _likewise(failures: Mapping[int, Failure], lines: Mapping[int, str]) -> dict[int, str]:
+    """`lines` of the workers; one for all whose errors of ours differ in nothing but numbers of workers.
+
+    In a ring each worker waits for another one: of 64 workers, 63 lines would say the same.
+    """
+    from disco_magic.errors import PlaneError  # here: it imports this file
+
+    alike: dict[str, dict[int, str]] = {}
+    for worker, failure in failures.items():
+        if issubclass(type(failure.exception), PlaneError):
+            alike.setdefault(_PEOPLE.sub("", lines[worker]), {})[worker] = lines[worker]
+    told = dict(lines)
+    for group in alike.values():
+        if len(set(group.values())) > _FEW:
+            first = next(iter(group))
+            line = f"{_without_origin(failures[first], lines[first])} (likewise on {len(group) - 1} others)"
+            told.update(dict.fromkeys(group, line))
+    return told
+
+
+def _without_origin(failure: Failure, line: str) -> str:
+    """`line` without the text of the failure that it follows from: that has a line of its own."""
+    error: Any = failure.exception
+    origin: Failure | None = getattr(error, "failure", None)
+    if origin is None:
+        return line
+    return line.replace(f"{origin.worker} failed: {origin.summary}", f"{origin.worker} failed")
 
 
 def form_of(text: str, worker: int) -> str:

@@ -1,0 +1,40 @@
+"""Workers that fail alike, each for a neighbour of its own, are a line of the error and not one for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic import ThreadedSession
+from disco_magic.errors import CellError
+
+RING = """
+if worker_id == 0:
+    raise ValueError("bad boundary")
+recv(worker_id - 1)
+send(np.ones(3), (worker_id + 1) % num_workers)
+"""
+
+
+def lines_of(workers, code):
+    with ThreadedSession(workers) as session, pytest.raises(CellError) as caught:
+        session.run(code)
+    return [line for line in str(caught.value).splitlines() if line.startswith("[")]
+
+
+def test_waits_of_a_chain_for_their_neighbours_are_one_line():
+    first, others = lines_of(6, RING)
+    assert first == "[0] ValueError: bad boundary"
+    start = "[1-5] PlaneAborted: worker 0 failed - without it, recv from worker 0 that worker 1 waits"
+    assert others.startswith(start)
+    assert others.endswith("line 4 cannot complete (likewise on 4 others)")
+
+
+def test_two_waits_keep_their_lines_and_the_text_of_the_failure():
+    lines = lines_of(3, RING)
+    assert [line[:16] for line in lines] == ["[0] ValueError: ", "[1] PlaneAborted", "[2] PlaneAborted"]
+    assert all("worker 0 failed: ValueError: bad boundary" in line for line in lines[1:])
+
+
+def test_waits_that_differ_in_what_was_called_keep_their_lines():
+    lines = lines_of(4, "if worker_id == 0:\n    1 / 0\nrecv(worker_id - 1, tag=worker_id)")
+    assert len(lines) == 4

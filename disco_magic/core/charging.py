@@ -14,17 +14,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from disco_magic.core.timeline import Span, Timeline
 
+_END: Final = itemgetter(1)
+
 
 class _Wait(NamedTuple):
-    """A wait of one worker.
+    """A wait of one worker, or a part of it.
 
     Attributes:
         start_s, end_s: when it began and ended.
@@ -53,6 +55,8 @@ class Charges:
                 found[span.worker].setdefault(span.start_s, wait)
         self._waits = {worker: sorted(waits.values()) for worker, waits in found.items()}
         self._ends = {worker: [wait.end_s for wait in waits] for worker, waits in self._waits.items()}
+        # By worker and place in `_waits`: the parts of that wait, by whom it was for in the end.
+        self._found: dict[tuple[int, int], list[_Wait] | None] = {}
 
     def of_collectives(self, meetings: Iterable[Sequence[Span]]) -> dict[int, float]:
         """By worker, how long others waited because of it in these collectives; in seconds."""
@@ -62,7 +66,7 @@ class Charges:
             last = last_of(members)
             for span in members:
                 start_s, end_s = max(span.start_s, window.start_s), min(last.start_s, window.end_s)
-                self._charge(charged, last.worker, start_s, end_s, len(self._waits))
+                self._charge(charged, last.worker, start_s, end_s)
         return charged
 
     def of_messages(self) -> dict[int, float]:
@@ -72,31 +76,81 @@ class Charges:
         for span in window.spans:
             if span.kind == "waiting" and span.source is not None and span.worker in window.workers:
                 start_s, end_s = max(span.start_s, window.start_s), min(span.end_s, window.end_s)
-                self._charge_known(charged, span.source, start_s, end_s, len(self._waits))
+                known_s = window.known_from_s(span.source)
+                self._charge(charged, span.source, max(start_s, known_s), end_s)
         return charged
 
-    def _charge(
-        self, charged: dict[int, float], worker: int, start_s: float, end_s: float, depth: int
-    ) -> None:
+    def _charge(self, charged: dict[int, float], worker: int, start_s: float, end_s: float) -> None:
         """Charge `worker` with a wait, less its own waits, which go to those that it waited for."""
-        if start_s >= end_s:
-            return
-        charged[worker] += end_s - start_s
-        waits = self._waits.get(worker, [])
-        for wait in waits[bisect_right(self._ends.get(worker, []), start_s) :]:
-            if wait.start_s >= end_s:
-                break
-            begin, end = max(start_s, wait.start_s), min(end_s, wait.end_s)
-            charged[worker] -= end - begin
-            if wait.source is not None and depth:
-                self._charge_known(charged, wait.source, begin, end, depth - 1)
+        for begin, end, due in self._parts(worker, start_s, end_s, len(self._waits)):
+            if due is not None:
+                charged[due] += end - begin
 
-    def _charge_known(
-        self, charged: dict[int, float], worker: int, start_s: float, end_s: float, depth: int
-    ) -> None:
-        """As `_charge`, without the time in which it is unknown what the worker did."""
+    def _parts(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Wait]:
+        """A wait for `worker` as waits for those that worked meanwhile; None: for nobody that is known."""
+        mine = self._waits.get(worker, ())
+        for index in self._meanwhile(worker, start_s, end_s):
+            wait = mine[index]
+            begin, end = max(start_s, wait.start_s), min(end_s, wait.end_s)
+            if start_s < begin:
+                yield _Wait(start_s, begin, worker)
+            if (parts := self._shares(worker, index)) is not None:
+                yield from _between(parts, begin, end)
+            elif wait.source is not None and depth:  # one that waits for itself, as clocks have it
+                yield from self._parts_known(wait.source, begin, end, depth - 1)
+            start_s = end
+        if start_s < end_s:
+            yield _Wait(start_s, end_s, worker)
+
+    def _parts_known(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Wait]:
+        """As `_parts`, without the time in which it is unknown what the worker did."""
         known_s = self._timeline.known_from_s(worker)
-        self._charge(charged, worker, max(start_s, known_s), end_s, depth)
+        return self._parts(worker, max(start_s, known_s), end_s, depth)
+
+    def _meanwhile(self, worker: int, start_s: float, end_s: float) -> Iterator[int]:
+        """Which waits of `worker` were in that time."""
+        waits = self._waits.get(worker, ())
+        for index in range(bisect_right(self._ends.get(worker, ()), start_s), len(waits)):
+            if waits[index].start_s >= end_s:
+                return
+            yield index
+
+    def _shares(self, worker: int, index: int) -> list[_Wait] | None:
+        """The parts of one wait, found once: of 64 workers, each has a hundred others behind it.
+
+        A chain of waits may be longer than Python can call functions in each other, so this keeps a stack of
+        its own. None while those of this wait are being found.
+        """
+        key = worker, index
+        if key not in self._found:
+            stack = [key]
+            while stack:
+                if (top := stack[-1]) not in self._found:
+                    self._found[top] = None
+                    stack += [each for each in self._behind(top) if each not in self._found]
+                    continue
+                stack.pop()
+                if self._found[top] is None:
+                    wait = self._waits[top[0]][top[1]]
+                    source, depth = wait.source, len(self._waits)
+                    parts = () if source is None else self._parts_known(source, *wait[:2], depth)
+                    self._found[top] = list(parts)
+        return self._found[key]
+
+    def _behind(self, key: tuple[int, int]) -> list[tuple[int, int]]:
+        """The waits, meanwhile, of the worker that a wait was for."""
+        wait = self._waits[key[0]][key[1]]
+        source = wait.source
+        return [] if source is None else [(source, each) for each in self._meanwhile(source, *wait[:2])]
+
+
+def _between(parts: Sequence[_Wait], start_s: float, end_s: float) -> Iterator[_Wait]:
+    """The `parts` in that time, which are in order."""
+    for index in range(bisect_right(parts, start_s, key=_END), len(parts)):
+        begin, end, source = parts[index]
+        if begin >= end_s:
+            return
+        yield _Wait(max(begin, start_s), min(end, end_s), source)
 
 
 def last_of(members: Iterable[Span]) -> Span:

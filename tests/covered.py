@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 
 _paused = []  # what measures here when it does
 
@@ -51,6 +52,29 @@ def unmeasured():
         yield before
     finally:
         sys.settrace(before)
+
+
+@contextmanager
+def imports_followed(follow):
+    """Let `follow` have the steps of the package's modules that are imported meanwhile, and of nothing else.
+
+    For a collection: pytest makes thousands of tests, and what imports the modules may be any test file.
+    """
+    execute = SourceFileLoader.exec_module
+
+    def exec_module(loader, module):
+        before = sys.gettrace()
+        sys.settrace(follow if loader.name.partition(".")[0] == "disco_magic" else None)
+        try:
+            execute(loader, module)
+        finally:
+            sys.settrace(before)
+
+    SourceFileLoader.exec_module = exec_module
+    try:
+        yield
+    finally:
+        SourceFileLoader.exec_module = execute
 
 
 def keep_coverage_whole():

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
 
 import pytest
 
-from tests.covered import is_whole, unmeasured
+from tests.covered import imports_followed, is_whole, unmeasured
+
+FOLLOWED_IN_A_COLLECTION = sys.gettrace()
 
 
 def test_an_interrupt_cannot_leave_the_lock_of_coverage_taken():
@@ -46,3 +50,21 @@ def test_a_thread_is_not_followed_for_a_while_and_others_are(before):
     with unmeasured():
         assert measured() == [False, True]
     assert measured() == before
+
+
+def test_what_collects_tests_is_not_measured(before):
+    assert FOLLOWED_IN_A_COLLECTION is None
+
+
+@pytest.mark.parametrize(("name", "followed"), [("disco_magic.made", True), ("disco", False)])
+def test_of_what_is_imported_meanwhile_the_package_is(tmp_path, name, followed):
+    (tmp_path / "made.py").write_text("import sys\nfollow = sys.gettrace()\n")
+    made = ModuleType(name)
+
+    def follow(*_):
+        return None
+
+    with unmeasured(), imports_followed(follow):
+        SourceFileLoader(name, str(tmp_path / "made.py")).exec_module(made)
+        assert sys.gettrace() is None
+    assert made.follow is (follow if followed else None)

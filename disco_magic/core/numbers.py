@@ -1,10 +1,28 @@
-"""Numbers that callers give: of workers, places, axes, commands, seconds."""
+"""Numbers that callers give (of workers, places, axes, commands, seconds), and what is true or false."""
 
 from __future__ import annotations
 
 import operator
+from typing import Final
 
 from disco_magic.errors import UsageMistake
+
+_NUMPY_S: Final = ("bool", "bool_")  # the names of its class of truth values, since 2.0 and before
+
+
+def truth(where: str, name: str, given: object) -> bool:
+    """Return what was given for the parameter `name` as a bool.
+
+    Any text is true for Python, also ``"no"``: a value that was meant for another parameter would count.
+
+    Raises:
+        UsageMistake: it is neither True nor False, also as NumPy's or as 1 or 0; `where` begins the error.
+    """
+    if given is True or given is False:
+        return given
+    if type(given).__name__ in _NUMPY_S or whole_number(given) in (0, 1):
+        return bool(given)
+    raise UsageMistake(f"{where}: {name} is {given!r}, expected True or False")
 
 
 def whole_number(given: object) -> int | None:

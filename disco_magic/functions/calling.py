@@ -13,7 +13,7 @@ from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import as_theirs, facts_of
-from disco_magic.functions.participants import both_said, truth
+from disco_magic.functions.participants import both_said, is_grouped
 from disco_magic.functions.returned import as_sent
 from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
@@ -113,7 +113,7 @@ class Calling:
 
     def _over(self, verb: str, over: Over | None, *, in_group: bool) -> tuple[Members, str]:
         """The members, and `over` in words."""
-        in_group = truth(verb, in_group)
+        in_group = is_grouped(verb, in_group)
         if over is None:
             return self._group_members if in_group else self._everybody, ""
         if not in_group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.numbers import truth
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
@@ -30,11 +31,11 @@ def both_said(what: str, over: object) -> UsageMistake:
     return UsageMistake(f"{what}: over={over!r} says who takes part; leave in_group out")
 
 
-def truth(what: str, in_group: object) -> bool:
+def is_grouped(what: str, in_group: object) -> bool:
     """`in_group` as a bool."""
     if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; pass axes of the mesh as over=")
-    return bool(in_group)
+    return truth(what, "in_group", in_group)
 
 
 def several_times(over: Over | None) -> Over | None:

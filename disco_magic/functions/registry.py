@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.core.numbers import truth
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.installed import has_package
 from disco_magic.phrases import near_misses
@@ -54,6 +55,7 @@ def register_func(
         42
         >>> disco.remove_func("demo.double")
     """
+    override = truth("register_func", "override", override)
     if not isinstance(name, str):
         if function is not None or not callable(name):
             raise UsageMistake(f"register_func takes a name and a function, got {type(name).__name__} first")

@@ -11,7 +11,7 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import host_array
-from disco_magic.functions.participants import both_said, truth
+from disco_magic.functions.participants import both_said, is_grouped
 from disco_magic.functions.returned import stacked
 from disco_magic.phrases import no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
@@ -142,7 +142,7 @@ class Arguments:
         Raises:
             UsageMistake: `over` names no axes of the mesh, or is given together with ``in_group=False``.
         """
-        grouped = truth(verb, in_group)
+        grouped = is_grouped(verb, in_group)
         if over is None:
             return grouped
         if not grouped:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Run
+from disco_magic.core.numbers import truth
 from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, is_told
 from disco_magic.functions.execution.cells import Cell, compile_cell
 from disco_magic.functions.execution.printed import Printed
@@ -121,6 +122,7 @@ class Cells(Failures):
             UsageMistake: it cannot be read; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
+        rendezvous, reload = _flags("run_file", rendezvous=rendezvous, reload=reload)
         program = replace(compile_file(path, arguments), rendezvous=rendezvous)
         return self._run_program(program, workers, timeout, reload=reload)
 
@@ -155,6 +157,7 @@ class Cells(Failures):
             UsageMistake: there is no such module, or it has no source; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
+        rendezvous, reload = _flags("run_module", rendezvous=rendezvous, reload=reload)
         program = replace(compile_module(name, arguments), rendezvous=rendezvous)
         return self._run_program(program, workers, timeout, reload=reload)
 
@@ -202,7 +205,7 @@ class Cells(Failures):
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
-        if rendezvous:
+        if truth("run", "rendezvous", rendezvous):
             cell = replace(cell, rendezvous=True)
         chosen = self._chosen(workers)
         present = None if workers is None else chosen
@@ -256,3 +259,7 @@ class Cells(Failures):
         for pending in sent:  # its handle is lost
             pending.cancel()
         raise interrupt(f"{cell.label} was interrupted as it was sent")
+
+
+def _flags(where: str, **given: object) -> list[bool]:
+    return [truth(where, name, value) for name, value in given.items()]

@@ -19,11 +19,12 @@ from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare, to_explain
 from disco_magic.core.held import marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
+from disco_magic.core.numbers import truth
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UsageMistake, is_told
 from disco_magic.errors.mistakes import about
-from disco_magic.functions.participants import both_said
+from disco_magic.functions.participants import both_said, is_grouped
 from disco_magic.functions.surveys import Nearness, Sample, Survey
 from disco_magic.functions.tolerances import Tolerance, tolerance_of
 from disco_magic.phrases import ranges
@@ -122,7 +123,8 @@ class Checks(Calls):
         wrong = [name for name in names if not isinstance(name, str)]
         if wrong:
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
-        values = bool(names) if values is None else values
+        values = bool(names) if values is None else truth("check", "values", values)
+        in_group = is_grouped("check", in_group)
         chosen = self._chosen(workers)
         tolerance = tolerance_of(rtol, atol)
         if tolerance and not values:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.numbers import truth
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions import builtins
 from disco_magic.functions.arrays import host_array, host_target
@@ -59,6 +60,7 @@ class HostArrays(ArrayVerbs):
             MissingDependency: the dtype needs `ml_dtypes`.
         """
         asked = None
+        worker0_only = truth("empty", "worker0_only", worker0_only)
         members = self.taking_part("empty", over, in_group=in_group)
         if device is not None:
             asked = check_there("empty", device, self._places())

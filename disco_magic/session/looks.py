@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.numbers import truth
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.session import marked
@@ -87,6 +88,7 @@ class Looks(Accounts):
         (256 with a `sample` of less than 65,536), and 6 to 20 ns per element that is looked at. On GPUs it
         takes 30 us, and some waits of 50 us. A busy GPU is waited for a quarter of a second at most.
         """
+        numbered = truth("registers", "numbered", numbered)
         _check_sample(sample)
         if self.closed:
             self._refuse()

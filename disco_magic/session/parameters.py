@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import refuse_in_worker
+from disco_magic.core.numbers import truth
 from disco_magic.errors import DiscoError, SyncTimeout, is_told
 from disco_magic.functions.participants import who
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
@@ -165,6 +166,8 @@ class Parameters(Calls):
 
         members = self.taking_part(verb, over, in_group=in_group)
         refuse_in_worker(self.id, verb)
+        shown = None if progress is None else truth(verb, "progress", progress)
+        check_md5 = truth(verb, "check_md5", check_md5)
         limit = self.patience(timeout)
         if self.closed:
             self._refuse()
@@ -179,7 +182,7 @@ class Parameters(Calls):
         check = CheckFiles(files, tally) if files else None
         calls = {name: LoadPart(tensor, split[name], members, tally) for name, tensor in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
-        watch = Watch(verb, tally, total, shown=progress)
+        watch = Watch(verb, tally, total, shown=shown)
         return LoadedParameters(catalogue, self._loaded(check, calls, watch, limit), lines)
 
     def _loaded(

@@ -11,6 +11,48 @@ import pandas as pd
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, UnknownName, UsageMistake
+from disco_magic.functions.registry import register_func
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda s: s.load_safetensors("f", progress="x"), "load_safetensors: progress is 'x', expected True"),
+        (
+            lambda s: s.load_safetensors("f", in_group=2),
+            "load_safetensors: in_group is 2, expected True",
+        ),
+        (
+            lambda s: s.load_tensor_cache("f", check_md5="no"),
+            "load_tensor_cache: check_md5 is 'no', expected",
+        ),
+        (lambda s: s.run("1", rendezvous="no"), "run: rendezvous is 'no', expected True or False"),
+        (lambda s: s.run_file("f.py", reload="f"), "run_file: reload is 'f', expected True or False"),
+        (lambda s: s.run_module("m", rendezvous=None), "run_module: rendezvous is None, expected True or"),
+        (lambda s: s.check(values=["w"]), r"check: values is \['w'\], expected True or False"),
+        (lambda s: s.check(in_group="tp"), "check: in_group is 'tp'; pass axes of the mesh as over="),
+        (lambda s: s.registers(numbered="w"), "registers: numbered is 'w', expected True or False"),
+        (lambda s: s.empty(1, "f4", "cpu", "all"), "empty: worker0_only is 'all', expected True or False"),
+        (lambda s: s.broadcast(np.ones(1), in_group=1.5), "broadcast: in_group is 1.5, expected True or"),
+        (
+            lambda _: register_func("of.tests", print, override="f"),
+            "register_func: override is 'f', expected",
+        ),
+    ],
+)
+def test_what_is_neither_true_nor_false_counts_as_neither(session, ask, sentence):
+    # All text was true, also "no", and a value that was meant for another parameter.
+    s = session(2)
+    before = s.ledger.seq
+    with pytest.raises(UsageMistake, match=sentence):
+        ask(s)
+    assert s.ledger.seq == before
+
+
+def test_true_and_false_are_taken_as_numpys_and_as_numbers_too(session):
+    s = session(2)
+    assert s.registers(numbered=np.bool_(True)).rows == s.registers(numbered=0).rows == ()
+    assert s.run("allreduce(1, in_group=np.bool_(False)), allreduce(1, in_group=1)").values == [(2, 2)] * 2
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ Modules that read files are imported by the first load: they would add 10 ms to 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.current import refuse_in_worker
@@ -22,7 +23,7 @@ from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from disco_magic.core.topology import Axes
     from disco_magic.loader.loaded import LoadedParameters
@@ -172,12 +173,13 @@ class Parameters(Calls):
         if self.closed:
             self._refuse()
         self.keep_pace(limit, verb)
-        catalogue = read()  # only now: everything else that may be wrong was checked
-        chosen = select(catalogue.tensors, names)
         count = self.topology.part_size(**who(members))
-        split = axes(plan, catalogue.tensors, count, chosen)
-        lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
-        files = _with_sums(chosen.values()) if check_md5 else ()
+        with _explained(verb):
+            catalogue = read()  # only now: everything else that may be wrong was checked
+            chosen = select(catalogue.tensors, names)
+            split = axes(plan, catalogue.tensors, count, chosen)
+            lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
+            files = _with_sums(chosen.values()) if check_md5 else ()
         tally = Tally(self.num_workers)
         check = CheckFiles(files, tally) if files else None
         calls = {name: LoadPart(tensor, split[name], members, tally) for name, tensor in chosen.items()}
@@ -226,6 +228,19 @@ class Parameters(Calls):
         except SyncTimeout as late:
             raise self.too_late(watch.end("ran out of time"), late.diagnosis) from None
         watch.look()
+
+
+@contextmanager
+def _explained(verb: str) -> Iterator[None]:
+    """Say in a Ctrl-C that strikes in the block what it has ended: that of a folder of many files is long."""
+    try:
+        yield
+    except KeyboardInterrupt as struck:
+        if struck.args:
+            raise
+        raise KeyboardInterrupt(
+            f"{verb} was interrupted while it read which tensors the files have; nothing was sent"
+        ) from None
 
 
 def _with_sums(tensors: Iterable[StoredTensor]) -> tuple[StoredFile, ...]:

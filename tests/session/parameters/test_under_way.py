@@ -14,7 +14,7 @@ import pytest
 
 from disco_magic.core.messages import Lost
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
-from disco_magic.loader import parts, reading, stored
+from disco_magic.loader import parts, reading, safetensors, stored
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Tally, Watch
 from disco_magic.loader.safetensors import open_safetensors
@@ -241,6 +241,26 @@ def test_ctrl_c_ends_the_wait_for_what_was_sent_before_a_load(session, path, gat
     gate.open()
     del held
     assert registers(s) == []
+
+
+def test_ctrl_c_while_headers_are_read_says_that_nothing_was_sent(session, path, monkeypatch):
+    # The wait for workers explains itself; this part is the caller's own reading, and its error was empty.
+    s = session(1)
+    before = s.ledger.seq
+    read = safetensors.open_safetensors
+
+    def slow(*given):
+        signal.raise_signal(signal.SIGINT)
+        return read(*given)
+
+    monkeypatch.setattr(safetensors, "open_safetensors", slow)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"^load_safetensors was interrupted while it read which .* nothing was sent$"
+    ):
+        s.load_safetensors(path)
+    assert s.ledger.seq == before
+    monkeypatch.undo()
+    check(s.load_safetensors(path), 1, lambda _: (0, 1))
 
 
 def test_ctrl_c_as_the_last_worker_is_done_is_not_lost(session, path, monkeypatch):

@@ -35,6 +35,18 @@ class Count(Int[int, int]):
         obj.chosen.add(self.name)
 
 
+class Time(Float[float | None, float | None]):
+    """Seconds, or None; ``none`` as the options of cells have it."""
+
+    def validate(self, obj: Any, value: Any) -> float | None:
+        """Return the setting for `value`."""
+        return None if value == "none" else super().validate(obj, value)
+
+    def from_string(self, s: str) -> float | None:
+        """Return the setting for the text `s`, from a command line."""
+        return None if s == "none" else super().from_string(s)
+
+
 class DiscoSettings(Magics):
     """The settings of `DiscoMagics`; they are configured under that name.
 
@@ -81,18 +93,17 @@ class DiscoSettings(Magics):
         "is set. With ordered or grouped, outputs come at the end and are the same every time, for notebooks "
         "that are compared or published.",
     ).tag(config=True)
-    progress_after = Float(
+    progress_after = Time(
         1.0,
-        min=0,
         allow_none=True,
         help="Seconds without output after which a cell shows where its workers are, as --progress-after "
-        "has it; None: never; 1 unless set.",
+        "has it; None, 'none' or -1: never; 1 unless set.",
     ).tag(config=True)
-    timeout = Float(
+    timeout = Time(
         None,
-        min=0,
         allow_none=True,
-        help="Seconds after which a cell is stopped, as with --timeout; None, unless set: never.",
+        help="Seconds after which a cell is stopped, as with --timeout; None or 'none': never, which holds "
+        "unless set.",
     ).tag(config=True)
 
     def __init__(self, shell: Any, **kwargs: Any) -> None:
@@ -111,10 +122,14 @@ class DiscoSettings(Magics):
     @validate("timeout", "progress_after")
     def _time(self, proposal: Bunch) -> float | None:
         value: float | None = proposal.value
-        if value is None or value > 0 or (value == 0 and proposal.trait.name == "progress_after"):
+        is_progress = proposal.trait.name == "progress_after"
+        if is_progress and value == -1:  # as the option has it
+            return None
+        if value is None or value > 0 or (value == 0 and is_progress):
             return value
+        least = "0 or more" if is_progress else "more than 0"
         raise TraitError(
-            f"The {proposal.trait.name!r} trait of a DiscoMagics instance expected seconds, more than 0, or "
+            f"The {proposal.trait.name!r} trait of a DiscoMagics instance expected seconds, {least}, or "
             f"None, not {value!r}."
         )
 

@@ -37,7 +37,7 @@ IMPOSSIBLE = {
     "devices": [0, None],
     "own_modules": ["a.b", "sys", 3],
     "output": ["loud", True],
-    "progress_after": [-1, "soon", float("nan")],
+    "progress_after": [-2, "soon", float("nan")],
     "timeout": [0, -1, "soon", float("nan")],
 }
 
@@ -101,6 +101,24 @@ def test_config_refuses_an_impossible_value_and_keeps_the_one_before(shell, capl
     (record,) = caplog.records
     assert f"'{name}' trait of a DiscoMagics instance" in record.getMessage()
     assert shell.run(f"%config DiscoMagics.{name}") == OTHER[name]
+
+
+@pytest.mark.parametrize("value", ["-1", "-1.0", "'none'", "None"])
+def test_progress_is_never_shown_by_the_values_by_which_a_cell_s_option_never_shows_it(shell, caplog, value):
+    # --progress-after -1 and none meant never, and the setting of that name logged an error.
+    shell.run(f"%config DiscoMagics.progress_after = {value}")
+    assert caplog.records == []
+    assert settings(shell).progress_after is None
+    assert shell.run("%%disco --progress-after -1\n1") is not None
+
+
+def test_no_time_is_too_long_for_a_cell_by_the_word_that_its_option_has(bare):
+    bare.ip.config.DiscoMagics["timeout"] = DeferredConfigString("none")  # as from a command line
+    bare.run("%load_ext disco_magic")
+    assert bare.err == ""
+    bare.run("%config DiscoMagics.timeout = 5")
+    bare.run("%config DiscoMagics.timeout = 'none'")
+    assert settings(bare).timeout is None
 
 
 # --- when the extension is loaded ------------------------------------------------------------------

@@ -21,7 +21,7 @@ from disco_magic.isolation.own_classes import (
     stand_ins,
     successors_in,
 )
-from disco_magic.isolation.own_functions import own_definition, own_definitions
+from disco_magic.isolation.own_functions import own_classes_inside, own_definition, own_definitions
 from disco_magic.phrases import words
 from disco_magic.values.kinds import is_gpu_array
 from disco_magic.values.tensors import elements_of_computed
@@ -73,6 +73,8 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         inside = tuple(all_inside(copied, memo)) if receiver.strict else ()
         successors = successors_in(copied, memo, receiver, inside)
         definitions = own_definitions(inside, receiver)
+        if successors and not receiver.strict:
+            definitions = own_classes_inside(all_inside(copied, memo), receiver)
         if successors:
             copied, memo = _converted(value, memo, successors, definitions, receiver) or (copied, memo)
         elif definitions:

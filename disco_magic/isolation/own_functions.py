@@ -75,6 +75,23 @@ def own_definitions(inside: Iterable[Inside], receiver: Receiver) -> dict[int, A
     return found
 
 
+def own_classes_inside(inside: Iterable[Inside], receiver: Receiver) -> dict[int, Any]:
+    """Map, by `id`, classes of cells that a copy contains to the receiver's of these names.
+
+    For the notebook, which gets objects of worker 0's classes: a class beside them would be another worker's.
+    """
+    namespaces = list(receiver.namespaces())
+    classes = (
+        each
+        for kinds, things in inside
+        if any(issubclass(kind, type) for kind in kinds)
+        for each in things
+        if issubclass(type(each), type) and is_of_workers(module_of(each))
+    )
+    own = {id(each): own_class(each, namespaces, receiver) for each in classes}
+    return {key: each for key, each in own.items() if each is not None}
+
+
 def is_of_cells(value: Any) -> bool:
     """Whether `value` is a function or a class that a cell has defined, or calls one."""
     kind = type(value)

@@ -117,6 +117,25 @@ def test_what_comes_to_the_notebook_is_of_worker_0_s_class_and_can_be_pickled(se
     assert pickle.loads(pickle.dumps(got)) == got  # noqa: S301 - our own bytes
 
 
+@pytest.mark.parametrize(
+    "value", ["[Cfg, Fixed(1)]", "{'a': (Holder.Inner, [Fixed(1)])}", "(Cfg, Mode.FAST)"]
+)
+def test_what_comes_to_the_notebook_holds_classes_of_the_worker_of_its_objects_classes(session, value):
+    # Objects became worker 0's; a class that no object in the value had stayed the sending worker's.
+    s = session(2)
+    s.run(f"{DEFINED}\nvalue = {value}\nhome = {{id(Cfg), id(Holder.Inner)}}")
+    got = s["value"].get(1)
+    kept = got["a"][0] if isinstance(got, dict) else got[0]
+    assert id(kept) in s["home"].get(0)
+    assert isinstance(kept, type)
+
+
+def test_classes_alone_that_come_to_the_notebook_stay_the_worker_s(session):
+    s = session(2)
+    s.run(f"{DEFINED}\nvalue = [Cfg]\nhome = id(Cfg)")
+    assert id(s["value"].get(1)[0]) == s["home"].get(1)
+
+
 def test_of_two_sessions_each_has_its_own_class(session):
     first, second = session(2), session(2)
     for s in (first, second):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.modules import Module
 from disco_magic.threads.locks import new_lock
+from disco_magic.threads.loop_ends import covered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,8 @@ def load(path: Path) -> PythonModule:
     try:
         # Executed here, not by the import system's own loader: that one distinguishes compiled files by whole
         # seconds, and its frames would stand above the user's in a traceback.
-        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - its purpose
+        code = covered(compile(file.read_bytes(), str(file), "exec", dont_inherit=True))
+        exec(code, vars(module))  # noqa: S102 - its purpose
     except BaseException:
         _forget(name)
         sys.modules.update(former)

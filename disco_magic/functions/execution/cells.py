@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers import sites
 from disco_magic.callers.source_text import parsed
+from disco_magic.threads.loop_ends import covered
 
 if TYPE_CHECKING:
     import types
@@ -185,7 +186,8 @@ def cell_from_tree(
     body_code = last_code = None
     if statements:
         module = ast.Module(statements, tree.type_ignores)
-        body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
+        body_code = covered(compile(module, filename, "exec", flags=flags, dont_inherit=True))
     if isinstance(last, ast.Expr):
-        last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
+        expression = ast.Expression(last.value)
+        last_code = covered(compile(expression, filename, "eval", flags=flags, dont_inherit=True))
     return Cell(source, filename, label, body_code, last_code)

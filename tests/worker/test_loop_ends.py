@@ -1,0 +1,298 @@
+"""What strikes a thread at the end of a loop, in the code of cells: no block around the loop is passed over.
+
+Python 3.13 gives the jump there no place in the table of exceptions (CPython's issue 130279).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import dis
+import functools
+import importlib.util
+import json.decoder
+import sys
+import textwrap
+import threading
+import types
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+
+from disco_magic.errors import WorkerError, WorkerInterrupt
+from disco_magic.threads.loop_ends import covered
+
+set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
+set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
+on_3_13 = pytest.mark.skipif(sys.version_info[:2] != (3, 13), reason="other versions need no other code")
+
+
+def struck():
+    """What strikes the calling thread where it next can be struck, whenever ``-`` is applied to it; gives 1.
+
+    By C code alone: the evaluation loop looks for what is pending after calls of functions and at jumps back.
+    """
+    strike = functools.partial(set_async_exc, threading.get_ident(), ctypes.py_object(WorkerInterrupt))
+    return type("Struck", (), {"__neg__": staticmethod(strike)})()
+
+
+LOOPS = {
+    "while": """
+        while -struck:
+            pass
+    """,
+    "while with a long body": """
+        while -struck:
+            {long}
+    """,
+    "while-else": """
+        while -struck:
+            pass
+        else:
+            left.append("else")
+    """,
+    "while of two conditions": """
+        while -struck and struck:
+            pass
+    """,
+    "while of a comparison": """
+        while 0 < -struck < 2:
+            pass
+    """,
+    "if at the end of a for": """
+        for _ in range(9):
+            {long}
+            if -struck is None:
+                break
+    """,
+    "if at the end of a for-else": """
+        for _ in range(9):
+            if not -struck:
+                {long}
+        else:
+            left.append("else")
+    """,
+    "the first one of two comparisons": """
+        for _ in range(9):
+            if 2 < -struck < 3:
+                left.append("if")
+    """,
+    "the second one of two comparisons": """
+        for _ in range(9):
+            if 0 < -struck < 0:
+                left.append("if")
+    """,
+    "a loop in a loop": """
+        while True:
+            for _ in range(9):
+                while -struck:
+                    pass
+    """,
+    "a comprehension": """
+        [each for each in range(9) if -struck is None]
+    """,
+    "a comprehension with a comparison": """
+        [each for each in range(9) if 2 < -struck < 3]
+    """,
+    "a loop after a block": """
+        for _ in range(9):
+            with noting("inner"):
+                pass
+            left.clear()
+            if -struck is None:
+                break
+    """,
+    "a loop that begins with a block": """
+        while -struck:
+            try:
+                _ = 0
+            finally:
+                _ = 1
+    """,
+}
+FRAMES = {
+    "in a function": """
+        def run():
+            with noting("outer"), noting("middle"):
+                try:
+                    {loop}
+                finally:
+                    left.append("finally")
+        run()
+    """,
+    "in a module": """
+        with noting("outer"), noting("middle"):
+            try:
+                {loop}
+            finally:
+                left.append("finally")
+    """,
+    "in a handler": """
+        def run():
+            with noting("outer"):
+                try:
+                    raise ValueError
+                except ValueError:
+                    with noting("middle"):
+                        try:
+                            {loop}
+                        except BaseException:
+                            left.append("finally")
+                            raise
+        run()
+    """,
+    "in a generator": """
+        def run():
+            with noting("outer"), noting("middle"):
+                try:
+                    yield
+                    {loop}
+                finally:
+                    left.append("finally")
+        for _ in run(): pass
+    """,
+    "in a coroutine": """
+        async def run():
+            with noting("outer"), noting("middle"):
+                try:
+                    {loop}
+                finally:
+                    left.append("finally")
+        run().send(None)
+    """,
+}
+LONG = "; ".join(["_ = 0"] * 300)
+
+
+def written(frame, loop):
+    indent = next(line for line in frame.splitlines() if "{loop}" in line).partition("{")[0]
+    inner = textwrap.indent(textwrap.dedent(loop), indent).strip()
+    return textwrap.dedent(frame.replace("{loop}", inner)).replace("{long}", LONG)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_strikes_at_the_end_of_a_loop_passes_over_no_block_around_it(loop, frame):
+    left = []
+
+    @contextmanager
+    def noting(name):
+        try:
+            yield
+        finally:
+            left.append(name)
+
+    names = {"struck": struck(), "noting": noting, "left": left}
+    code = covered(compile(written(FRAMES[frame], LOOPS[loop]), "<loops>", "exec"))
+    with pytest.raises(WorkerInterrupt):
+        exec(code, names)
+    assert left == ["finally", "middle", "outer"]
+
+
+def test_a_block_that_has_ended_before_the_end_of_a_loop_does_not_cover_it():
+    caught = []
+    source = """
+        def run():
+            while -struck:
+                try: _ = 0
+                except BaseException: caught.append("first")
+        def run_on():
+            for _ in range(9):
+                try: _ = 0
+                except BaseException: caught.append("second")
+                if -struck is None: pass
+        for each in (run, run_on):
+            try: each()
+            except BaseException: caught.append("outer")
+    """
+    code = covered(compile(textwrap.dedent(source), "<loops>", "exec"))
+    exec(code, {"struck": struck(), "caught": caught})
+    assert caught == ["outer", "outer"]
+
+
+def test_a_cell_that_is_struck_at_the_end_of_a_loop_cleans_up(session):
+    s = session(2)
+    s.put("struck", struck)
+    cell = "each, left = struck(), []\ntry:\n    while -each: pass\nfinally:\n    left.append(worker_id)\n"
+    with pytest.raises(WorkerError) as caught:
+        s.run(cell)
+    assert {type(each.exception) for each in caught.value.failures.values()} == {WorkerInterrupt}
+    assert s["left"].get_all() == [[0], [1]]
+
+
+def test_a_loaded_module_that_is_struck_at_the_end_of_a_loop_cleans_up(session, tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(
+        "left = []\n"
+        "def loop(struck):\n"
+        "    each = struck()\n"
+        "    try:\n"
+        "        while -each: pass\n"
+        "    finally:\n"
+        "        left.append(1)\n"
+        "def leave():\n"
+        "    return left\n"
+    )
+    s = session(1)
+    model = s.load_vm_module(path)
+    result = model["loop"](struck)
+    with pytest.raises(WorkerError, match="WorkerInterrupt"):
+        result.get(0)
+    assert model["leave"]().get(0) == [1]
+
+
+def codes_in(code):
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from codes_in(each)
+
+
+def source_of(module):
+    return importlib.util.find_spec(module).loader.get_source(module)
+
+
+def entries(code):
+    return vars(dis.Bytecode(code))["exception_entries"]
+
+
+@on_3_13
+@pytest.mark.parametrize(
+    "module", ["_pydecimal", "argparse", "asyncio.tasks", "difflib", "typing", "zipfile"]
+)
+def test_only_the_ends_of_blocks_are_others(module):
+    code = compile(source_of(module), module, "exec")
+    both = [*zip(codes_in(code), codes_in(covered(code)), strict=True)]
+    assert any(before != after for before, after in both)
+    for before, after in both:
+        same = before.replace(co_exceptiontable=b"", co_consts=())
+        assert after.replace(co_exceptiontable=b"", co_consts=()) == same
+        pairs = [*zip(entries(before), entries(after), strict=True)]
+        assert all(new._replace(end=old.end) == old for old, new in pairs)
+        assert all(old.end <= new.end for old, new in pairs)
+        assert all(one.end <= another.start for (_, one), (_, another) in pairwise(pairs))
+
+
+@on_3_13
+def test_code_whose_blocks_cover_all_their_loops_is_itself():
+    code = compile("try:\n    while True: f()\nfinally:\n    g()\n", "<loops>", "exec")
+    again = covered(covered(compile("try:\n    while f(): pass\nfinally:\n    g()\n", "<loops>", "exec")))
+    assert covered(code) is code
+    assert covered(again) is again
+
+
+def executed(module):
+    """That module of the standard library, executed with blocks that cover their loops."""
+    names = vars(types.ModuleType(module))
+    exec(covered(compile(source_of(module), module, "exec")), names)
+    return names
+
+
+def test_such_code_does_what_it_did():
+    lines = [source_of("json.decoder").splitlines(), source_of("json.encoder").splitlines()]
+    assert [*executed("difflib")["unified_diff"](*lines)] == [*difflib.unified_diff(*lines)]
+    text = json.dumps({str(each): [each / 7, None, {"é\n": ["x"] * each}] for each in range(50)})
+    again = executed("json.decoder")["JSONDecoder"](strict=False)
+    again.scan_once = json.scanner.py_make_scanner(again)
+    assert again.decode(text) == json.loads(text)

@@ -29,6 +29,7 @@ from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.macro import Macro
 from IPython.utils.capture import CapturedIO
 
+from disco_magic.notebook.escapes import as_python
 from disco_magic.notebook.history import PlainHistory
 from disco_magic.notebook.shell import is_of_cell, request_of
 
@@ -62,8 +63,7 @@ _top: ContextVar[list[bool] | None] = ContextVar("disco_top", default=None)
 def transformed(shell: Shell, body: str) -> str:
     """Apply IPython's static transforms (``!cmd``, ``%magic``, ``?``) to the body of a workers' cell."""
     with _deciding():
-        text: str = shell.input_transformer_manager.transform_cell(body)
-    return text
+        return as_python(shell.input_transformer_manager, body)
 
 
 @contextmanager

@@ -14,19 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import Call, Run, full
-from disco_magic.core.recorded import (
-    ASLEEP,
-    LONG,
-    attended,
-    doing_of,
-    end_of,
-    kind_of,
-    led,
-    seq_of,
-    spans_of,
-    start_of,
-)
-from disco_magic.core.timeline import Record, Span
+from disco_magic.core.recorded import ASLEEP, LONG, end_of, kind_of, seq_of, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +22,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.messages import Command, Message
     from disco_magic.core.recorded import Done, Facts, Joined, Led, Named, Parted, Place
-    from disco_magic.core.timeline import Meeting
+    from disco_magic.core.timeline import Meeting, Record
 
     Describe = Callable[[Command], str]
 
@@ -265,6 +253,10 @@ class Recorder:
             place: the line of the user's code in words, from a code object and an offset in it.
             seq: only spans of this command, apart from what is in progress; None: of all commands.
         """
+        # What pictures are made of takes 15 ms to import, for which the start of a session should not wait.
+        from disco_magic.core.spans import attended, doing_of, led, spans_of
+        from disco_magic.core.timeline import Record, Span
+
         # Read what is in progress first, what has ended second, so that nothing that ends now is missed.
         opened, spell, joined, total = self.opened, self.spell, self.joined, self._total
         named = list(self._named)

@@ -25,13 +25,11 @@ from disco_magic.notebook.output.progress import look_at
 from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.notebook.pitfalls import told_of_numbers
 from disco_magic.notebook.tables.results import is_empty, show_only
-from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.notebook.tracebacks import syntax_error
 from disco_magic.notebook.variables import fetched, stored
 from disco_magic.phrases import people
 from disco_magic.session.pump import attentive, take_sigint
-from disco_magic.session.recording import timeline_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -279,5 +277,8 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
 
 def _show_times(handle: CellHandle, result: CellResult, sending: _Sending) -> None:
     if sending.options.time:
+        from disco_magic.notebook.tables.times import times_of
+        from disco_magic.session.recording import timeline_of
+
         done = timeline_of(sending.session, handle.pending.seq)
         display(times_of(done, handle.pending.seq, result.label, result.elapsed))  # type: ignore[no-untyped-call]

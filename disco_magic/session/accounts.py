@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
 from disco_magic.errors import is_told
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from disco_magic.core.stats import SessionStats
 
 __tracebackhide__ = is_told
 
@@ -29,6 +30,12 @@ class Accounts(Dispatch):
         Cost: under 1 us per register, 3 us where workers have GPUs, and under 1 ms per GPU; keeping the times
         costs the workers nothing while they have commands.
         """
+        from disco_magic.core.stats import (  # seldom asked for: takes 4 ms
+            SessionStats,
+            WorkerStats,
+            device_stats,
+        )
+
         if self.closed:
             self._refuse()
         # All from one life of the session: another thread may restart it meanwhile.

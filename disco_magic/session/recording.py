@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from disco_magic.core.timeline import Timeline
+from typing import TYPE_CHECKING
+
 from disco_magic.session.dispatch import Dispatch
+
+if TYPE_CHECKING:
+    from disco_magic.core.timeline import Timeline
 
 
 class Recording(Dispatch):
@@ -27,6 +31,8 @@ class Recording(Dispatch):
 
         Cost: some 20 us per span that is kept, at most 4,096 per worker; recording costs nothing per call.
         """
+        from disco_magic.core.timeline import Timeline  # see `Recorder.record`
+
         timeline = Timeline.of_records(self.id, self._launcher.records())
         return timeline if last is None else timeline.last(last)
 
@@ -36,4 +42,6 @@ def timeline_of(session: Recording, seq: int) -> Timeline:
 
     Costs almost nothing: the other spans, up to 4,096 per worker, are not put into words.
     """
+    from disco_magic.core.timeline import Timeline
+
     return Timeline.of_records(session.id, session._launcher.records(seq))  # noqa: SLF001 - as `timeline`

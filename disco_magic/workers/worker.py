@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from disco_magic.callers.sites import innermost_site, runtime_file, site_of
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
-from disco_magic.core.stats import Account
 from disco_magic.core.waits import unread_in
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.phrases import words
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from disco_magic.callers.sites import Stand
     from disco_magic.core.doctor import State
+    from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record
 
 
@@ -153,6 +153,8 @@ class Worker(Striking):
 
     def account(self) -> Account:
         """What the worker holds and how it spent its time."""
+        from disco_magic.core.stats import Account  # not needed before somebody asks
+
         idle_s, waiting_s, alive_s = self.idle.seconds(), self.plane.waited_s(self.id), self.alive.seconds()
         held = [value for _, value in self.registers.contents()]
         device = self.context.place.device

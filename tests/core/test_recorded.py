@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.core.messages import Call, Fetch, Run, Store
-from disco_magic.core.recorded import ASLEEP, attended, doing_of, end_of, kind_of, spans_of, start_of
+from disco_magic.core.recorded import ASLEEP, end_of, kind_of, start_of
+from disco_magic.core.spans import attended, doing_of, spans_of
 from disco_magic.core.timeline import Span
 from tests.timelines import BOTH
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from disco_magic.core.recorded import attended
+from disco_magic.core.spans import attended
 from disco_magic.core.spending import Spent, Summary, covered, stretches
 from disco_magic.core.timeline import Span
 from tests.timelines import BOTH, SITE, asleep, cell, error, met, timeline, waiting

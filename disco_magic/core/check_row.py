@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.held import NOT_IMPORTED
 from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
@@ -162,8 +163,11 @@ class CheckRow:
         ]
 
     def _aspects(self, circle: Workers) -> tuple[str, ...]:
-        present = [held for worker in circle if (held := self.cells[worker]) is not None]
-        missing = ("missing",) if 0 < len(present) < len(circle) else ()
+        cells = [self.cells[worker] for worker in circle]
+        known = [held for held in cells if held is None or held.type != NOT_IMPORTED]
+        cells = known if any(known) else cells  # what is not imported yet agrees with what is
+        present = [held for held in cells if held is not None]
+        missing = ("missing",) if 0 < len(present) < len(cells) else ()
         found = tuple(
             name
             for name, of in _ASPECTS.items()

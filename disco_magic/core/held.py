@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.registers import is_within, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+NOT_IMPORTED: Final = "lazy import"
+"""The type of what Python 3.15's ``lazy import`` has bound until it is used: it agrees with anything."""
 
 
 @dataclass(frozen=True, slots=True)

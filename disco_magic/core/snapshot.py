@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.held import NOT_IMPORTED
 from disco_magic.core.register_text import snapshot_text, table_text
 from disco_magic.core.registers import register_of
 from disco_magic.core.words import shape_text
@@ -114,6 +115,7 @@ class Row:
         return any(map(self._differ, self.circles or (tuple(range(len(self.cells))),)))
 
     def _differ(self, circle: Workers) -> bool:
+        circle = _known(circle, self.cells)
         cells = [self.cells[worker] for worker in circle]
         seen = {cell.fingerprint for cell in cells if cell is not None and cell.fingerprint}
         here = [self.cells[worker] for worker in circle if worker not in self.coming]
@@ -147,12 +149,11 @@ class Row:
         another kind of device, is odd. With `circles`, this is decided in each; if no two in it agree,
         all are odd.
         """
-        if not self.circles:
-            return _odd(self.cells)
         found = [False] * len(self.cells)
-        for circle in self.circles:
+        for whole in self.circles or (tuple(range(len(self.cells))),):
+            circle = _known(whole, self.cells)
             odd: Sequence[bool] = _odd([self.cells[worker] for worker in circle])
-            if not any(odd) and self._differ(circle):
+            if self.circles and not any(odd) and self._differ(circle):
                 odd = [True] * len(circle)
             for worker, is_odd in zip(circle, odd, strict=True):
                 found[worker] = is_odd
@@ -187,6 +188,12 @@ class Row:
             frozenset(place[worker] for worker in self.coming if worker in place),
             tuple(filter(None, circles)),
         )
+
+
+def _known(circle: Workers, cells: Sequence[RegisterInfo | None]) -> Workers:
+    """Those of the workers that are compared: one that has not imported it yet agrees with all that have."""
+    known = tuple(each for each in circle if (cell := cells[each]) is None or cell.type != NOT_IMPORTED)
+    return known if any(cells[each] for each in known) else circle
 
 
 def _odd(cells: Sequence[RegisterInfo | None]) -> tuple[bool, ...]:

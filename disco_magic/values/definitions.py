@@ -18,12 +18,15 @@ from disco_magic.values.content import tells_all
 from disco_magic.values.fields import classes_of, own_attributes
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.kinds import (
+    LAZY_IMPORT,
     is_all_elements,
     is_any_of,
     is_the_users,
     is_users_module,
     module_of,
     qualname_of,
+    type_name,
+    what_it_is,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +61,7 @@ class _Unknown(Exception):
 
 def is_definition(kind: type) -> bool:
     """Whether values of this type may be definitions."""
-    return issubclass(kind, _KINDS) or is_plain_module(kind)
+    return issubclass(kind, _KINDS) or is_plain_module(kind) or kind is LAZY_IMPORT
 
 
 def fingerprint_of_definition(value: Any) -> tuple[bytes, str]:
@@ -159,8 +162,10 @@ def _of_elements(value: Any) -> list[Any]:
 
 
 def _of_library(value: Any) -> list[Any]:
-    """A module, a function of C, one of NumPy's or a dtype."""
+    """A module, also one to be imported lazily, a function of C, one of NumPy's or a dtype."""
     kind = type(value)
+    if kind is LAZY_IMPORT:
+        return [type_name(kind), what_it_is(value)]
     if is_plain_module(kind):
         return ["module", str(dictionary_of(value).get("__name__"))]
     if is_any_of(kind, (types.BuiltinFunctionType, types.WrapperDescriptorType)):

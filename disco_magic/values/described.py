@@ -19,7 +19,15 @@ from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, fingerprint, number_text
 from disco_magic.values.frames import COLUMN, Column, array_of, columns_text, is_frame, is_table
 from disco_magic.values.inside import constant_text, content_of, plain_copy
-from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
+from disco_magic.values.kinds import (
+    ARRAY_LIBRARIES,
+    LAZY_IMPORT,
+    home_of,
+    is_tensor,
+    name_of,
+    type_name,
+    what_it_is,
+)
 from disco_magic.values.located import common_device, device_of
 from disco_magic.values.scalars import scalar_text
 from disco_magic.values.sizes import nbytes_of, sized_parts
@@ -51,7 +59,7 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
-    name = "type" if is_class else name_of(kind)
+    name = "type" if is_class else type_name(kind) if kind is LAZY_IMPORT else name_of(kind)
     constant = constant_text(value)
     nbytes, text = 0 if constant else nbytes_of(value), short(constant or what_it_is(value))
     return _with(RegisterInfo(name, nbytes=nbytes, text=text), look_into_parts(value, sample))

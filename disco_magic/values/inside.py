@@ -21,7 +21,7 @@ from disco_magic.values.content import Content, are_places, attribute, kinds_of,
 from disco_magic.values.fields import content_of_object
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, number_text
 from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
-from disco_magic.values.kinds import home_of, is_of_framework, name_of, qualname_of
+from disco_magic.values.kinds import LAZY_IMPORT, home_of, is_of_framework, name_of, qualname_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ _BITS: Final = 10_000
 
 def is_atom(value: Any) -> bool:
     """Whether a value is a class, function, module or the like."""
-    return issubclass(type(value), _ATOMS)
+    return issubclass(type(value), _ATOMS) or type(value) is LAZY_IMPORT
 
 
 def plain_copy(value: Any, room: int) -> Any:

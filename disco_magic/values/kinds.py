@@ -11,6 +11,7 @@ import numpy as np
 
 from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.core.held import NOT_IMPORTED
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 
 _ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 
+LAZY_IMPORT: Final[Any] = getattr(types, "LazyImportType", None)
+"""The class of what ``lazy import`` binds in Python 3.15 and newer, else None."""
 _NAME: Final = type.__dict__["__name__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _MODULE: Final = type.__dict__["__module__"]
@@ -121,14 +124,21 @@ def is_of_framework(kind: type) -> bool:
 
 def type_name(kind: type) -> str:
     """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define without their module."""
+    if kind is LAZY_IMPORT:
+        return NOT_IMPORTED
     name, module = qualname_of(kind), module_of(kind)
     plain = kind is np.ndarray or module in ("builtins", CELL_MODULE)
     return name if plain else f"{module}.{name}"
 
 
 def what_it_is(value: Any) -> str:
-    """The name of a function, class or module; of any other value, its class with the module."""
+    """The name of a function, class or module; of any other value, its class with the module.
+
+    Of a lazy import what it will import: ``json``, ``json.dumps``.
+    """
     kind = type(value)
+    if kind is LAZY_IMPORT:
+        return repr(value).partition(" '")[2].rstrip("'>")
     if issubclass(kind, type):
         return qualname_of(value)
     if kind is types.FunctionType or kind is types.BuiltinFunctionType:

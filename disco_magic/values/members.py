@@ -18,7 +18,7 @@ from disco_magic.callers.module_classes import is_plain_module
 from disco_magic.values.describe import describe
 from disco_magic.values.fields import classes_of, own_attributes
 from disco_magic.values.frames import columns_of, is_frame
-from disco_magic.values.kinds import home_of, is_any_of
+from disco_magic.values.kinds import LAZY_IMPORT, home_of, is_any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,6 +59,8 @@ class Member(NamedTuple):
         """Whether it is a function, a class or a module: something that is the same on all workers."""
         kind = type(self.value)
         if issubclass(kind, type) or is_any_of(kind, _DEFINITIONS) or is_plain_module(kind):
+            return True
+        if kind is LAZY_IMPORT:
             return True
         return callable(self.value) and not _FLAGS.__get__(kind) & _HEAP_TYPE  # C: built-in functions, ufuncs
 

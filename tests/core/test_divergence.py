@@ -7,7 +7,7 @@ import pytest
 from disco_magic.core.check_row import CheckRow
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare
-from disco_magic.core.held import Held, marked_everywhere
+from disco_magic.core.held import NOT_IMPORTED, Held, marked_everywhere
 from tests.core.held import DOUBLE, FLOAT, INT, LONG, found, report, value
 
 # --- in what workers differ ------------------------------------------------------------------------
@@ -25,8 +25,24 @@ from tests.core.held import DOUBLE, FLOAT, INT, LONG, found, report, value
         (FLOAT, INT, ("type",)),
         (Held("list", (2,), elements="int"), Held("list", (2,), elements="str"), ("elements",)),
         (Held("int", digest=b"1"), Held("int", digest=b"2"), ("value",)),
+        (Held(NOT_IMPORTED), FLOAT, ()),
+        (Held(NOT_IMPORTED), Held(NOT_IMPORTED), ()),
+        (Held(NOT_IMPORTED), None, ("missing",)),
     ],
-    ids=["same", "missing", "dtype", "shape", "both", "device", "type", "elements", "value"],
+    ids=[
+        "same",
+        "missing",
+        "dtype",
+        "shape",
+        "both",
+        "device",
+        "type",
+        "elements",
+        "value",
+        "lazy",
+        "lazies",
+        "gone",
+    ],
 )
 def test_a_row_says_in_what_the_workers_differ(one, other, aspects):
     row = CheckRow("w", {0: one, 1: other}, Circles(((0, 1),)))

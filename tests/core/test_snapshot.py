@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from disco_magic.core.held import NOT_IMPORTED
 from disco_magic.core.register_parts import RegisterParts
 from disco_magic.core.snapshot import RegisterInfo, Row, merge
 
 A = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"a")
 B = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"b")
 C = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"c")
+LAZY = RegisterInfo(NOT_IMPORTED, text="json", fingerprint=b"l")
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,11 @@ C = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"c")
         ((A, RegisterInfo("ndarray", (2, 1), "float32", fingerprint=b"a")), True),
         ((A, RegisterInfo("ndarray", (2,), "float64", fingerprint=b"a")), True),
         ((A, RegisterInfo("Array", (2,), "float32", fingerprint=b"a")), True),
+        ((A, LAZY, A), False),
+        ((A, LAZY, B), True),
+        ((LAZY, LAZY), False),
+        ((LAZY, replace(LAZY, fingerprint=b"m")), True),
+        ((LAZY, None), True),
     ],
 )
 def test_a_row_differs_if_any_worker_has_something_else(cells, differs):
@@ -55,6 +62,8 @@ def test_statistics_and_text_do_not_make_a_row_differ():
         ((A, None), (False, True)),
         ((None, A), (True, False)),
         ((A,), (False,)),
+        ((LAZY, A, LAZY), (False, False, False)),
+        ((LAZY, LAZY, A, A, B), (False, False, False, False, True)),
     ],
 )
 def test_the_odd_ones_differ_from_the_most_frequent_cell_the_first_of_equals(cells, odd):

@@ -21,7 +21,8 @@ WHAT_CODE_FRAMES_AND_TRACEBACKS_SAY = """
 """
 HOW_MODULES_ARE_IMPORTED = """
     tests/functions/modules/test_modules.py tests/functions/modules/test_python_modules.py
-    tests/functions/test_installed.py tests/isolation tests/session/test_own_classes.py
+    tests/functions/test_installed.py tests/isolation tests/session/test_lazy_imports.py
+    tests/session/test_main_module.py tests/session/test_own_classes.py
     tests/session/test_own_folders.py tests/session/test_own_modules.py tests/session/test_own_packages.py
     tests/session/test_reloading.py tests/notebook/test_own_modules.py tests/notebook/test_run_file.py
 """

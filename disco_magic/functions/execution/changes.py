@@ -26,6 +26,7 @@ from disco_magic.isolation.compiled_names import (
 )
 from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
+from disco_magic.isolation.lazy_imports import fit_lazy_imports
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
@@ -60,7 +61,7 @@ _SHARED: Final = "all workers have one random state in common in this version of
 CHANGES: Final = Libraries(
     {
         "builtins": each_of(process_hooks.note_hooks, fit_builtins),
-        "sys": each_of(fit_sys, fit_unraisable),
+        "sys": each_of(fit_sys, fit_unraisable, fit_lazy_imports),
         "threading": fit_threads,
         "copy": told_if_unknown(
             fit_copy, "functions of cells in lists and objects keep the sender's registers in this Python"

@@ -47,6 +47,7 @@ _CARRIERS: Final = {
 }
 _ROUNDED: Final = "NumPy would round these integers to float64: it reads some as int64, others as uint64"
 _WHOLE: Final = frozenset({int, *(np.dtype(each).type for each in "bhilqBHILQ")})
+_PART: Final = "pass this worker's part of it, x.to_local(), or all of it, x.full_tensor()"
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # Types that NumPy reads by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None))
@@ -84,7 +85,8 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         why = f"{kind}: {type(x).__name__} cannot be read as a NumPy array"
         if is_tensor(type(x)) and x.requires_grad:  # what carries anything would lose its history
             raise UsageMistake(f"{why}: {words(error)}") from None
-        mistake = UsageMistake(f"{why} ({words(error)}) - {advice(kind, x)}")
+        sharded = home_of(type(x)) == "torch" and hasattr(type(x), "full_tensor")
+        mistake = UsageMistake(f"{why} ({words(error)}) - {_PART if sharded else advice(kind, x)}")
         # If the user's code was called, its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
     changed = _changed(x, array)

@@ -28,6 +28,8 @@ _CALLED: Final = {
     ("new_group", "Split"): "over=[0, 2], or a mesh and over='axis'",
 }
 
+_WAIT: Final = "collectives wait here, and send does not; a whole cell does not wait with --nowait"
+
 ELSEWHERE: Final = {
     **dict.fromkeys(
         ("rank", "local_rank", "RANK", "WORLD_RANK", "get_rank", "axis_index", "process_index"),
@@ -37,7 +39,18 @@ ELSEWHERE: Final = {
         ("world_size", "WORLD_SIZE", "nranks", "nprocs", "get_world_size", "process_count", "axis_size"),
         "the number of workers is num_workers here",
     ),
-    **dict.fromkeys(("comm", "dist", "MPI"), "collectives are functions here: allreduce(x), barrier(), ..."),
+    **dict.fromkeys(
+        ("comm", "dist", "MPI", "MPI_COMM_WORLD", "COMM_WORLD"),
+        "collectives are functions here: allreduce(x), barrier(), ...",
+    ),
+    "ray": "there are no tasks and no actors: every worker runs the cell, and in the notebook "
+    "session.call_packed(f, x) calls f on workers (docs/coming_from.md)",
+    **dict.fromkeys(
+        ("current_rank", "message_rank"),
+        "a worker's number is worker_id here, in a mesh also worker.coordinates",
+    ),
+    "current_size": "the number of workers is num_workers here",
+    **dict.fromkeys(("Iscatter", "Igather", "Iallgather", "Ialltoall", "Ibarrier", "Waitall", "Wait"), _WAIT),
     **{name: f"it is {here} here" for names, here in _CALLED.items() for name in names},
 }
 """Name in another framework -> what it is here, in words."""
@@ -53,9 +66,15 @@ KEYWORDS: Final = {
 }
 """Keyword of another framework's collectives -> what there is here, in words."""
 
-OF_MESSAGES: Final = {
+_COUNTS: Final = ("counts", "recvcounts")
+OF_VERBS: Final = {
+    "reduce_scatter": dict.fromkeys(
+        _COUNTS, "for other lengths: np.split(allreduce(x), np.cumsum(counts)[:-1])[worker_id]"
+    ),
+    "allgather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
+    "gather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
     "send": dict.fromkeys(("dst", "dest", "target", "peer"), "to= is the worker that gets it"),
     "recv": dict.fromkeys(("src", "peer"), "source= is the worker that sends it"),
     "probe": dict.fromkeys(("source", "src"), "sources= are the workers that may send it"),
 }
-"""Verb -> keyword of another framework's messages -> what there is here, in words."""
+"""Verb -> keyword that another framework has for it -> what there is here, in words."""

@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.tracebacks import frames_of, traceback_of
-from disco_magic.notebook.elsewhere import ELSEWHERE, KEYWORDS, OF_MESSAGES
+from disco_magic.notebook.elsewhere import ELSEWHERE, KEYWORDS, OF_VERBS
 from disco_magic.notebook.pitfalls import failed_expression, name_of_called
 from disco_magic.phrases import near_misses, words
 
@@ -100,7 +100,7 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
     axis = next((axis for axis in worker.mesh if axis in texts), None)
     over = f"; over={axis!r} for the axis" if axis and "over" in signature.parameters else ""
     unknown = (each.arg for each in node.keywords if each.arg and each.arg not in signature.parameters)
-    known = KEYWORDS | OF_MESSAGES.get(method.__name__.removesuffix("_object").removeprefix("i"), {})
+    known = KEYWORDS | OF_VERBS.get(method.__name__.removesuffix("_object").removeprefix("i"), {})
     theirs = [f"; {known[name]}" for name in unknown if name in known]
     return f"it is {ast.unparse(node.func)}({shown}){over}{''.join(theirs)}"
 

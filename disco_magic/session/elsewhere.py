@@ -1,10 +1,13 @@
-"""What views of ipyparallel have and a session has not: the message says what to write here."""
+"""What views of ipyparallel, pools and Ray have and a session has not: the message says what to write."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 _CALL: Final = "session.call_packed(f, 1).get_all() calls f on every worker and waits for the results"
+_CALL_ONE: Final = (
+    "session.call_packed(f, 1, workers=[0]) calls f on worker 0; .get(0) of that waits for the result"
+)
 _PUT: Final = "session.put('a', value) sends a value to every worker"
 _FETCH: Final = "session['a'].get_all() fetches all workers' values, session['a'].get(2) that of one"
 _NO_TASKS: Final = (
@@ -25,6 +28,9 @@ _HERE: Final = {
     "map_async": _NO_TASKS,
     "map_sync": _NO_TASKS,
     "load_balanced_view": _NO_TASKS,
+    "submit": _CALL_ONE,
+    "remote": _CALL_ONE,
+    "spawn": "session.run('trainer = Trainer()') makes an object on every worker, under one name",
     "ids": "range(session.num_workers) has the workers' numbers",
     "queue_status": "session.doctor() says what each worker is doing",
     "sync_imports": "session.import_python_module('json'), or an import in a cell, imports on every worker",

@@ -380,3 +380,17 @@ def test_cells_that_go_to_another_session_say_so_once(shell, session):
     shell.run("%disco stop\n%disco start -n 4")
     shell.run("%%disco\nworker_id")
     assert "cells run in" not in shell.out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x = 1", "'x'; a cell that begins with %%disco runs code on all workers"),
+        ("print(worker_id)", "a cell that begins with %%disco runs code on all workers"),
+        ("shutdown", "'shutdown'; %disco stop ends the session"),
+        ("list", "%disco who and %disco registers show what the workers hold"),
+        ("statuss", "did you mean 'status'"),
+    ],
+)
+def test_a_command_that_is_not_there_says_what_is(shell, line, said):
+    assert said in str(shell.fail(f"%disco {line}", UsageMistake))

@@ -33,6 +33,14 @@ def mesh(four):
             "it is broadcast_object(x=None, root=0, *, in_group=True, over=None)",
         ),
         ("worker.at(3)", "it is worker.at(dp=..., tp=...)"),
+        (
+            "reduce_scatter(1.0, counts=[1])",
+            "it is reduce_scatter(x, op='sum', axis=0, *, {}); for other lengths: np.split(",
+        ),
+        (
+            "allgather(1.0, recvcounts=[1])",
+            "it is allgather(x, axis=0, *, {}); lengths may differ, and need no counts",
+        ),
         ("recv(tags=3)", "it is recv(source='any', out=None, *, tag=0, timeout=None)"),
         (
             "recv(src=1)",

@@ -32,7 +32,9 @@ def test_options_of_px_are_taken(four, option):
     assert names(four) == ("x",)
 
 
-@pytest.mark.parametrize("option", ["--verbose", "--signal-on-interrupt SIGINT", "--signal-on-interrupt=9"])
+@pytest.mark.parametrize(
+    "option", ["--verbose", "--signal-on-interrupt SIGINT", "--signal-on-interrupt=9", "-n 8"]
+)
 def test_options_of_px_that_mean_nothing_here_say_what_to_use_instead(four, option):
     four.fail(f"%%disco {option}\nsent = 1", UsageError)
     name = option.replace("=", " ").split()[0]

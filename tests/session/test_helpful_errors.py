@@ -105,9 +105,11 @@ def test_exit_ends_the_cell_and_leaves_the_process_its_input(session, name, monk
         ("apply_sync", r"session\.call_packed\(f, 1\)\.get_all\(\)"),
         ("map_sync", "there are no tasks"),
         ("ids", r"range\(session\.num_workers\)"),
+        ("submit", r"session\.call_packed\(f, 1, workers=\[0\]\)"),
+        ("spawn", "makes an object on every worker"),
     ],
 )
-def test_who_asks_a_session_for_what_a_view_of_ipyparallel_has_is_told_what_is_here(session, name, here):
+def test_who_asks_a_session_for_what_another_library_s_object_has_is_told_what_is_here(session, name, here):
     s = session(2)
     with pytest.raises(AttributeError, match=f"'ThreadedSession' object has no attribute '{name}': .*{here}"):
         getattr(s, name)
@@ -127,3 +129,22 @@ def test_a_session_is_not_indexed_by_worker(session, index):
         UsageMistake, match=r"a register has a name, .* on worker 2 is session\['a'\]\.get\(2\)"
     ):
         s[index]
+
+
+SHARDED = """
+class DTensor:
+    __module__ = "torch.distributed.tensor"
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("not supported for tensor subclasses")
+    def full_tensor(self): ...
+    def to_local(self): ...
+"""
+
+
+def test_a_tensor_in_parts_is_passed_in_parts(session):
+    s = session(2)
+    s.run(SHARDED)
+    with pytest.raises(
+        CellError, match=r"this worker's part of it, x\.to_local\(\), or all of it, x\.full_t"
+    ):
+        s.run("allreduce(DTensor())")

@@ -54,6 +54,30 @@ def test_what_cannot_travel_is_said(four, verb):
     assert four.run("broadcast_object(1)").values == [1] * 4
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            "Node()",
+            r"x\.inside\['lock'\] is a lock: leave it out, for example in a __getstate__ of the class",
+        ),
+        ("(i for i in range(3))", r"a generator cannot be pickled: .* - pass list\(x\)"),
+        (
+            "io.TextIOWrapper(io.BytesIO())",
+            "a TextIOWrapper cannot be pickled: .* - pass its name, or what is read from it",
+        ),
+        ("[1, threading]", r"x\[1\] is a module: leave it out"),
+        ("threading.Event()", "an? Event cannot be pickled: .* - pass what it is for without it"),
+    ],
+)
+def test_the_part_that_cannot_be_pickled_is_named(four, value, said):
+    """The text of pickle names a type, and not where it is in what the user passed."""
+    four.run("import io, threading")
+    four.run("class Node:\n    def __init__(self):\n        self.inside = {'lock': threading.Lock()}")
+    with pytest.raises(CellError, match=f"allgather_objects: .*{said}"):
+        four.run(f"allgather_objects({value})")
+
+
 def test_an_error_tells_the_user_s_lines(four):
     with pytest.raises(CellError) as caught:
         four.run("x = 1\nif worker_id: broadcast_object(x)\nelse: allgather_objects(x)")

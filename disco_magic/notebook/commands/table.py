@@ -44,7 +44,12 @@ _HINTS: Final = {
     "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
     "doctor": "%disco status says who keeps whom waiting",
     "kill": "%disco interrupt stops cells, %disco stop ends the session",
+    "shutdown": "%disco stop ends the session",
+    "reset": "%disco restart begins again, with empty registers",
+    "init": "%disco start -n 4 starts workers",
+    **dict.fromkeys(("ls", "list", "vars"), "%disco who and %disco registers show what the workers hold"),
 }
+_CODE: Final = "a cell that begins with %%disco runs code on all workers"
 
 
 def perform(front: Front, line: str) -> Any:
@@ -56,7 +61,8 @@ def perform(front: Front, line: str) -> Any:
         print(overview())
         return None
     if name not in COMMANDS:
-        there = _HINTS.get(name) or near_misses(name, COMMANDS)
+        is_code = not name.isidentifier() or rest.startswith("=")
+        there = _HINTS.get(name) or (_CODE if is_code else near_misses(name, COMMANDS))
         hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]

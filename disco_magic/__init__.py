@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -127,6 +127,7 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+_NOT_YET: Final = "workers are threads so far; disco_magic.ThreadedSession(4) takes the same calls"
 
 
 def __getattr__(name: str) -> Any:
@@ -134,7 +135,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("disco_magic.errors")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'disco_magic' has no attribute {name!r}")
+        there = f": {_NOT_YET}" if name in ("ProcessSession", "SocketSession") else ""
+        raise AttributeError(f"module 'disco_magic' has no attribute {name!r}{there}")
     value = getattr(importlib.import_module(f"disco_magic.{home}"), name)
     globals()[name] = value
     return value

@@ -27,6 +27,8 @@ __tracebackhide__ = is_told
 
 # A delay that people still perceive as immediate.
 _MOMENT_S: Final = 0.1
+# What arrays have, and a reference could have, but not as one value.
+_DESCRIBED: Final = ("shape", "dtype", "ndim", "size", "nbytes", "device")
 
 
 class Drop(weakref.ref["DRef"]):
@@ -174,15 +176,17 @@ class DRef:
 
     def __getattr__(self, name: str) -> NoReturn:
         # Called only for missing names. `hasattr` probes mostly names with underscores: no reason for those.
-        about = "" if name.startswith("_") else f": {_reason(type(self))}"
+        about = "" if name.startswith("_") else f": {_reason(type(self), f'lambda x: x.{name}()')}"
+        if name in _DESCRIBED:
+            about = f": {_reason(type(self))}; ref.info() shows its {name} on every worker"
         text = f"{type(self).__name__!r} object has no attribute {name!r}{about}"
         raise AttributeError(text, name=name, obj=self)
 
 
-def _reason(kind: type[DRef]) -> str:
+def _reason(kind: type[DRef], function: str = "function") -> str:
     return (
         f"a {kind.__name__} refers to values that are on the workers; ref.get(worker) gives a copy of one, "
-        "session.call_packed(function, ref) computes with them there"
+        f"session.call_packed({function}, ref) computes with them there"
     )
 
 

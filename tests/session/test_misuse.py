@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError, SessionClosed, UnknownName, UsageMistake
 from disco_magic.functions.registry import register_func
 
@@ -244,3 +245,33 @@ def test_a_list_of_masked_arrays_is_refused_as_one_of_them_is(session, verb):
         getattr(s, verb)([masked, masked])
     with pytest.raises(CellError, match="would drop the masks of what is in this list"):
         s.run("m = np.ma.array([1.0, 1e20], mask=[0, 1])\nallreduce([m, m])")
+
+
+def test_a_method_of_a_value_is_called_where_the_value_is(session):
+    s = session(2)
+    s.run("from collections import Counter\nc = Counter()")
+    with pytest.raises(AttributeError, match=r"session\.call_packed\(lambda x: x\.total\(\), ref\) computes"):
+        s["c"].total()
+    assert s.call_packed(lambda x: x.total(), s["c"]).get(1) == 0
+    with pytest.raises(AttributeError, match=r"ref\.info\(\) shows its shape on every worker"):
+        s["c"].shape  # noqa: B018 - that it fails
+
+
+@pytest.mark.parametrize("name", ["ProcessSession", "SocketSession"])
+def test_sessions_that_are_not_there_yet_name_the_one_that_is(name):
+    with pytest.raises(AttributeError, match=r"disco_magic\.ThreadedSession\(4\) takes the same calls"):
+        getattr(disco, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("_sync_all", r"sync_all\(\)"),
+        ("_sync_worker", r"sync_worker\(2\)"),
+        ("debug_get_from_remote", "a reference"),
+    ],
+)
+def test_what_disco_has_under_another_name_is_said(session, name, here):
+    s = session(1)
+    with pytest.raises(AttributeError, match=f"{name}': .*{here}"):
+        getattr(s, name)

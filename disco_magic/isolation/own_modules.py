@@ -17,7 +17,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
-import re
 import sys
 import warnings
 from contextlib import nullcontext
@@ -31,6 +30,7 @@ from disco_magic.isolation import programs, sources
 from disco_magic.isolation.import_lock import ImportLock
 from disco_magic.isolation.imported import find_beside
 from disco_magic.isolation.namesakes import Namesakes
+from disco_magic.isolation.registered_twice import advise_sharing
 from disco_magic.isolation.set_by_modules import kept
 from disco_magic.isolation.specs import is_loaded_once, is_of_user, listed, present_spec, resolved
 from disco_magic.isolation.standing_modules import (
@@ -40,7 +40,6 @@ from disco_magic.isolation.standing_modules import (
     stand,
     stand_no_more,
 )
-from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     import types
@@ -50,16 +49,6 @@ if TYPE_CHECKING:
 _SYSTEM: Final[Any] = _bootstrap
 
 _FIRST: Final = "worker 0"
-_TWICE: Final = re.compile(
-    r"already|duplicat|\bregister\b|\bexists\b|twice|redefin|conflict|same name|multiple times|\bonce\b",
-    re.IGNORECASE,
-)
-# These say what a module lacks, no matter who else has executed it.
-_NEVER: Final = (AttributeError, ImportError, NameError, SyntaxError)
-_HELP: Final = (
-    "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
-    "all share their modules: --own-modules none, or own_modules=()"
-)
 _SHARED: Final = (
     "{} was imported before, and all workers share what it keeps in global variables: with --reload, or "
     "reload=True, each imports it for itself"
@@ -260,15 +249,12 @@ class Importer:
                 if spec.loader is not None:
                     spec.loader.exec_module(module)
         except BaseException as error:
-            is_of_several = OF_USER in self._names and is_executed_by_others(name, self)
             self.modules.pop(name, None)
             if around is not None and getattr(around, last, None) is module:
                 delattr(around, last)
             stand_no_more(name)
-            may_help = isinstance(error, Exception) and not isinstance(error, _NEVER)
-            said = error.strerror if isinstance(error, OSError) else words(error)  # without its file's name
-            if is_of_several and may_help and type(said) is str and _TWICE.search(said):
-                error.add_note(_HELP.format(name))
+            if OF_USER in self._names and is_executed_by_others(name, self):
+                advise_sharing(error, name)
             raise
         finally:
             self._running.discard(name)

@@ -189,15 +189,16 @@ def innermost_site(frame: FrameType | None) -> Site:
 
 def is_of_torch(frame: FrameType) -> bool:
     """Whether a frame executes code of PyTorch, or of what wraps its deprecated functions."""
-    return _package_of(frame) in _OF_TORCH
+    return package_of(frame) in _OF_TORCH
 
 
 def is_in_between(frame: FrameType) -> bool:
     """Whether a frame executes code of a library through which we are called: PyTorch's, or Numba's."""
-    return _package_of(frame) in _IN_BETWEEN
+    return package_of(frame) in _IN_BETWEEN
 
 
-def _package_of(frame: FrameType) -> str:
+def package_of(frame: FrameType) -> str:
+    """The package of a frame's code; "" if that is not known."""
     name = frame.f_globals.get("__name__")
     return name.partition(".")[0] if type(name) is str else ""
 

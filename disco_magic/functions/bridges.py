@@ -13,7 +13,6 @@ So:
 
 from __future__ import annotations
 
-import dis
 import importlib
 import sys
 import threading
@@ -21,9 +20,10 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from disco_magic.callers.sites import package_of
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.threads.patience import pause
-from disco_magic.threads.stacks import frame_of
+from disco_magic.threads.stacks import frame_of, instruction_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,17 +145,10 @@ def on_a_bridge(lane: Hold) -> bool:
     if called is None or top is None:
         return True
     if called.f_code in _landings:
-        return users is None or _home(users) == _OURS
-    return _home(called) in (_OURS, *_LIBRARIES) or not _looks(top)
-
-
-def _home(frame: FrameType) -> str:
-    """The package of a frame's code."""
-    name = frame.f_globals.get("__name__")
-    return name.partition(".")[0] if type(name) is str else ""
+        return users is None or package_of(users) == _OURS
+    return package_of(called) in (_OURS, *_LIBRARIES) or not _looks(top)
 
 
 def _looks(frame: FrameType) -> bool:
     """Whether the thread looks for what is pending before it executes anything else of this frame."""
-    name = dis.opname[frame.f_code.co_code[max(frame.f_lasti, 0)]]
-    return name in _LOOKS or name in _WAITS
+    return instruction_of(frame) in (*_LOOKS, *_WAITS)

@@ -7,7 +7,6 @@ ends by itself.
 
 from __future__ import annotations
 
-import dis
 import logging
 import time
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
 from disco_magic.threads.patience import pause
-from disco_magic.threads.stacks import frames
+from disco_magic.threads.stacks import frames, instruction_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +69,7 @@ def _calls() -> set[tuple[int, int, int]]:
 
 def _loops(frame: FrameType) -> bool:
     """Whether a thread is between two rounds of a loop, where it waits for the interpreter."""
-    return dis.opname[frame.f_code.co_code[max(frame.f_lasti, 0)]].startswith("JUMP_BACKWARD")
+    return instruction_of(frame).startswith("JUMP_BACKWARD")
 
 
 def _computes() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import gc
 import sys
 from contextlib import contextmanager
@@ -38,6 +39,11 @@ def frames() -> dict[int, FrameType]:
     """
     with _nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def instruction_of(frame: FrameType) -> str:
+    """The name of the instruction that a frame is at."""
+    return dis.opname[frame.f_code.co_code[max(frame.f_lasti, 0)]]
 
 
 def imports_something() -> bool:

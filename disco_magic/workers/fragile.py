@@ -34,7 +34,7 @@ from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
 from disco_magic.threads.locks import STRIKES_AFTER_ENTER
 from disco_magic.threads.patience import pause
-from disco_magic.threads.stacks import frame_of, frames
+from disco_magic.threads.stacks import frame_of, frames, instruction_of
 from disco_magic.workers import injection
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def _is_fragile(code: CodeType) -> bool:
 def _is_fragile_there(frame: FrameType) -> bool:
     """Whether it is the place in its code that makes a frame fragile, or who has called it."""
     code = frame.f_code
-    if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
+    short = _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING
+    if short and instruction_of(frame) != "RESUME":  # one that has only begun may be struck
         return True
     if STRIKES_AFTER_ENTER and _enters(frame):
         return True
@@ -159,10 +160,6 @@ def _is_of_library_and_short(code: CodeType) -> bool:
     if any(code.co_name == name and code.co_filename.endswith(file) for file, name in _OF_TORCH):
         return True
     return code.co_name in _OF_LIBRARIES and is_of_library(code.co_filename)
-
-
-def _has_begun_only(frame: FrameType) -> bool:
-    return dis.opname[frame.f_code.co_code[max(0, frame.f_lasti)]] == "RESUME"
 
 
 def _enters(frame: FrameType) -> bool:

@@ -36,14 +36,19 @@ class Plane(Protocol):
         all callers concerned raise.
       * Calls of one scope leave nothing behind that a later scope could see.
 
-        * ``waiting[worker].call_of(worker)`` says in words what call a waiting worker waits in, and at which
-          line of the user's code; ``.missing()`` whom it waits for: none if data is being moved; and
-          ``.any_suffices`` whether one of them is enough (`probe`). Then only the last departure counts.
-
     The plane relies on:
       * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
       * Scopes of one worker strictly grow, and every worker leaves each scope that was sent to it.
       * No asynchronous exception is injected into a thread while it is inside a plane call.
+
+    Attributes:
+        name: what it is called in errors and tables.
+        left: worker -> the last scope that it has left, see `leave`.
+        waiting: worker -> what it waits for, if it waits. ``.call_of(worker)`` says in words in what call,
+            and at which line of the user's code; ``.missing()`` is whom it waits for, nobody if data is being
+            moved; ``.any_suffices`` whether one of them is enough (`probe`). Then only the last departure
+            counts.
+        mail: worker -> what it has not received, see `unread`.
     """
 
     name: str

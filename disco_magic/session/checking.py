@@ -181,16 +181,7 @@ class Checks(Calls):
         try:
             self.keep_pace(limit, "the check")
             found: dict[int, Found] = self._asked(survey, workers, limit)
-            marked = marked_everywhere(found)
-            selected = list(select(found))
-            compared = partial(
-                compare,
-                found,
-                names=selected,
-                by_value=(selected if survey.names else marked) if survey.values else (),
-                marks=survey.values and not survey.names,
-                apart=self._apart(marked, workers, circles, named=survey.names is not None),
-            )
+            compared = self._comparison(found, select(found), survey, workers, circles)
             rows = compared(circles or Circles((workers,)))
             if tolerance and any(row.differs for row in rows):
                 nearness = Nearness(rows, tolerance, workers)
@@ -209,6 +200,30 @@ class Checks(Calls):
             )
         raise KeyboardInterrupt(words)
 
+    def _comparison(
+        self,
+        found: Mapping[int, Found],
+        names: Iterable[str],
+        survey: Survey,
+        workers: Workers,
+        asked: Circles | None,
+    ) -> Callable[[Circles], tuple[CheckRow, ...]]:
+        """A function that compares these registers, as `survey` has found them, within circles of workers.
+
+        Within those along the axes of its mark, a register that has one: as far as that concerns `workers`
+        and the circles `asked`, but not if the caller has named both registers and workers, axes or groups.
+        """
+        selected, marked, are_named = list(names), marked_everywhere(found), survey.names is not None
+        says_it_all = are_named and (asked is not None or len(workers) < self.num_workers)
+        return partial(
+            compare,
+            found,
+            names=selected,
+            by_value=(selected if are_named else marked) if survey.values else (),
+            marks=survey.values and not are_named,
+            apart={} if says_it_all else Circles.of_marks(marked, self.mesh, workers, asked),
+        )
+
     def _agreeing_axes(
         self, compared: Callable[[Circles], Sequence[CheckRow]], workers: Workers
     ) -> tuple[str, ...]:
@@ -216,23 +231,6 @@ class Checks(Calls):
         circles = {axis: Circles.along(self.mesh, (axis,), workers) for axis in self.mesh}
         several = {axis: each for axis, each in circles.items() if any(len(one) > 1 for one in each.workers)}
         return tuple(axis for axis, each in several.items() if not any(row.differs for row in compared(each)))
-
-    def _apart(
-        self,
-        marked: Mapping[str, tuple[str, ...]],
-        workers: Workers,
-        asked: Circles | None,
-        *,
-        named: bool,
-    ) -> dict[str, Circles]:
-        """Map registers marked as equal along axes of the mesh to the workers that have to agree on them.
-
-        Empty if the caller named both registers and workers, axes or groups. A caller that names no registers
-        asks for what the marks promise, as far as that concerns `workers` and the circles `asked`.
-        """
-        if named and (asked is not None or len(workers) < self.num_workers):
-            return {}
-        return Circles.of_marks(marked, self.mesh, workers, asked)
 
     def _asked(self, function: Survey | Nearness | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """Call `function` on each of `workers`; return the results by worker."""

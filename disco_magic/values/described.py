@@ -23,6 +23,7 @@ from disco_magic.values.kinds import (
     ARRAY_LIBRARIES,
     LAZY_IMPORT,
     home_of,
+    is_numpy_number,
     is_tensor,
     name_of,
     type_name,
@@ -149,7 +150,7 @@ def _fingerprint_of_series(value: Any, sample: int) -> bytes:
     if others and len(items) > _OF_NUMPY:
         return b""
     # Of a class derived from NumPy's, pickle would run the code.
-    if not all(home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_) for kind in others):
+    if not all(map(is_numpy_number, others)):
         return b""
     of_text = any(kind is str or kind is bytes for kind in kinds)
     length = sum(len(item) for item in items if isinstance(item, str | bytes)) if of_text else 0

@@ -21,7 +21,13 @@ from disco_magic.values.content import Content, are_places, attribute, kinds_of,
 from disco_magic.values.fields import content_of_object
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, number_text
 from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
-from disco_magic.values.kinds import LAZY_IMPORT, home_of, is_of_framework, name_of, qualname_of
+from disco_magic.values.kinds import (
+    LAZY_IMPORT,
+    is_numpy_number,
+    is_of_framework,
+    name_of,
+    qualname_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +80,7 @@ def _copied(value: Any, room: list[int]) -> Any:
     room[0] -= 1 + (len(value) // _TEXT if kind in (str, bytes) else 0)
     if room[0] < 0 or (id(kind) in CONTAINER_IDS and len(value) > room[0]):
         raise ValueError
-    if id(kind) in PLAIN_IDS or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
+    if id(kind) in PLAIN_IDS or is_numpy_number(kind):
         if kind is int and value.bit_length() > _BITS:  # Python may refuse to write it
             raise ValueError
         return value

@@ -50,6 +50,16 @@ def home_of(kind: type) -> str:
     return module_of(kind).partition(".")[0]
 
 
+def is_numpy_number(kind: type) -> bool:
+    """Whether it is a class of NumPy's own for numbers; one derived from it could have code of its own."""
+    return home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)
+
+
+def is_array_of_any(kind: type) -> bool:
+    """Whether it is a NumPy array, or of a library of `ARRAY_LIBRARIES`."""
+    return issubclass(kind, np.ndarray) or home_of(kind) in ARRAY_LIBRARIES
+
+
 def is_the_users(kind: type) -> bool:
     """Whether a class comes from a cell, or from a file that is no library's."""
     return is_users_module(module_of(kind))

@@ -9,10 +9,8 @@ import ast
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from disco_magic.values.fingerprint import PLAIN_IDS
-from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_any_of
+from disco_magic.values.kinds import home_of, is_any_of, is_array_of_any
 from disco_magic.values.members import NOTHING, Member, attribute
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ def follow(path: ast.expr, value_of: Callable[[str], Any]) -> Iterator[Read]:
 
 def _further(value: Any, node: ast.expr, value_of: Callable[[str], Any]) -> Any:
     kind = type(value)
-    if issubclass(kind, np.ndarray) or home_of(kind) in ARRAY_LIBRARIES:
+    if is_array_of_any(kind):
         return NOTHING  # their shapes say more than their parts
     if isinstance(node, ast.Attribute):
         return attribute(value, node.attr)
@@ -106,8 +104,7 @@ def _key(node: ast.expr, value_of: Callable[[str], Any]) -> Any:
 def is_data(value: Any) -> bool:
     """Whether it is a number, a text, a container, an array or a table."""
     kind = type(value)
-    is_array = issubclass(kind, np.ndarray) or home_of(kind) in ARRAY_LIBRARIES
-    return is_array or id(kind) in PLAIN_IDS or is_any_of(kind, (*_HELD, set))
+    return is_array_of_any(kind) or id(kind) in PLAIN_IDS or is_any_of(kind, (*_HELD, set))
 
 
 def is_same_everywhere(value: Any) -> bool:

@@ -149,11 +149,7 @@ def describe(
         mail: see `Plane.mail`.
     """
     if len(workers) == 1:
-        wait = waiting[workers[0]]
-        hint = "nobody else can receive it" if type(wait) is Delivery else "send before recv"
-        if isinstance(wait, Probe) and wait.call.seat.present is not None:
-            hint = "the command was sent to this worker only, so no other one can send it a message"
-        return f"worker {workers[0]} waits for itself in {wait} - {hint}"
+        return _alone(workers[0], waiting[workers[0]])
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
     waits = [waiting[worker] for worker in workers]
     kinds = set(map(type, waits))
@@ -166,19 +162,37 @@ def describe(
     ]
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
-    if not kinds <= {Receive, Probe, Delivery}:
-        said[-1] += "".join(not_received_in(waiting[each], [each], mail) for each in workers)
-        return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
+    if kinds <= {Receive, Probe, Delivery}:
+        further = _of_messages(waiting, workers, sent)
+    else:
+        further = "".join(not_received_in(waiting[each], [each], mail) for each in workers)
+        further += f"\n{_ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER}"
+    return "\n".join(said) + further
+
+
+def _alone(worker: int, wait: Wait) -> str:
+    """Describe the deadlock of a worker that waits for itself."""
+    hint = "nobody else can receive it" if type(wait) is Delivery else "send before recv"
+    if isinstance(wait, Probe) and wait.call.seat.present is not None:
+        hint = "the command was sent to this worker only, so no other one can send it a message"
+    return f"worker {worker} waits for itself in {wait} - {hint}"
+
+
+def _of_messages(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int, Sent]) -> str:
+    """Further lines about workers that all wait for messages, or for receivers: what there is, and advice."""
+    waits = [waiting[worker] for worker in workers]
     alone = [wait for wait in waits if isinstance(wait, LoneWait)]
     if any(each.call.worker in wait.peers for wait in alone for each in wait.others()):  # with another tag
-        return "\n".join(said) + "".join(map(unread_by, alone)) + f"\n{_AS_SENT}"
-    if Delivery in kinds:
-        of_torch = any(isinstance(wait, Delivery) and wait.sent.call.seat.theirs for wait in waits)
-        return "\n".join([*said, _ASK_FIRST if of_torch else _RECEIVE_FIRST])
+        return "".join(map(unread_by, alone)) + f"\n{_AS_SENT}"
+    deliveries = [wait for wait in waits if isinstance(wait, Delivery)]
+    if deliveries:
+        of_torch = any(wait.sent.call.seat.theirs for wait in deliveries)
+        return f"\n{_ASK_FIRST if of_torch else _RECEIVE_FIRST}"
     last = [
         each
         for each in map(sent.get, workers)
         if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
     ]
-    said += [f"  {each.describe()}" for each in last]
-    return "\n".join([*said, _SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE])
+    lines = [f"  {each.describe()}" for each in last]
+    lines.append(_SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE)
+    return "".join(f"\n{line}" for line in lines)

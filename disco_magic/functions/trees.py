@@ -66,18 +66,7 @@ class Trees(Objects):
         """
         over = several_times(over)
         members, _ = self._over(_VERB, over, in_group=in_group)
-        with about(_VERB):
-            tree = Tree("x", x)
-        for given in tree.parts.values():
-            refuse_traced(_VERB, given)
-        try:
-            with about(_VERB):
-                leaves = self._read(tree, op, {} if out is None else targets_in(tree, out))
-                if out is not None:
-                    see_who_waits(leaves)
-        except UsageMistake as mistake:
-            self._tell_of_axis(mistake, _VERB, () if over is not None else (x, op))
-            raise
+        tree, leaves = self._read(x, op, out, over)
         looks = dict.fromkeys(tree.parts, "None") | {leaf.path: leaf.looks for leaf in leaves}
         self._agree(members, looks, in_group=in_group, over=over)
         parts: dict[str, Any] = {}
@@ -93,8 +82,23 @@ class Trees(Objects):
         results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
         return tree.rebuilt(results) if out is None else out
 
-    def _read(self, tree: Tree, op: str, targets: dict[str, Any]) -> list[Leaf]:
-        """Read the arrays and numbers of a tree, each with what it is to fill."""
+    def _read(self, x: Any, op: str, out: Any | None, over: Over | None) -> tuple[Tree, list[Leaf]]:
+        """Read a tree, and its arrays and numbers, each with what it is to fill."""
+        with about(_VERB):
+            tree = Tree("x", x)
+        for given in tree.parts.values():
+            refuse_traced(_VERB, given)
+        try:
+            with about(_VERB):
+                leaves = self._leaves(tree, op, {} if out is None else targets_in(tree, out))
+                if out is not None:
+                    see_who_waits(leaves)
+        except UsageMistake as mistake:
+            self._tell_of_axis(mistake, _VERB, () if over is not None else (x, op))
+            raise
+        return tree, leaves
+
+    def _leaves(self, tree: Tree, op: str, targets: dict[str, Any]) -> list[Leaf]:
         leaves = []
         for path, given in tree.parts.items():
             if given is not None:

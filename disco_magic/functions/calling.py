@@ -177,7 +177,7 @@ class Calling:
         it has other ones here; that and all after it are explained at `Seat`. In one piece, because every
         collective pays for what this calls.
         """
-        given, lent = arguments[0] if arguments else 0, False
+        me, given, lent = self.id, arguments[0] if arguments else 0, False
         # The beginning of `_over`, inlined for the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:
@@ -185,7 +185,7 @@ class Calling:
             along = along or named
         # Of arrays of NumPy there is nothing to be `taken`: likewise.
         if arguments and type(given) is not np.ndarray and verb not in _WITHOUT_ARRAY:
-            arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
+            arguments, lent, library = taken(verb, arguments, me, members, self.place)
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb not in _WITHOUT_OUT:
             target = read_out(verb, out, self.place)
@@ -201,25 +201,12 @@ class Calling:
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
-            result = getattr(self._plane, verb)(
-                Seat(  # by position: each of these names would cost as much as its value
-                    self.id,
-                    members,
-                    scope,
-                    present,
-                    spot,
-                    library,
-                    along,
-                    within,
-                    tag,
-                    rendezvous,
-                    theirs,
-                    limit_s,
-                ),
-                *arguments,
+            seat = Seat(  # by position: each of these names would cost as much as its value
+                me, members, scope, present, spot, library, along, within, tag, rendezvous, theirs, limit_s
             )
+            result = getattr(self._plane, verb)(seat, *arguments)
             if verb in _FROM_ANOTHER:
-                library = self._plane.library_of(self.id)
+                library = self._plane.library_of(me)
         except BaseException as reason:
             # What is no error of the plane came before the call had joined: no memory, too deep a stack.
             kind, error = type(reason), class_name(reason)
@@ -228,7 +215,7 @@ class Calling:
             self._tell_of_axis(reason, verb, arguments if over is None else ())
             raise
         finally:
-            recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)
+            recorder.parts(joined, self._plane.waited_s(me), error, refused=refused)
             try:
                 self._guard.leave()
             finally:

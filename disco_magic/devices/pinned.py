@@ -231,12 +231,12 @@ def wanted_help() -> SimpleQueue[Copy | None]:
     global _started  # noqa: PLW0603 - one for the process, like the helpers
     if _started < THREADS - 1:
         with _starting:
-            while _started < THREADS - 1:
+            for number in range(_started + 1, THREADS):
                 try:
-                    start_thread(f"pinned-copy-{_started + 1}", help_with, _wanted)
+                    start_thread(f"pinned-copy-{number}", help_with, _wanted)
                 except RuntimeError:  # too many threads, or the interpreter is ending
                     break
-                _started += 1
+                _started = number
     return _wanted
 
 

@@ -30,11 +30,15 @@ def take(cupy: Any, index: int) -> Any:
     """
     with _choosing:
         free = _free.get((cupy, index), [])
-        for place, (stream, users) in enumerate(free):
-            # Not one with a kernel that never ends, which a restart is to get rid of.
-            if not any(thread.is_alive() for thread in users) and stream.done:
-                return free.pop(place)[0]
+        place = next((at for at, (stream, users) in enumerate(free) if _has_ended(stream, users)), None)
+        if place is not None:
+            return free.pop(place)[0]
     return cupy.cuda.Stream(non_blocking=True)
+
+
+def _has_ended(stream: Any, users: Sequence[threading.Thread]) -> bool:
+    """Whether it has nothing left to do; not if a kernel never ends, which a restart is to get rid of."""
+    return not any(thread.is_alive() for thread in users) and stream.done
 
 
 def give_back(cupy: Any, index: int, stream: Any, users: Sequence[threading.Thread]) -> None:

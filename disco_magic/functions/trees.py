@@ -73,9 +73,8 @@ class Trees(Objects):
         try:
             for bucket in buckets(leaves):
                 parts |= self._reduced(bucket, op, in_group=in_group, over=over)
-            for leaf in leaves:
-                if leaf.target is not None and not leaf.is_direct:
-                    self._fill(leaf, parts[leaf.path])
+            for leaf in (each for each in leaves if each.target is not None and not each.is_direct):
+                self._fill(leaf, parts[leaf.path])
         finally:
             if any(leaf.is_lent for leaf in leaves):  # as in `_call`: from now on its library may change it
                 self.place.settle()

@@ -191,11 +191,12 @@ def install() -> None:
     with _lock:
         ffi = ffi_module()
         for name in (*_COLLECTIVES, *_MESSAGES, *_NUMBERS):
-            if name not in _installed:
-                original = ffi.get_global_func(name, allow_missing=True)
-                ours = callback(_function(name))
-                ffi.register_global_func(name, _where_it_is_called(name, ours, original), override=True)
-                _installed.add(name)
+            if name in _installed:
+                continue
+            original = ffi.get_global_func(name, allow_missing=True)
+            ours = callback(_function(name))
+            ffi.register_global_func(name, _where_it_is_called(name, ours, original), override=True)
+            _installed.add(name)
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -69,14 +69,20 @@ def find_beside(
     before = getattr(_asking, "now", ())
     try:
         _asking.now = now = (*before, (finder, name))
-        for each in list(sys.meta_path):
-            # One that has no `find_spec` is not asked, as the import system does it.
-            find = None if (each, name) in now else getattr(each, "find_spec", None)
-            spec: ModuleSpec | None = None if find is None else find(name, path, target)
-            if spec is not None:
-                return spec
+        return _found(now, name, path, target)
     finally:
         _asking.now = before
+
+
+def _found(
+    now: Sequence[tuple[object, str]], name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> ModuleSpec | None:
+    for each in list(sys.meta_path):
+        # One that has no `find_spec` is not asked, as the import system does it.
+        find = None if (each, name) in now else getattr(each, "find_spec", None)
+        spec: ModuleSpec | None = None if find is None else find(name, path, target)
+        if spec is not None:
+            return spec
     return None
 
 
@@ -154,8 +160,9 @@ class Libraries:
                 if self._finder not in sys.meta_path:
                     sys.meta_path.insert(0, self._finder)
             for name in [name for name in self._fits if name in sys.modules and name not in self._undo]:
-                if is_imported(name):
-                    self._fit_locked(name, sys.modules[name])
+                if not is_imported(name):
+                    continue
+                self._fit_locked(name, sys.modules[name])
         _tell()
 
     def leave(self, user: object) -> None:
@@ -166,15 +173,19 @@ class Libraries:
                 return
             if self._finder in sys.meta_path:
                 sys.meta_path.remove(self._finder)
-            failed: list[Exception] = []
-            while self._undo:
-                _, undo = self._undo.popitem()  # the last one first
-                try:
-                    undo()
-                except Exception as error:  # noqa: BLE001 - raised below: the others have to be undone, too
-                    failed.append(error)
+            failed = self._undo_locked()
             if failed:
                 raise failed[0]
+
+    def _undo_locked(self) -> list[Exception]:
+        failed: list[Exception] = []
+        while self._undo:
+            _, undo = self._undo.popitem()  # the last one first
+            try:
+                undo()
+            except Exception as error:  # noqa: BLE001 - raised by `leave`: the others have to be undone, too
+                failed.append(error)
+        return failed
 
     def _fit(self, name: str, module: ModuleType) -> None:
         with self._lock:

@@ -107,12 +107,13 @@ class Importer:
         """Forget a package, which from now on is the worker's own; all others keep theirs."""
         self._is_own.pop(root, None)
         with LOCK:
-            for name, module in sys.modules.copy().items():
-                if name.partition(".")[0] == root:
-                    self.forget(name)
-                    spec = None if is_standing(module) else spec_of(module)
-                    if isinstance(spec, ModuleSpec) and not is_loaded_once(spec):
-                        stand(spec)
+            there = sys.modules.copy()
+            for name in (each for each in there if each.partition(".")[0] == root):
+                self.forget(name)
+                spec = None if is_standing(there[name]) else spec_of(there[name])
+                if not isinstance(spec, ModuleSpec) or is_loaded_once(spec):
+                    continue
+                stand(spec)
 
     def forget(self, name: str) -> None:
         """Import that module anew, and for itself even if it was shared before."""

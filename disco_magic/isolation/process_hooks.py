@@ -63,10 +63,14 @@ def give_back(worker: CallingWorker, then: Sequence[Any] | None = None) -> None:
     with _lock:
         # `_first` is empty if making the process's first worker was interrupted.
         for hook, before, first in zip(_HOOKS, _first if then is None else then, _first, strict=False):
-            present = hook.get()
-            if present is not before and _is_of(worker, present):
-                # The program of the other worker may have ended by now.
-                hook.put(first if _is_of_another(worker, before) else before)
+            _put_back(worker, hook, before, first)
+
+
+def _put_back(worker: CallingWorker, hook: Setting, before: Any, first: Any) -> None:
+    present = hook.get()
+    if present is not before and _is_of(worker, present):
+        # The program of the other worker may have ended by now.
+        hook.put(first if _is_of_another(worker, before) else before)
 
 
 def _is_of(worker: CallingWorker, value: Any) -> bool:

@@ -189,9 +189,13 @@ def kept() -> Iterator[None]:
     try:
         yield
     finally:
-        for place, (old, new) in enumerate(zip(then, _now() if then else [], strict=False)):
-            if new != old and _before:
-                _before[place] = new
+        _take_over(then, _now() if then else [])
+
+
+def _take_over(then: list[Any], now: list[Any]) -> None:
+    for place, (old, new) in enumerate(zip(then, now, strict=False)):
+        if new != old and _before:
+            _before[place] = new
 
 
 def _now() -> list[Any]:

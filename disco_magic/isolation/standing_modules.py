@@ -18,6 +18,8 @@ from disco_magic.callers.module_classes import dictionary_of
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from disco_magic.callers.current import CallingWorker
     from disco_magic.isolation.own_modules import Importer
 
@@ -240,19 +242,22 @@ def is_executed_by_others(name: str, mine: Importer) -> bool:
 def leave_all() -> None:
     """Put the process's modules back into `sys.modules`; code that holds a `Standing` then uses these."""
     with LOCK:
-        process = _of_process[0].modules
-        left = set()
-        for name, module in sys.modules.copy().items():
-            if is_standing(module):
-                left.add(name)
-                if name in process:
-                    sys.modules[name] = process[name]
-                else:
-                    del sys.modules[name]
-        for name in list(sys.modules):
-            around = name.rpartition(".")[0]
-            if around in left and around not in sys.modules:  # it is bound again with its package
+        _put_back(_of_process[0].modules)
+
+
+def _put_back(process: Mapping[str, types.ModuleType]) -> None:
+    left = set()
+    for name, module in sys.modules.copy().items():
+        if is_standing(module):
+            left.add(name)
+            if name in process:
+                sys.modules[name] = process[name]
+            else:
                 del sys.modules[name]
+    for name in list(sys.modules):
+        around = name.rpartition(".")[0]
+        if around in left and around not in sys.modules:  # it is bound again with its package
+            del sys.modules[name]
 
 
 def forget_module(name: str) -> None:

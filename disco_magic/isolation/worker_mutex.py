@@ -80,16 +80,19 @@ class WorkerMutex:
         me = calling_worker()
         command = None if me is None or is_beside() else me.command
         entry = Entry(threading.current_thread(), me, command)
-        began_s = monotonic()
         try:
-            while not self._enter(entry):
-                self._see_stuck(entry, what)
-                if me is not None and monotonic() - began_s > _PATIENCE_S:
-                    self._see_waiting(what)
-                pause(_PAUSE_S)
+            self._await(entry, what)
             yield entry
         finally:
             self._leave(entry)
+
+    def _await(self, entry: Entry, what: str) -> None:
+        began_s = monotonic()
+        while not self._enter(entry):
+            self._see_stuck(entry, what)
+            if entry.worker is not None and monotonic() - began_s > _PATIENCE_S:
+                self._see_waiting(what)
+            pause(_PAUSE_S)
 
     def await_others(self) -> None:
         """Wait until no other worker has or awaits the mutex: workers that come together go on together.

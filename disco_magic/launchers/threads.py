@@ -196,16 +196,17 @@ class ThreadLauncher(Onlooker):
             for number in workers:
                 worker = self.workers[number]
                 lane = worker.abandon()
-                if lane is not None:
-                    given_up.append(self._threads[number])
-                    self.stuck.append(self._threads[number])
-                    try:
-                        self._threads[number] = self._spawn(worker, lane)
-                    except RuntimeError as reason:  # too many threads, or the interpreter is ending
-                        self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
-                        self.plane.close()  # as in `_main`: nothing may wait for a worker that never comes
-                    else:
-                        replaced.append(number)
+                if lane is None:
+                    continue
+                given_up.append(self._threads[number])
+                self.stuck.append(self._threads[number])
+                try:
+                    self._threads[number] = self._spawn(worker, lane)
+                except RuntimeError as reason:  # too many threads, or the interpreter is ending
+                    self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
+                    self.plane.close()  # as in `_main`: nothing may wait for a worker that never comes
+                else:
+                    replaced.append(number)
         finally:
             note_given_up(given_up)
         return replaced

@@ -15,10 +15,20 @@ from disco_magic.functions.context import worker
 from disco_magic.functions.participants import who
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from disco_magic.core.mesh import Mesh
     from disco_magic.functions.participants import Who
     from disco_magic.loader.progress import Tally
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
+
+
+def _tallied(tally: Tally, worker_id: int, sizes: Iterable[int]) -> bool:
+    for nbytes in sizes:
+        tally.add(worker_id, nbytes)
+        if tally.stopped:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,8 @@ class LoadPart:
             return None
         try:
             out: Array = new_array(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
-            for nbytes in self.tensor.copy_to(out, self.axis, rank):
-                tally.add(me.id, nbytes)
-                if tally.stopped:
-                    return None
+            if not _tallied(tally, me.id, self.tensor.copy_to(out, self.axis, rank)):
+                return None
         except BaseException:
             tally.stop()
             raise
@@ -95,11 +103,7 @@ class CheckFiles:
         """
         me, tally = worker(), self.tally
         try:
-            for file in self.files[me.id :: me.num_workers]:
-                for nbytes in file.hashed():
-                    tally.add(me.id, nbytes)
-                    if tally.stopped:
-                        return
+            all(_tallied(tally, me.id, file.hashed()) for file in self.files[me.id :: me.num_workers])
         except BaseException:
             tally.stop()
             raise

@@ -65,18 +65,21 @@ def _read(file: StoredFile, opened: FileIO, begin: int, stride: int, out: Array)
         run = out.nbytes
     every = out.reshape(-1).view(np.uint8).data
     for start in range(0, out.nbytes, run):
-        room = every[start : start + run]
         try:
             opened.seek(begin)
-            while room:
-                nbytes = opened.readinto(room)  # at most 2 GiB, perhaps less
-                if not nbytes:
-                    file.check()
-                    raise DiscoError(f"{file.path} was cut short while it was read")
-                room = room[nbytes:]
+            _fill(every[start : start + run], file, opened)
         except OSError as reason:
             raise file.unreadable(reason) from None
         begin += stride
+
+
+def _fill(room: memoryview, file: StoredFile, opened: FileIO) -> None:
+    while room:
+        nbytes = opened.readinto(room)  # at most 2 GiB, perhaps less
+        if not nbytes:
+            file.check()
+            raise DiscoError(f"{file.path} was cut short while it was read")
+        room = room[nbytes:]
 
 
 def private(file: StoredFile, begin: int, nbytes: int) -> Array:

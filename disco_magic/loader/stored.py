@@ -9,6 +9,7 @@ import math
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,7 +98,7 @@ class StoredFile:
         sum_ = hashlib.md5(usedforsecurity=False)
         block = bytearray(min(BLOCK_NBYTES, self.nbytes))
         with self.open() as opened:
-            while nbytes := opened.readinto(block):
+            for nbytes in iter(partial(opened.readinto, block), 0):
                 sum_.update(memoryview(block)[:nbytes])
                 yield nbytes
         if self.md5 is not None and sum_.hexdigest() != self.md5:

@@ -68,14 +68,17 @@ class Later:
     def _next(self) -> Callable[[], object] | None:
         """Wait for the next call that is due; None if there was none for a while."""
         with self._lock:
-            while self._thread is threading.current_thread():  # until `end`
-                now = monotonic()
-                if self._due and self._due[0][0] <= now:
-                    return heapq.heappop(self._due)[2]
-                wait_s = self._due[0][0] - now if self._due else _LINGER_S
-                if not self._more.wait(wait_s) and not self._due:
-                    self._thread = None
-            return None
+            return self._next_locked()
+
+    def _next_locked(self) -> Callable[[], object] | None:
+        while self._thread is threading.current_thread():  # until `end`
+            now = monotonic()
+            if self._due and self._due[0][0] <= now:
+                return heapq.heappop(self._due)[2]
+            wait_s = self._due[0][0] - now if self._due else _LINGER_S
+            if not self._more.wait(wait_s) and not self._due:
+                self._thread = None
+        return None
 
 
 LATER = Later()

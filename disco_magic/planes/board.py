@@ -260,9 +260,9 @@ class Board:
                 self._reasons.keep(worker, scope, self.left[worker], failure)
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
-                lost = worker if self.waiting.get(worker) is wait else self.lost(wait)
-                if lost is not None:
-                    self.fail(wait, self.gone(lost, wait, failure if lost == worker else None))
+                if (lost := worker if self.waiting.get(worker) is wait else self.lost(wait)) is None:
+                    continue
+                self.fail(wait, self.gone(lost, wait, failure if lost == worker else None))
             self._break_probes()
             self._reasons.forget(min(self.left))
 

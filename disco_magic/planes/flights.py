@@ -286,10 +286,10 @@ class Flights:
         """
         taken = self._communicators.take_out(fate.members, fate.communicators)
         try:
-            for flight in [each for member in fate.members for each in list(self._of[member])]:
-                same = flight.fate.communicators[0] is fate.communicators[0]
-                if same and flight.fate.verdict is None and not self._is_done(flight):
-                    flight.fate.verdict = verdict if flight.fate is fate else with_it(flight, verdict)
+            flights = [each for member in fate.members for each in list(self._of[member])]
+            theirs = (each for each in flights if each.fate.communicators[0] is fate.communicators[0])
+            for flight in (each for each in theirs if each.fate.verdict is None and not self._is_done(each)):
+                flight.fate.verdict = verdict if flight.fate is fate else with_it(flight, verdict)
             self._condemned.update(fate.members)
         finally:
             self._ordered.discard(fate)

@@ -281,8 +281,9 @@ class NcclPlane(GpuPlane):
         finally:
             for place in self._places:  # plane and places would keep each other alive
                 place.wait, place.incomplete = wait_until, tuple
-                if not self._communicators.are_ending:  # else a kernel may still write to others' memory
-                    place.end()
+                if self._communicators.are_ending:
+                    continue  # a kernel may still write to others' memory
+                place.end()
 
 
 def load_nccl(cupy: Any) -> Any:

@@ -107,7 +107,11 @@ async def until_ended(
     cancelled, stopping = False, list[asyncio.Future[None]]()  # a loop keeps no reference
     # The loop may have stood still before it ticks, with Ctrl-C left to Python's own handler meanwhile.
     with EAR.listening(), EAR.noting() as has_heard, ticking(EAR.listen):
-        while not waiter.done():
+        while True:
+            if waiter.done():
+                if not cancelled or waiter.result() is None:
+                    break
+                waiter = asyncio.ensure_future(in_thread(wait))  # it timed out before it could see the stop
             try:
                 await asyncio.shield(waiter)
             except asyncio.CancelledError:
@@ -116,8 +120,6 @@ async def until_ended(
                 elif not cancelled:
                     stopping.append(asyncio.ensure_future(in_thread(pending.cancel)))
                 cancelled = True
-            if cancelled and waiter.done() and waiter.result() is not None:
-                waiter = asyncio.ensure_future(in_thread(wait))  # it timed out before it could see the stop
     return cancelled, waiter.result()
 
 

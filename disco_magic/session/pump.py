@@ -198,8 +198,9 @@ def take_sigint(inbox: CellInbox, hear: Callable[[], object] | None = None) -> b
             while True:
                 items.append(inbox.get_nowait())
         for item in items:
-            if item is not INTERRUPT:
-                inbox.put(item)
+            if item is INTERRUPT:
+                continue
+            inbox.put(item)
     if hear is not None and not later.empty():
         hear()
     return INTERRUPT in items or not later.empty()

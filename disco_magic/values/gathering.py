@@ -101,10 +101,8 @@ class Gatherer:
         """
         found = [np.empty(each.size, each.array.dtype) for each in wanted]
         with self._lock:
-            for batch in batches(wanted, found, _ROOM):
-                if not self._fetch(batch):
-                    return None
-        return found
+            are_fetched = all(map(self._fetch, batches(wanted, found, _ROOM)))
+        return found if are_fetched else None
 
     def _fetch(self, batch: Sequence[tuple[Wanted, Array]]) -> bool:
         bench = self._bench

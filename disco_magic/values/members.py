@@ -206,9 +206,10 @@ def _column(frame: Any, name: str) -> Any:
     if home_of(type(frame)) != "pandas":
         return NOTHING
     with suppress(RuntimeError):  # another thread is changing the frame
-        for label, column in columns_of(frame):
-            if type(label) is str and label == name:  # others may be of the user's classes
-                return column.series()
+        # Other labels may be of the user's classes.
+        named = (each for label, each in columns_of(frame) if type(label) is str and label == name)
+        for column in named:
+            return column.series()
     return NOTHING
 
 

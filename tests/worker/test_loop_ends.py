@@ -17,9 +17,11 @@ import threading
 import types
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import disco_magic
 from disco_magic.errors import WorkerError, WorkerInterrupt
 from disco_magic.threads.loop_ends import covered
 
@@ -296,3 +298,32 @@ def test_such_code_does_what_it_did():
     again = executed("json.decoder")["JSONDecoder"](strict=False)
     again.scan_once = json.scanner.py_make_scanner(again)
     assert again.decode(text) == json.loads(text)
+
+
+# What handles an exception in a ``with`` or ``try``, and what ends such handling. A comprehension has a
+# handler, too, which puts its variables back, and so has a generator.
+OF_BLOCKS = ("PUSH_EXC_INFO", "COPY")
+HOME = Path(disco_magic.__file__).parent
+
+
+def lost_ends(path):
+    """The ends of loops in a file of ours that their ``with`` or ``try`` does not cover."""
+    code = compile(path.read_bytes(), str(path), "exec")
+    for before, after in zip(codes_in(code), codes_in(covered(code)), strict=True):
+        if before.co_exceptiontable == after.co_exceptiontable:
+            continue  # in a moment
+        lines = [line for line, *_ in before.co_positions()]
+        for old, new in zip(entries(before), entries(after), strict=True):
+            if new != old and dis.opname[before.co_code[old.target]] in OF_BLOCKS:
+                yield f"{path.relative_to(HOME)}:{lines[old.end // 2]}"
+
+
+@on_3_13
+@pytest.mark.unmeasured
+def test_no_block_of_ours_loses_the_end_of_a_loop():
+    found = {each for path in HOME.rglob("*.py") for each in lost_ends(path)}
+    assert not found, (
+        f"{', '.join(sorted(found))}: on Python 3.13 what strikes at the end of such a loop passes over the "
+        "`with` or `try` around it; put the loop into a function of its own, or begin its body with "
+        "`if ...: continue` instead of ending it with an `if`"
+    )

@@ -15,6 +15,7 @@ from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.errors.operands import operand_lines
 from disco_magic.errors.summaries import form_of, grouped, other_lines
 from disco_magic.notebook.miscalls import advice_on_miscalls
+from disco_magic.notebook.moduleless import moduleless
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.shell import is_of_cell
 from disco_magic.notebook.strays import advice_on_workers
@@ -204,8 +205,10 @@ def _faulty_line(error: BaseException) -> list[str]:
 def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackType | None) -> list[str]:
     """`error` in the mode of ``%xmode``, with the frames of `trace` instead of its own; not for groups."""
     told = shell.InteractiveTB
-    # The class's method, because the instance's changes and adds lines: see `plain_errors`.
-    lines: list[str] = type(told).structured_traceback(told, type(error), error, trace, tb_offset=0)
+    codes = [step.tb_frame.f_code for step in steps_of(trace)]
+    with moduleless(code.co_filename for code in codes if is_of_cell(shell, code)):
+        # The class's method, because the instance's changes and adds lines: see `plain_errors`.
+        lines: list[str] = type(told).structured_traceback(told, type(error), error, trace, tb_offset=0)
     return lines
 
 

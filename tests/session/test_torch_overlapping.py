@@ -162,6 +162,39 @@ def test_a_worker_s_own_code_is_compiled_as_often_as_in_a_process(s):
     assert s.run("len(graphs)").values == [torch._dynamo.config.recompile_limit] * 2
 
 
+def test_workers_that_reset_the_compiler_while_others_compile_do_not_end_the_process(s):
+    # What is compiled of PyTorch's wrappers was dropped while another worker was about to add to it.
+    s.run(
+        f"{MODEL}import torch._dynamo\n"
+        "net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))\n"
+        "for i in range(15):\n"
+        "    g = torch.compile(net, backend='eager')\n"
+        "    for _ in range(10): y = g(torch.ones(3 + i % 5, 4)).sum().item()\n"
+        "    torch._dynamo.reset()\n"
+    )
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_a_worker_that_resets_the_compiler_compiles_its_own_code_anew(s):
+    s.run(
+        f"{MODEL}import torch._dynamo\n"
+        "g = torch.compile(lambda x: x * 2, backend=backend)\n"
+        "for _ in range(3):\n"
+        "    for _ in range(2): g(torch.ones(3))\n"
+        "    torch._dynamo.reset()\n"
+    )
+    assert s.run("len(graphs)").values == [3, 3]
+
+
+def test_a_reset_leaves_what_another_worker_has_compiled(s):
+    s.run(
+        f"{MODEL}import torch._dynamo\ng = torch.compile(lambda x: x * 2, backend=backend)\ng(torch.ones(3))"
+    )
+    s.run("if worker_id == 0: torch.compiler.reset()")
+    s.run("g(torch.ones(3))")
+    assert s.run("len(graphs)").values == [2, 1]
+
+
 OVERLAPPING = """
 def overlapping(block, look):
     # Worker 1 begins within the block of worker 0, and ends after it.

@@ -46,6 +46,7 @@ from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
+from disco_magic.isolation.pytorch.resets import fit_resets
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
@@ -139,6 +140,7 @@ CHANGES: Final = Libraries(
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
+        "torch._dynamo": fit_resets,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs, fit_allowed),
         "torch._dynamo.variables.torch": fit_folding,
         "torch._dynamo.decorators": fit_stances,

@@ -24,6 +24,7 @@ import numpy as np
 from disco_magic.callers import namespaces
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.pytorch.entries import is_of_shared_module
+from disco_magic.isolation.pytorch.resets import note_compiled, resets_of_caller
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
 if TYPE_CHECKING:
@@ -108,9 +109,12 @@ def fit_limits(module: ModuleType) -> Callable[[], None]:
     @replacing(module, checking)
     def exceeds(*args: Any) -> Any:
         count = len(namespaces.in_use())
-        scope = sys._getframe(1).f_locals.get("globals")  # noqa: SLF001 - of the code; it is not passed
+        of_frame = sys._getframe(1).f_locals  # noqa: SLF001 - the code and its globals; they are not passed
+        scope = of_frame.get("globals")
+        note_compiled(of_frame.get("code"), scope)
         if count < 2 or not is_of_shared_module(scope):
             return exceeds.below(*args)
+        count += resets_of_caller()
         with config.patch({name: getattr(config, name) * count for name in limits}):
             return exceeds.below(*args)
 

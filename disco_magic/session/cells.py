@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.callers.current import refuse_in_worker
@@ -207,27 +208,22 @@ class Cells(Failures):
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
         if truth("run", "rendezvous", rendezvous):
             cell = replace(cell, rendezvous=True)
-        chosen = self._chosen(workers)
-        present = None if workers is None else chosen
+        present = None if workers is None else self.check_workers(workers)
         self._futures |= cell.futures
         if scope is not None:
-            return self._run_nowait(cell, chosen, present, scope, inbox)
-        printed = Printed(chosen, len(self._everybody))
+            return self._run_nowait(cell, present, scope, inbox)
+        printed = Printed(present or self._everybody, self.num_workers)
         try:
             printed.open()
-            return self._run_nowait(cell, chosen, present, printed, inbox)
+            return self._run_nowait(cell, present, printed, inbox)
         except BaseException:
             printed.close()
             raise
 
     def _run_nowait(
-        self,
-        cell: Cell,
-        chosen: tuple[int, ...],
-        present: tuple[int, ...] | None,
-        scope: CellScope,
-        inbox: CellInbox | None,
+        self, cell: Cell, workers: tuple[int, ...] | None, scope: CellScope, inbox: CellInbox | None
     ) -> PendingCell:
+        chosen = workers or self._everybody
         contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
         if self._orphans.qsize() >= _MOST_ORPHANS:  # of a program that drops all handles and never waits
@@ -242,16 +238,15 @@ class Cells(Failures):
             self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, scope, context)
-            self._send(Run(seq, values.register, cell, kills, present), chosen)
+            self._send(Run(seq, values.register, cell, kills, workers), chosen)
             return PendingCell(me, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
 
         if inbox is not None:
-            attended = inbox
-            return self._locked(lambda: act(attended))
+            return self._locked(partial(act, inbox))
         sent: list[PendingCell] = []
         try:
             with attentive() as attended:
-                sent.append(self._locked(lambda: act(attended)))
+                sent.append(self._locked(partial(act, attended)))
             if not take_sigint(attended):
                 return sent[0]
         except KeyboardInterrupt:  # it came after `attentive` had restored the handler

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted
-from disco_magic.planes.communicators import async_error
 from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
+from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
 from disco_magic.threads.patience import wait_until
 

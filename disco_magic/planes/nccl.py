@@ -25,7 +25,7 @@ from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt, i
 from disco_magic.phrases import words
 from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
-from disco_magic.planes.communicators import Communicators, known
+from disco_magic.planes.communicators import Communicators
 from disco_magic.planes.connecting import Connecting
 from disco_magic.planes.device import GpuPlane
 from disco_magic.planes.device_memory import DeviceMemory
@@ -34,6 +34,7 @@ from disco_magic.planes.flights import Flights
 from disco_magic.planes.layout import giver
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import Part, Together, ready
+from disco_magic.planes.nccl_errors import known
 from disco_magic.planes.plans import targets_of
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.verdicts import Broken, broken

@@ -14,8 +14,8 @@ import threading
 import time
 from typing import Any
 
-from disco_magic.planes.communicators import async_error
 from disco_magic.planes.nccl import load_nccl
+from disco_magic.planes.nccl_errors import async_error
 from disco_magic.threads.patience import wait_until
 from tests.gpu.apart import MARK, say, until_deadline
 from tests.gpu.machine import machine

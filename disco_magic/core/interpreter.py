@@ -111,7 +111,7 @@ class Interpreter:
         self._reach = reach
         self._table: dict[type, Callable[[Any], Step | Event | None]] = {
             Call: self._call,
-            Kill: self._nothing,
+            Kill: lambda _: None,
             Store: self._store,
             Fetch: self._fetch,
             LoadName: self._load_name,
@@ -119,7 +119,7 @@ class Interpreter:
             DropNames: self._drop_names,
             Run: self._run_cell,
             Sync: self._sync,
-            Stop: self._stop,
+            Stop: lambda _: STOP,
         }
 
     def move(self) -> RegisterFile:
@@ -207,9 +207,6 @@ class Interpreter:
             self.function, self.arguments = _with_keywords(function, arguments, command.kwnames)
         return EXECUTE
 
-    def _nothing(self, _: Kill) -> None:
-        return None
-
     def _store(self, command: Store) -> Step | None:
         self._keep(self._values, command.dest)
         if command.only is not None and self.worker not in command.only:
@@ -270,9 +267,6 @@ class Interpreter:
             return Reached(self.worker, command.seq)
         self.function, self.arguments = self._reach, ()
         return EXECUTE
-
-    def _stop(self, _: Stop) -> Step:
-        return STOP
 
     # --- poison --------------------------------------------------------------------------------
 

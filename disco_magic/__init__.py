@@ -126,8 +126,18 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
 
+def _import_ours_at_once() -> None:
+    """Make none of this package's imports lazy, if all are (Python 3.15) or may be from now on."""
+    if sys.version_info >= (3, 15):
+        from disco_magic.isolation.lazy_imports import import_ours_at_once  # in a function none is lazy
+
+        import_ours_at_once()
+
+
 sys.modules[__name__].__class__ = _Package
 _NOT_YET: Final = "workers are threads so far; disco_magic.ThreadedSession(4) takes the same calls"
+if sys.version_info >= (3, 15) and sys.get_lazy_imports() == "all":
+    _import_ours_at_once()
 
 
 def __getattr__(name: str) -> Any:
@@ -137,6 +147,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         there = f": {_NOT_YET}" if name in ("ProcessSession", "SocketSession") else ""
         raise AttributeError(f"module 'disco_magic' has no attribute {name!r}{there}")
+    _import_ours_at_once()
     value = getattr(importlib.import_module(f"disco_magic.{home}"), name)
     globals()[name] = value
     return value
@@ -149,6 +160,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """``%load_ext disco_magic``: add ``%disco`` and ``%%disco``; starts no worker."""
+    _import_ours_at_once()
     from disco_magic.notebook.extension import load
 
     load(shell)

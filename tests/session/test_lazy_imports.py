@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import subprocess
 import sys
 import threading
 
@@ -107,6 +109,33 @@ def test_what_a_worker_has_in_a_module_of_everybody_s_is_imported_as_it_has_it(s
     s.run("import sys, io\nsys.stdout = io.StringIO()")
     s.run_file(program, "--lr", "0.1")
     assert s.run("told").values == [(["--lr", "0.1"], True)] * 2
+
+
+EVERYTHING_LAZY = """
+import sys
+import disco_magic as disco
+if __name__ == "__main__":
+    with disco.ThreadedSession(num_workers=2) as s:
+        s.run("import json\\nfrom sys import argv\\nimport numpy as other")
+        print(s.run("type(globals()['json']).__name__, type(argv).__name__, other is np").values)
+        print(sys.get_lazy_imports(), s.run("allreduce(worker_id + 1)")[0])
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import sys, disco_magic\nsys.set_lazy_imports('all')\n"])
+def test_all_imports_may_be_lazy(tmp_path, first):
+    program = tmp_path / "program.py"
+    program.write_text(f"{first}{EVERYTHING_LAZY}")
+    made = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, *([] if first else ["-X", "lazy_imports=all"]), str(program)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert made.stderr == ""
+    assert made.stdout == "[('lazy_import', 'list', True), ('lazy_import', 'list', True)]\nall 3\n"
 
 
 def test_who_decides_what_is_imported_lazily_is_asked_and_put_back(session):

@@ -121,7 +121,7 @@ class CellHandle(HasResult, Offers):
 
     def _tell_caught(self, result: CellResult) -> None:
         """Report once that a collective failed and the cell went on, so that numbers may be wrong."""
-        told = {} if self._has_told_caught else result.caught_by()
+        told = result.caught_by() if result.caught and not self._has_told_caught else {}
         self._has_told_caught = True
         for words, workers in told.items():
             self._scope.page.note(workers, [f"caught {words}"])

@@ -149,7 +149,8 @@ class Beside:
         waiting, self._waiting, self._last, self._since = self._waiting, {}, {}, None
         for state in (self._walls, self._live, self._outdated):
             state.clear()
-        self._show_last(waiting)
+        if waiting:
+            self._show_last(waiting)
 
     def _show_last(self, waiting: Kept) -> None:
         """Show the rest: lines as lines, a single figure as a plain display, several in one display."""

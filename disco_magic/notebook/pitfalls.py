@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = "NoneType"
 _NUMBERS: Final = ("worker_id", "num_workers")
+_STORE_NAME: Final = dis.opmap["STORE_NAME"]
 # Collectives that return a result on the root only -> the one that returns it on all members.
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
 # How Python names the types of two operands: ``unsupported operand type(s) for +: 'NoneType' and 'int'``.
@@ -67,7 +68,7 @@ def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
 
     No error follows: in ``for worker_id in range(2)`` all workers get the same one, for good.
     """
-    about = [code for code in codes if not set(_NUMBERS).isdisjoint(code.co_names)]
+    about = [code for code in codes if not set(_NUMBERS).isdisjoint(code.co_names) and _may_bind(code)]
     if not about:
         return ""
     steps = (step for code in about for step in dis.get_instructions(code))
@@ -81,6 +82,13 @@ def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
         f"{them} in this cell is a register like any other, not what the worker is given; "
         f"%disco rm {' '.join(names)} {back}"
     )
+
+
+def _may_bind(code: types.CodeType) -> bool:
+    """Whether code seems to bind such a name: most only read them, and to disassemble takes up to 10 ms."""
+    # With more than 256 names, the lowest byte of the number of one follows the instruction.
+    numbers = (number for number, name in enumerate(code.co_names) if name in _NUMBERS)
+    return any(bytes((_STORE_NAME, number & 0xFF)) in code.co_code for number in numbers)
 
 
 def _hidden(failed: FailedExpression) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import re
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import CodeType
 
-_IMPORT_NAME: Final = dis.opmap["IMPORT_NAME"]
+_IMPORTS: Final = (dis.opmap["IMPORT_NAME"], dis.opmap["IMPORT_FROM"])
 _WORD: Final = re.compile(r"\w+")
 # Code with one of these words may import what a command line or a file names.
 _ANYTHING: Final = frozenset({"__import__", "hydra", "import_module", "run_module", "run_path"})
@@ -47,10 +47,13 @@ def imports_of(code: CodeType) -> frozenset[str]:
 
     For ``from package import name`` this includes ``package.name``, which need not be a module.
     """
-    if _IMPORT_NAME not in code.co_code[::2]:  # most cells import nothing; disassembling takes up to 10 ms
+    # Most cells import nothing, or only in their first lines; disassembling all takes up to 10 ms.
+    operations = code.co_code[::2]
+    end = 2 * max(map(operations.rfind, _IMPORTS))
+    if end < 0:
         return frozenset()
     found, home = set[str](), ""
-    for step in dis.get_instructions(code):
+    for step in takewhile(lambda step: step.offset <= end, dis.get_instructions(code)):
         if step.opname == "IMPORT_NAME":
             home = step.argval
             found.update(_around(home))

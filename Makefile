@@ -134,17 +134,19 @@ clean:  ## remove .venv, caches and what a build leaves
 	rm -rf $(VENV) .venv-frameworks .venv-oldest .venv-newer docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
-# One stamp per extra: installed again only when pyproject.toml changed.
+# One stamp per extra, also of several that are installed at once (.has-dev,docs): installed again only when
+# pyproject.toml changed. 'dev' brings what is in 'test'.
 # --no-compile: only what is imported gets compiled, when it is; the tour starts in half the time.
 # INSTALLER=uv: in a quarter of pip's time, for which uv has to be installed and reads no pip.conf: where it cannot
 # be had, or finds no packages, pip goes on.
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check
 UV_INSTALL := $(if $(filter uv,$(INSTALLER)),$(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python)
 
+, := ,
 $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	@echo "Installing disco-magic[$*] into $(VENV) (once; up to a minute or two)"
 	@$(if $(UV_INSTALL),$(UV_INSTALL) --editable '.[$*]' ||) $(PIP_INSTALL) --editable '.[$*]'
-	@touch $@ $(if $(filter dev,$*),$(VENV)/.has-test)  # 'dev' brings what is in 'test'
+	@touch $@ $(foreach extra,$(subst $(,), ,$*),$(VENV)/.has-$(extra) $(if $(filter dev,$(extra)),$(VENV)/.has-test))
 
 # pip always takes the newest versions.
 $(VENV)/.has-oldest: pyproject.toml | $(BIN)/python

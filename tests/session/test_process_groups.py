@@ -330,6 +330,33 @@ dist.destroy_process_group()
     assert s.run_file(path).stdout == {worker: f"{worker} 4 {worker} 6.0\n" for worker in range(4)}
 
 
+TENSOR_PARALLEL = """
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group()
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+columns = distribute_tensor(torch.arange(16.0).reshape(4, 4), mesh["tp"], [Shard(1)])
+rows = distribute_tensor(torch.ones(4, 4), mesh["tp"], [Shard(0)])
+total = (columns @ rows).full_tensor().sum().item()
+dist.destroy_process_group()
+"""
+
+
+def test_a_script_that_destroys_its_groups_runs_a_second_time(session, tmp_path):
+    """The second run met meshes of the first one in what DTensors keep for the process, without groups."""
+    s = session(4)
+    (tmp_path / "train.py").write_text(TENSOR_PARALLEL)
+    for _ in range(2):
+        s.run_file(tmp_path / "train.py")
+        assert s.run("total").values == [480.0] * 4
+    s.restart()
+    s.run(TENSOR_PARALLEL)
+    assert s.run("total").values == [480.0] * 4
+
+
 def test_who_receives_from_anybody_is_told_of_as_receiving(s):
     line = "x = torch.zeros(1)\nif worker_id == 1: dist.recv(x)"
     with pytest.raises(CellError, match=r"a send for recv from any of workers \[0,2-3\] that worker 1"):

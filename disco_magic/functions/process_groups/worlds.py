@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import defaultdict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -46,6 +47,9 @@ _FAKE: Final = "fake"
 # Which GPU, and how to set up NCCL there: for groups of workers the session has decided this.
 _OPTIONS: Final = ("backend_options", "pg_options", "device_id")
 _numbers: Final = count()  # of worlds
+_Names = dict[str, tuple[int, ...]]
+# By PyTorch's module and worker id: names of groups that were destroyed, with their members.
+_ended: Final[WeakKeyDictionary[Any, defaultdict[int, _Names]]] = WeakKeyDictionary()
 
 
 class Worlds:
@@ -62,6 +66,7 @@ class Worlds:
         self._hook = sys.excepthook
         self._making: WeakSet[Any] = WeakSet()  # worlds whose first group is being made
         self._of_process: set[str] = set()  # names of the groups that no worker has made
+        self._ended = _ended.setdefault(c10d, defaultdict(dict))
         self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
         self._functions = {
             name: Replaced(c10d, name, ours)
@@ -123,7 +128,7 @@ class Worlds:
     def _new_world(self) -> Any:
         world = self._own()
         vars(world).update({name: {} for name in _TABLES})
-        vars(world).update(number=next(_numbers), registered=set(), command=0, program=None, outer=None)
+        vars(world).update(number=next(_numbers), registered={}, command=0, program=None, outer=None)
         return world
 
     def _of(self, me: WorkerContext) -> Any:
@@ -155,10 +160,33 @@ class Worlds:
         me.belongings[self._worlds] = made
         return made
 
-    def _forget(self, world: Any) -> None:
+    def _forget(self, me: WorkerContext, world: Any) -> None:
         """Remove the groups that it has registered from PyTorch's table."""
         while world.registered:
-            self._c10d._unregister_process_group(world.registered.pop())  # noqa: SLF001
+            name, members = world.registered.popitem()
+            self._c10d._unregister_process_group(name)  # noqa: SLF001
+            self._ended[me.id][name] = members
+
+    def _named(self, me: WorkerContext, name: str, members: tuple[int, ...]) -> str:
+        """The full name of a group, which is that of a destroyed one if these have its name and members.
+
+        What DTensors have computed once is kept for the process, with the mesh and so with the names of its
+        groups. A process that makes them anew gives them the same names again.
+        """
+        mine, full = self._ended[me.id], f"{name}@{self._of(me).number}"
+        alike = (each for each, theirs in mine.items() if theirs == members)
+        return next((each for each in alike if each.partition("@")[0] == name), full)
+
+    def _register(
+        self, me: WorkerContext, world: Any, group: Any, name: str, members: tuple[int, ...]
+    ) -> None:
+        """Note that `group` has this name, and let it stand for destroyed ones of the same members, too."""
+        world.registered[name] = members
+        mine = self._ended[me.id]
+        mine.pop(name, None)
+        for each in [each for each, theirs in mine.items() if theirs == members]:
+            self._c10d._register_process_group(each, group)  # noqa: SLF001
+            world.registered[each] = mine.pop(each)
 
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
         """Make a group of the calling worker; replaces `_new_process_group_helper`."""
@@ -175,7 +203,8 @@ class Worlds:
         world = self._of(me)
         if not given["global_ranks_in_group"] and world.default_pg is None:
             world, name = self._anew(me, world), type(name)("0")
-        given["group_name"] = type(name)(f"{name}@{world.number}")
+        members = tuple(given["global_ranks_in_group"] or range(me.num_workers))
+        given["group_name"] = type(name)(self._named(me, name, members))
         if given["group_size"] < 0:  # PyTorch's way if MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
         store = given["store"]
@@ -195,7 +224,7 @@ class Worlds:
             return group, kept
         # Members find each other's keys under the name that they share.
         kept = self._c10d.PrefixStore(f"{name}/", store)
-        world.registered.add(given["group_name"])
+        self._register(me, world, group, given["group_name"], members)
         world.pg_map[group] = (world.pg_map[group][0], kept)
         return group, kept
 
@@ -203,7 +232,7 @@ class Worlds:
         """Forget the caller's groups only; replaces `_unregister_all_process_groups`."""
         me = calling_context()
         if me is not None:
-            self._forget(self._of(me))
+            self._forget(me, self._of(me))
             return
         while self._of_process:  # not all that are in the table: workers have theirs there
             self._c10d._unregister_process_group(self._of_process.pop())  # noqa: SLF001

@@ -42,6 +42,7 @@ def install(monkeypatch):
         _world=World(),
         _new_process_group_helper=helper(found),
         _unregister_all_process_groups=by_name.clear,
+        _register_process_group=by_name.__setitem__,
         _unregister_process_group=by_name.pop,
         _is_barrier_after_init=lambda: 0,
         by_name=by_name,

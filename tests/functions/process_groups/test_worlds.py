@@ -118,7 +118,8 @@ def test_a_program_begins_without_groups_whatever_was_left(s, found, tmp_path):
     s.run("group = c10d._world.default_pg")
     s.run_file(path)
     assert s.run("seen, c10d._world.default_pg is group").values == [(False, True)] * 4
-    assert len(found.by_name) == 8
+    # They stand for those that were destroyed, too.
+    assert len({id(group) for group in found.by_name.values()}) == 8
     s.run("dist.destroy_process_group()")
     assert found.by_name == {}
 
@@ -164,6 +165,27 @@ def test_who_ends_its_groups_leaves_the_others_theirs(s, found):
     assert len(found.by_name) == 3
     s.run("if worker_id == 1: dist.init_process_group()")
     assert s.run("dist.get_rank()").values == [0, 1, 2, 3]
+
+
+def test_groups_that_are_made_anew_have_the_names_of_those_that_were_destroyed(s, found):
+    """What DTensors have computed once keeps the names: "Could not resolve the process group registered"."""
+    s.run("dist.init_process_group()\nsub = dist.new_group([0, 2])")
+    names = set(found.by_name)
+    s.run("dist.destroy_process_group()")
+    assert not found.by_name
+    s.run("dist.init_process_group()\nsub = dist.new_group([0, 2])")
+    assert set(found.by_name) == names
+
+
+def test_groups_of_the_same_members_stand_for_destroyed_ones_of_other_names(s, found):
+    s.run("dist.init_process_group()\nfirst, then = dist.new_group([0, 1]), dist.new_group([2, 3])")
+    names = set(found.by_name)
+    s.run("dist.destroy_process_group()")
+    s.run("dist.init_process_group()\nfirst, then = dist.new_group([2, 3]), dist.new_group([0, 1])")
+    assert names <= set(found.by_name)
+    assert {name: found.by_name[name]._members for name in names if name[0] != "0"} == {
+        name: (0, 1) if name[0] == "1" else (2, 3) for name in names if name[0] != "0"
+    }
 
 
 def _distributed_excepthook(*_error):

@@ -57,6 +57,26 @@ def s(session):
     return started
 
 
+def test_a_compiler_that_asks_other_workers_is_told_that_it_is_its_turn_alone(session):
+    # It makes a group of its own for that, since PyTorch 2.15, and failed there: no attribute 'options'.
+    config = pytest.importorskip("torch._functorch.config")
+    if not hasattr(config, "_sync_decision_cross_ranks"):
+        pytest.skip("this PyTorch's compiler asks nobody")
+    s = session(2)
+    s.run(f"{TASK}import torch.distributed._functional_collectives as fc")
+    with pytest.raises(CellError) as caught:
+        s.run(
+            "def f(x):\n"
+            "    y = torch.relu(x @ x)\n"
+            "    return torch.sin(fc.all_reduce(y, 'sum', dist.group.WORLD)) * torch.cos(y)\n"
+            "x = torch.ones(4, 4, requires_grad=True)\n"
+            "from torch._functorch import config\n"
+            "with config.patch('_sync_decision_cross_ranks', True):\n"
+            "    torch.compile(f, backend='aot_eager_decomp_partition')(x)\n"
+        )
+    assert "models are compiled by one worker after the other" in str(caught.value)
+
+
 def all_true(session, line):
     assert session.run(line).values == [True] * session.num_workers
 

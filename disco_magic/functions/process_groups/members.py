@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
@@ -88,6 +89,12 @@ class Members(Messages):
 
     def _get_backend(self, _device: Any) -> Any:
         return self
+
+    @property
+    def options(self) -> Any:
+        """What a backend was made with; PyTorch's compiler reads the timeout, which nothing here has."""
+        c10d = importlib.import_module("torch.distributed.distributed_c10d")
+        return SimpleNamespace(backend=self.getBackendName(), _timeout=c10d.default_pg_timeout)
 
     @property
     def _device_types(self) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -49,6 +50,7 @@ def install(monkeypatch):
         monitored_barrier=refused,
         _get_default_group=lambda: found._world.default_pg,
         Backend=Backend,
+        default_pg_timeout=timedelta(minutes=30),
         ProcessGroup=ProcessGroup,
         PrefixStore=lambda prefix, store: (prefix, store),
         rendezvous=lambda url, **options: handlers[urlsplit(url).scheme](url, **options),

@@ -221,6 +221,11 @@ def test_what_pytorch_asks_of_a_backend_is_answered(s):
     assert s.run(line).values == [("disco", False, False, 3, ["cpu"])] * 3
 
 
+def test_a_backend_has_options_with_a_timeout(s):
+    # PyTorch's compiler reads it before it makes a group of its own, and failed there.
+    assert s.run("world._get_backend('cpu').options._timeout.total_seconds()").values == [1800.0] * 3
+
+
 def test_gradients_are_computed_in_the_workers_own_thread(s):
     told = []
     autograd = sys.modules["torch"].autograd

@@ -18,6 +18,7 @@ from disco_magic.errors import (
 )
 from disco_magic.functions.execution.bindings import MODULE
 from disco_magic.functions.execution.program_runs import OLDER
+from disco_magic.isolation.imported import is_imported
 from disco_magic.libraries import is_of_library
 from disco_magic.phrases import people, who_has
 from disco_magic.values.sharded import HOME, UNKNOWN, Remedy, models_of
@@ -85,7 +86,7 @@ def imported_again(error: BaseException) -> str:
     name = next((each for each in map(_library, _imported(error)) if each in _STOPPED), "")
     if not name or isinstance(error, WorkerInterrupt):
         return ""
-    if all(map(_is_there, _STOPPED[name])):  # it has been imported since
+    if all(map(is_imported, _STOPPED[name])):  # it has been imported since
         del _STOPPED[name]
         return ""
     return f"an import of {name} was stopped half-way earlier: it may fail {until_the_end()}"
@@ -98,12 +99,6 @@ def _imported(error: BaseException) -> Iterator[str]:
 
 def _library(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _is_there(module: str) -> bool:
-    """Whether it is imported, and not only begun."""
-    found = sys.modules.get(module)
-    return found is not None and not getattr(getattr(found, "__spec__", None), "_initializing", False)
 
 
 def _imported_by(frame: FrameType) -> str:

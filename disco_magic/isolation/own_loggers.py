@@ -8,10 +8,9 @@ process's settings stay as they were.
 
 What the body of a library's module sets up, while a worker happens to import it, is the process's. What the
 body of a worker's own module sets up stays after the program, as the module does: the next run would not
-execute it again. Levels and
-formats of handlers are shared: a worker that changes those of the process's handlers changes them for all. A
-log call that makes a record takes 5 us longer in the notebook, 10 on a worker and 25 on one that has set
-something; a call that makes none, 2, 2 and 7.
+execute it again. Levels and formats of handlers are shared: a worker that changes those of the process's
+handlers changes them for all. A log call that makes a record takes 5 us longer in the notebook, 10 on a
+worker and 25 on one that has set something; a call that makes none, 2, 2 and 7.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Signal handlers that a worker sets: kept per worker, and called if the worker sends itself the signal.
 
 Processes of programs set some, for instance to handle preemption. Python accepts handlers only from its main
-thread, in which no worker runs: a program that sets one would fail there. Signals that come
-from outside go to the process's handlers.
+thread, in which no worker runs: a program that sets one would fail there. Signals that come from outside go
+to the process's handlers.
 """
 
 from __future__ import annotations

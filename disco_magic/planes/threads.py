@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 class ThreadPlane:
     """Moves arrays between the threads of one process; implements `disco_magic.core.interfaces.Plane`.
 
-    Arrays may have any strides and any dtype without Python objects. Results are fresh arrays of native
-    byte order, owned by the caller; for a number the result is a NumPy scalar. The result
-    is written to `out`, if given, and `out` is returned. It needs the result's exact shape and dtype, in any
-    byte order, and may be the input itself. It costs one more copy if it is not contiguous, has another
-    byte order, or partly overlaps some member's input.
+    Arrays may have any strides and any dtype without Python objects. Results are fresh arrays of native byte
+    order, owned by the caller; for a number the result is a NumPy scalar. The result is written to `out`, if
+    given, and `out` is returned. It needs the result's exact shape and dtype, in any byte order, and may be
+    the input itself. It costs one more copy if it is not contiguous, has another byte order, or partly
+    overlaps some member's input.
 
     Reductions accumulate every element in rank order: all members get the same bits in every run.
     See `disco_magic.planes.reductions` for precision.

@@ -80,9 +80,9 @@ class Checks(Calls):
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, or without names those of registers and parts marked by `worker.replicated` or
                 replicated by a plan, and of DTensors whose same part is on several workers. None: if names
-                are given. Works for arrays,
-                those of PyTorch and JAX on the CPU, numbers, text, columns and labels of data frames, and
-                containers of these; PyTorch's modules are compared by their ``state_dict()``.
+                are given. Works for arrays, those of PyTorch and JAX on the CPU, numbers, text, columns and
+                labels of data frames, and containers of these; PyTorch's modules are compared by their
+                ``state_dict()``.
                 The report lists what could not be compared, and is then false. Without names, a register
                 marked by only some of the workers that have it is a difference too.
             workers: compare only these; None: all.

@@ -182,9 +182,8 @@ class ThreadedSession(Session):
         if num_workers is None and axes:
             num_workers = axes.num_workers
         if num_workers is not None:
-            num_workers = Topology(
-                num_workers, num_groups, axes
-            ).num_workers  # refuses impossible numbers before a GPU is looked for
+            # Refuses impossible numbers before a GPU is looked for.
+            num_workers = Topology(num_workers, num_groups, axes).num_workers
             if num_workers > MOST_WORKERS:
                 raise UsageMistake(
                     f"num_workers is {num_workers:,}, and more than {MOST_WORKERS:,} threads are too many "

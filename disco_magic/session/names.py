@@ -138,9 +138,8 @@ class NamedRegisters(Calls):
         return self.call_packed(_dict_of, tuple(references), *references.values())
 
     def _bind(self, name: str, register: int, workers: tuple[int, ...] | None, life: Life) -> None:
-        def bind(
-            seq: int, kills: tuple[int, ...]
-        ) -> StoreName:  # under the lock, as all that changes the ledger
+        def bind(seq: int, kills: tuple[int, ...]) -> StoreName:
+            # Under the lock, as all that changes the ledger.
             self.ledger.names.bind(seq, name, workers or self._everybody)
             return StoreName(seq, name, register, kills, workers)
 

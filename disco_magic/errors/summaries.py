@@ -18,6 +18,9 @@ _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 # Numbers of workers in our own messages, and the way from one to the worker that failed first.
 _PEOPLE: Final = re.compile(r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])")
 _FEW: Final = 2
+# Names that Python gives threads, by numbers that it counts for the process: `Thread-7 (run)`.
+_THREAD: Final = re.compile(r"\b(Thread|Dummy|Timer|ThreadPoolExecutor)-\d+(?:_\d+)?\b")
+_IDENT: Final = re.compile(r"(?<=started )((?:daemon )?)\d{6,}(?=\)>)")  # in a thread's repr
 
 
 def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, stopped: str = "") -> str:
@@ -44,8 +47,9 @@ def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
     """Summary line -> the workers that failed with it, in the order of `failures`.
 
     The line has the command if it is not the origin's. Failures that differ only in that each
-    names its own worker, or an object by its address, are combined: ``worker {worker_id}``, as an f-string.
-    So are more than two waits of which each names its own neighbours: of those the line is the first one's.
+    names its own worker or thread, or an object by its address, are combined: ``worker {worker_id}``, as an
+    f-string. So are more than two waits of which each names its own neighbours: of those the line is the
+    first one's.
     """
     origin = next(iter(failures.values()))
     texts = {
@@ -92,9 +96,10 @@ def _without_origin(failure: Failure, line: str) -> str:
 
 
 def form_of(text: str, worker: int) -> str:
-    """The text of an error without what differs between workers: the worker's own number, and addresses."""
+    """The text of an error without what differs between workers: its own number, threads, and addresses."""
+    text = _IDENT.sub(r"\1…", _THREAD.sub(r"\1-…", _ADDRESS.sub("0x…", text)))
     # As a program would write it: the text may be the user's, with a path that has such a name.
-    return re.sub(rf"\bworker {worker}\b", "worker {worker_id}", _ADDRESS.sub("0x…", text))
+    return re.sub(rf"\b(worker |disco-\d+-worker-){worker}\b", r"\1{worker_id}", text)
 
 
 def other_lines(others: Iterable[Failure]) -> list[str]:

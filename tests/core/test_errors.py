@@ -133,9 +133,28 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
             ["[0] ValueError: 0xdead00 is bad", "[1] ValueError: 0xdead01 is bad"],
         ),
         (["worker 0 at 0xabcdef"], ["[0] ValueError: worker 0 at 0xabcdef"]),
+        (
+            ["no loop in thread 'disco-1-worker-0'.", "no loop in thread 'disco-1-worker-1'."],
+            ["[0-1] ValueError: no loop in thread 'disco-1-worker-{worker_id}'."],
+        ),
+        (
+            ["in disco-1-worker-1", "in disco-1-worker-1"],
+            ["[0-1] ValueError: in disco-1-worker-1"],
+        ),
+        (
+            [
+                "<Thread(Thread-3 (f), started daemon 140496)>",
+                "<Thread(Thread-9 (f), started daemon 140499)>",
+            ],
+            ["[0-1] ValueError: <Thread(Thread-\u2026 (f), started daemon \u2026)>"],
+        ),
+        (
+            ["ThreadPoolExecutor-0_0", "ThreadPoolExecutor-2_1"],
+            ["[0-1] ValueError: ThreadPoolExecutor-\u2026"],
+        ),
     ],
 )
-def test_failures_that_name_their_own_worker_or_an_address_are_one(texts, lines):
+def test_failures_that_name_their_own_worker_or_thread_or_an_address_are_one(texts, lines):
     error = WorkerError({worker: failure(worker, ValueError(text)) for worker, text in enumerate(texts)})
     assert [line for line in str(error).splitlines() if line.startswith("[")] == lines
 

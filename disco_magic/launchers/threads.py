@@ -143,6 +143,7 @@ class ThreadLauncher(Onlooker):
             self._ended.add(worker.id)
         if len(self._ended) == len(self.workers):
             self.plane.close()  # if the session was dropped, nothing else would
+            leave_records(self)  # likewise
 
     def forsake(self, reason: str) -> None:
         """See `Launcher.forsake`."""

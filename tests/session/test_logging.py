@@ -17,6 +17,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import LaunchError
 from disco_magic.isolation.logs import Marker, WorkerRecord
+from tests.conftest import until
 
 NAME = "demo.logging"
 
@@ -247,6 +248,17 @@ def test_the_factory_is_there_from_the_first_session_to_the_last(session, factor
     second.shutdown()
     second.shutdown()
     assert logging.getLogRecordFactory() is factory
+
+
+def test_a_session_that_is_dropped_instead_of_stopped_takes_the_factory_along(factory):
+    # Only a session that was stopped, or the next one that was, took it out.
+    dropped = disco.ThreadedSession(2)
+    dropped.run("x = 1")
+    assert logging.getLogRecordFactory() is not factory
+    del dropped
+    gc.collect()
+    until(lambda: logging.getLogRecordFactory() is factory)
+    assert "Marker" not in logging.Logger.callHandlers.__qualname__
 
 
 def test_a_restart_goes_on_marking(session, kept):

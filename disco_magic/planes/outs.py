@@ -54,10 +54,8 @@ def check_out_fits(  # noqa: PLR0917 - what is compared, and the words for it
     shape, dtype = expected
     own = out.dtype if out.dtype.isnative else out.dtype.newbyteorder("=")
     if theirs is not None:
-        kind, named = (
-            theirs.verb,
-            named.replace("out", "the output") if sent is None else "the tensor to receive into",
-        )
+        kind = theirs.verb
+        named = named.replace("out", "the output") if sent is None else "the tensor to receive into"
     if out.shape != shape or own != dtype:
         if theirs is not None:
             return _unlike(f"{kind}: {named}", theirs, Expected(out.shape, own), expected, sent)

@@ -13,7 +13,7 @@ all are asked, at one moment, to stop before the first step that none has begun.
 
 from __future__ import annotations
 
-from operator import length_hint
+from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -195,7 +195,7 @@ def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
     None: some are not in a loop of steps of that command now, or were asked before.
     """
     with _LOCK:
-        there = [each for each in _counts(session_id, workers, command).values() if each.loops]
+        there = [*filter(attrgetter("loops"), _counts(session_id, workers, command).values())]
         if len(there) < len(workers) or any(each.last is not None for each in there):
             return None
         last = max(each.begun for each in there)

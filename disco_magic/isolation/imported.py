@@ -159,8 +159,8 @@ class Libraries:
                 self._users.add(user)
                 if self._finder not in sys.meta_path:
                     sys.meta_path.insert(0, self._finder)
-            for name in [name for name in self._fits if name in sys.modules and name not in self._undo]:
-                if not is_imported(name):
+            for name in [*filter(sys.modules.__contains__, self._fits)]:
+                if name in self._undo or not is_imported(name):
                     continue
                 self._fit_locked(name, sys.modules[name])
         _tell()

@@ -58,6 +58,11 @@ class Entry(NamedTuple):
         return not self.thread.is_alive()
 
 
+def _without(entry: Entry, entries: list[Entry]) -> list[Entry]:
+    # Not within a `with`: on Python 3.13 what strikes in a comprehension passes over it.
+    return [each for each in entries if each is not entry]
+
+
 class WorkerMutex:
     """A mutex for workers. Reentrant."""
 
@@ -117,7 +122,7 @@ class WorkerMutex:
             mine = all(each.who is entry.who for each in self._inside)
             if mine and (self._inside or self._waiting[0].who is entry.who):
                 self._inside.append(entry)
-                self._waiting = [each for each in self._waiting if each is not entry]
+                self._waiting = _without(entry, self._waiting)
             return any(each is entry for each in self._inside)
 
     def _forget_gone(self) -> None:
@@ -126,8 +131,8 @@ class WorkerMutex:
 
     def _leave(self, entry: Entry) -> None:
         with self._lock:
-            self._inside = [each for each in self._inside if each is not entry]
-            self._waiting = [each for each in self._waiting if each is not entry]
+            self._inside = _without(entry, self._inside)
+            self._waiting = _without(entry, self._waiting)
 
     def _see_waiting(self, what: str) -> None:
         """Refuse to wait for a thread of no worker that waits for a session, which may be the caller's."""

@@ -24,7 +24,7 @@ from disco_magic.workers.pursuits import PURSUITS
 from disco_magic.workers.serving import Serving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from disco_magic.core.messages import Command
     from disco_magic.workers.lane import Lane
@@ -184,14 +184,18 @@ def _hit_together(workers: Sequence[Striking]) -> set[int]:
     try:
         # By functions in C: what strikes the caller cannot come between taking a mutex and noting that.
         taken.extend(map(_TAKE, mutexes))
-        me = _thread.get_ident()
-        lanes = {each.lane.thread_id: each for each in compress(workers, taken) if each.is_open}
-        lanes.pop(me, None)  # its own interrupt would end this
-        now = time.monotonic()
-        struck = fragile.strike_all([key for key, each in lanes.items() if now >= each.lane.inject_at])
-        later = time.monotonic() + AGAIN_S
-        for thread_id in struck:
-            lanes[thread_id].lane.inject_at = later
-        return {lanes[thread_id].id for thread_id in struck}
+        return _hit(compress(workers, taken))
     finally:
         deque(to_release, 0)
+
+
+def _hit(workers: Iterable[Striking]) -> set[int]:
+    # Not within the `try`: on Python 3.13 what strikes in a comprehension passes over it.
+    lanes = {each.lane.thread_id: each for each in workers if each.is_open}
+    lanes.pop(_thread.get_ident(), None)  # its own interrupt would end this
+    now = time.monotonic()
+    struck = fragile.strike_all([key for key, each in lanes.items() if now >= each.lane.inject_at])
+    later = time.monotonic() + AGAIN_S
+    for thread_id in struck:
+        lanes[thread_id].lane.inject_at = later
+    return {lanes[thread_id].id for thread_id in struck}

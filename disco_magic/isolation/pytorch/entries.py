@@ -76,7 +76,7 @@ class Owners:
 
     def _living(self) -> list[CallingWorker]:
         with LOCK:
-            return [each for each in self._workers if _is_living(each)]
+            return [*filter(_is_living, self._workers)]
 
     def of_caller(self) -> dict[str, Any]:
         """Return the attributes of the calling worker, else of the process, else of another worker.

@@ -56,13 +56,14 @@ def test_so_it_is_where_a_thread_of_the_worker_or_another_module_uses_it(s):
 
 
 def test_so_it_is_if_workers_have_modules_of_their_own_only_since(folder, session, tmp_path):
+    write(folder, {"imported_later.py": "seen = []\n"})
     s = session(2)
-    s.run("lazy import state")
+    s.run("lazy import imported_later")
     program = tmp_path / "program.py"
     program.write_text("x = 1")
     s.run_file(program)  # from the first one on, they have
-    s.run("state.start(worker_id)")
-    assert s.run("state.rank").values == [0, 1]
+    s.run("imported_later.seen.append(worker_id)")
+    assert s.run("imported_later.seen").values == [[0], [1]]
 
 
 def test_an_interrupt_while_it_is_imported_leaves_it_to_be_imported(s, monkeypatch):

@@ -17,6 +17,7 @@ from disco_magic.phrases import class_name, words
 from disco_magic.values.inside import parts_of
 
 _NAMED: Final = "make the function with def, so that it has a name"
+_ANEW: Final = " - a cell has defined its class anew since it was made: make it anew, too"
 _LOCKS: Final = (
     LockType,
     RLock,
@@ -70,6 +71,8 @@ def _remedy(x: Any, told: str) -> str:
     """Which part of `x` is in the way, and what to do; found without pickling, which may run user code."""
     if "<lambda>" in told:
         return f" - {_NAMED}"
+    if "not the same object as __disco__." in told:
+        return _ANEW
     for path, part in parts_of("x", x):
         for kinds, instead in _INSTEAD:
             if issubclass(type(part), kinds):

@@ -78,6 +78,15 @@ def test_the_part_that_cannot_be_pickled_is_named(four, value, said):
         four.run(f"allgather_objects({value})")
 
 
+def test_an_object_of_a_class_that_was_defined_anew_is_told_from_others(four):
+    four.run("class Point: pass\np = Point()")
+    four.run("class Point: pass")
+    with pytest.raises(
+        CellError, match="a cell has defined its class anew since it was made: make it anew, too"
+    ):
+        four.run("allgather_objects([p])")
+
+
 def test_an_error_tells_the_user_s_lines(four):
     with pytest.raises(CellError) as caught:
         four.run("x = 1\nif worker_id: broadcast_object(x)\nelse: allgather_objects(x)")

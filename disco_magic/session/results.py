@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from disco_magic.core.blame import origin_first
@@ -12,7 +13,7 @@ from disco_magic.functions.context import calling_context
 from disco_magic.phrases import padded, ranges, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
@@ -23,6 +24,8 @@ __tracebackhide__ = is_told
 _TEXT: Final = "text/plain"
 # How many groups, at most, are compared with the first one that looks the same.
 _TOLD: Final = 4
+# How many parts, at most, are named in which they may differ.
+_NAMED: Final = 3
 
 
 # Attributes of a result that has no errors; and what other libraries' handles have in place of `wait`.
@@ -188,14 +191,15 @@ class CellResult:
     def _why_apart(self, values: DRef, first: int, other: int) -> str:
         """See `told_apart`; "" if the values are gone, or another command may have changed them."""
         from disco_magic.session.apart import told_apart
-        from disco_magic.values.lookalikes import is_data  # imported here: most cells need neither
+        from disco_magic.values.lookalikes import hidden_in  # imported here: most cells need neither
 
         session = values.session
         why = told_apart(session, values, first, other)
         if not why and self.shown[first] == self.shown[other]:
             with suppress(DiscoError):
-                (data,) = session.examine(values, is_data, workers=(first,))
-                why = f"differs from worker {first}'s in what is not shown" if data else ""
+                hidden = session.examine(values, hidden_in, workers=sorted({first, other}))
+                data = [names for names in hidden if names is not None]
+                why = _not_shown(first, data) if data else ""
         return why if session.ledger.seq == values.seq else ""
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
@@ -253,3 +257,11 @@ def _forget_last(value: Any) -> None:
     me = calling_context()
     if me is not None and me.namespace.get("_", me) is value:
         del me.namespace["_"]
+
+
+def _not_shown(first: int, hidden: Sequence[list[str]]) -> str:
+    """How values differ if nothing was found: perhaps in the parts that no look goes into."""
+    names = list(dict.fromkeys(chain.from_iterable(hidden)))
+    more = f" or {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    where = f", perhaps in {' or '.join(names[:_NAMED])}{more}, which no look goes into" if names else ""
+    return f"differs from worker {first}'s in what is not shown{where}"

@@ -64,6 +64,29 @@ def is_data(value: Any) -> bool:
     return own or is_frame(kind) or is_series(kind) or kind in (set, frozenset)
 
 
+def hidden_in(value: Any) -> list[str] | None:
+    """Name the parts of a value, ``.log (StringIO)``, in which `why_apart` sees no difference; not itself.
+
+    None if a difference should not be shown, see `is_data`.
+    """
+    if not is_data(value):
+        return None
+    return [
+        f"{path} ({type_name(type(part))})" for path, part in parts_of("", value) if path and _hides(part)
+    ]
+
+
+def _hides(part: Any) -> bool:
+    """Whether nothing is said of what is in a part: a set, an object of a library, an array of objects."""
+    kind = type(part)
+    if kind in (set, frozenset):
+        return True
+    if kind is Column or tells_all(kind) or content_of(part) is not None:
+        return False
+    elements = _elements(part)
+    return elements is None or elements.name == "object"
+
+
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     """Where in two parts they differ, and how; None if nothing was found."""
     kinds = type_name(type(first)), type_name(type(other))

@@ -13,7 +13,7 @@ import types
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.machinery import SourceFileLoader
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from disco_magic.callers.module_classes import dictionary_of
@@ -22,7 +22,7 @@ from disco_magic.isolation.standing_modules import IMPORTS, forget_module, is_st
 from disco_magic.libraries import is_of_library, read_import_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from importlib.machinery import ModuleSpec
 
 # Not imported: these files are programs.
@@ -72,13 +72,14 @@ def note_all(folder: str) -> None:
                 note(module, _read(file))
 
 
-def changed(folder: str) -> dict[str, str]:
+def changed(folder: str, among: Iterable[str] | None = None) -> dict[str, str]:
     """Return the modules beneath `folder` whose files were changed after their import, and these files.
 
-    A file that was only rewritten with the same contents has not changed.
+    A file that was only rewritten with the same contents has not changed. `among`: looks only at modules of
+    these names. To look at all takes 1 ms if 800 are imported.
     """
     found = {}
-    for name, file, modules in _modules(folder):
+    for name, file, modules in _modules(folder, among):
         with suppress(OSError):  # it was deleted: nothing newer could be imported
             stamp = _stamp(file)
             older = [each for each in modules if each in _sources and _sources[each].stamp != stamp]
@@ -111,10 +112,14 @@ def forget(folder: str) -> None:
         forget_module(name)
 
 
-def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
+def _modules(
+    folder: str, among: Iterable[str] | None = None
+) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
     """Yield name and file of each imported module, and the modules of that name: its own, or the workers'."""
     inside, plain = os.path.join(folder, ""), types.ModuleType
-    for name, present in sys.modules.copy().items():
+    every: dict[str, Any] = sys.modules.copy()
+    asked: dict[str, Any] = every if among is None else {name: every.get(name) for name in sorted(among)}
+    for name, present in asked.items():
         # Not with `isinstance`, `getattr` or `vars`, which would execute a lazy module.
         kind = type(present)
         if kind is plain:  # nearly all, of which there may be thousands

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions.execution.scripts import compile_file, refresh
+from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.functions.execution.scripts import compile_file, refresh, stale_imports
 from disco_magic.isolation import sources
 
 HELPER = "def go(): return 'one'\n"
@@ -213,3 +214,14 @@ def test_where_that_cannot_be_said_it_is_said_of_all(session, program, helper, b
     s.run_file(program())
     helper.write_text(broken)
     assert told(s, program()) == [f"{helper.name} has"]
+
+
+def test_a_cell_has_only_the_modules_looked_at_that_it_imports(s, program, helper, monkeypatch):
+    # It looked through all modules of the process, of which there may be thousands.
+    s.run_file(program())
+    helper.write_text(EDITED)
+    looked, find = [], sources.is_of_library
+    monkeypatch.setattr(sources, "is_of_library", lambda file: looked.append(file) or find(file))
+    said = stale_imports(compile_cell(f"import os, not_there, {helper.stem}"), never)
+    assert said.startswith(f"{os.path.relpath(helper)} has changed since it was imported")
+    assert set(looked) == {os.__file__, str(helper)}

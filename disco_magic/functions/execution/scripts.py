@@ -142,8 +142,8 @@ def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
     named = frozenset().union(*map(imports_of, codes))
     if not named or any("reload" in code.co_names for code in codes):
         return ""  # or the cell does it
-    changed = sources.changed("")
-    stale = [name for name in changed if name in named and not is_reloaded(name)]
+    changed = sources.changed("", named)
+    stale = [name for name in changed if not is_reloaded(name)]
     if not stale:
         return ""  # before the cell is disassembled again
     said = _said([os.path.relpath(changed[name]) for name in stale])

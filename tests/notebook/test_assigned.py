@@ -1,12 +1,14 @@
-"""The value of ``r = %disco get x``; a line of its own still shows nothing.
+"""The value of ``r = %disco get x`` and the like; a line of its own still shows nothing.
 
-The magic bound the variable `x` and returned None, which is what `r` was.
+The magics returned None, so that IPython would not show a value, and that is what `r` was.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from disco_magic.session.current import session
 
 
 @pytest.fixture
@@ -67,6 +69,14 @@ def test_code_that_calls_the_magic_gets_the_value(held):
     assert held.ip.user_ns["total"] == 1
     held.run("def fetch():\n    return get_ipython().run_line_magic('disco', 'get x')\nr = fetch()")
     assert np.array_equal(held.ip.user_ns["r"], [0, 0])
+
+
+def test_an_assigned_start_has_the_session_whether_it_is_new_or_was_there(shell):
+    shell.run("s = %disco start -n 1")
+    assert shell.ip.user_ns["s"] is session()
+    shell.run("again = %disco start")
+    assert shell.ip.user_ns["again"] is session()
+    assert shell.run("%disco start") is None
 
 
 def test_a_cell_that_ends_with_the_assigned_name_shows_it_once(held):

@@ -10,6 +10,7 @@ from IPython.display import display
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import human_bytes, plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
+from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import STOPS_NOTHING, Command, parser_of, session_parser
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import mesh_named, modules_named
@@ -31,11 +32,18 @@ _MUCH: Final = 1 << 20
 """Bytes on all workers from which on it is said what keeps them."""
 
 
-def _start(front: Front, options: Namespace) -> None:
+def _start(front: Front, options: Namespace) -> Session | None:
     running = front.sessions.find()
     if running is None:
-        front.sessions.start(front.settings, Wanted(*(getattr(options, name) for name in Wanted._fields)))
-        return
+        wanted = Wanted(*(getattr(options, name) for name in Wanted._fields))
+        running = front.sessions.start(front.settings, wanted)
+    else:
+        _say_running(front, running, options)
+    return running if is_assigned() else None  # a line says what was started: IPython would show it again
+
+
+def _say_running(front: Front, running: Session, options: Namespace) -> None:
+    """Say that there is a session; refuse if it is not the one that the options ask for."""
     there = f"{running!r} is running already, with its registers"
     if other := _another_than(running, options):
         raise UsageMistake(f"{there}; for {other} end it first, with %disco stop")

@@ -124,3 +124,12 @@ def test_what_the_failed_expression_read_is_between_the_traceback_and_the_summar
         "     [0] float64 2 [1. 1.]",
     ]
     assert summary == "[1-3] AssertionError"
+
+
+def test_the_middle_of_a_recursion_is_left_out(fresh):
+    """In a kernel IPython shows each of a thousand calls, which takes many seconds."""
+    cell = "%%disco -w 0\ndef even(n):\n    return odd(n + 1)\ndef odd(n):\n    return even(n + 1)\neven(0)"
+    shown = fresh.run(cell).traceback
+    assert shown.count("in even(n)") + shown.count("in odd(n)") <= 2 * (3 + 3)
+    assert re.search(r"\[\.\.\. without \d{3} more calls from the same lines\]", shown)
+    assert shown.endswith("[0] RecursionError: maximum recursion depth exceeded")

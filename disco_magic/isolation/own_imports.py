@@ -166,11 +166,17 @@ def begin(worker: CallingWorker, names: Collection[str]) -> Importer:
 
 def _stand_for(importer: Importer) -> None:
     """Make the imported modules that `importer` is to import for itself the process's."""
+    owned: dict[str, bool] = {}  # by the first part of a name: libraries have thousands of modules
     for name, module in plain_modules().items():
+        root = name.partition(".")[0]
+        if not owned.get(root, True):
+            continue
         spec = spec_of(module)
         if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
             continue
-        if importer.owns(name):
+        if root not in owned:
+            owned[root] = importer.owns(name)
+        if owned[root]:
             stand(spec)
 
 

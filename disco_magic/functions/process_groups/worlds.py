@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
+from disco_magic.callers import namespaces
 from disco_magic.callers.current import is_beside
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced
@@ -48,8 +49,8 @@ _FAKE: Final = "fake"
 _OPTIONS: Final = ("backend_options", "pg_options", "device_id")
 _numbers: Final = count()  # of worlds
 _Names = dict[str, tuple[int, ...]]
-# By PyTorch's module and worker id: names of groups that were destroyed, with their members.
-_ended: Final[WeakKeyDictionary[Any, defaultdict[int, _Names]]] = WeakKeyDictionary()
+# By PyTorch's module, and by session and worker: names of groups that were destroyed, with their members.
+_ended: Final[WeakKeyDictionary[Any, defaultdict[tuple[int, int], _Names]]] = WeakKeyDictionary()
 
 
 class Worlds:
@@ -165,7 +166,18 @@ class Worlds:
         while world.registered:
             name, members = world.registered.popitem()
             self._c10d._unregister_process_group(name)  # noqa: SLF001
-            self._ended[me.id][name] = members
+            self._ended[me.session_id, me.id][name] = members
+
+    def _destroyed(self, me: WorkerContext) -> _Names:
+        """The names that a worker may give again: its own, and those of its number in closed sessions.
+
+        Not those of a session that is open: its tensors would find groups of another session.
+        """
+        key = me.session_id, me.id
+        mine, present = self._ended[key], {key[0], *(session for session, _ in namespaces.in_use())}
+        for each in [each for each in self._ended.copy() if each[1] == me.id and each[0] not in present]:
+            mine |= self._ended.pop(each, {})  # one of two sessions that adopt them at once
+        return mine
 
     def _named(self, me: WorkerContext, name: str, members: tuple[int, ...]) -> str:
         """The full name of a group, which is that of a destroyed one if these have its name and members.
@@ -173,7 +185,7 @@ class Worlds:
         What DTensors have computed once is kept for the process, with the mesh and so with the names of its
         groups. A process that makes them anew gives them the same names again.
         """
-        mine, full = self._ended[me.id], f"{name}@{self._of(me).number}"
+        mine, full = self._destroyed(me), f"{name}@{self._of(me).number}"
         alike = (each for each, theirs in mine.items() if theirs == members)
         return next((each for each in alike if each.partition("@")[0] == name), full)
 
@@ -182,7 +194,7 @@ class Worlds:
     ) -> None:
         """Note that `group` has this name, and let it stand for destroyed ones of the same members, too."""
         world.registered[name] = members
-        mine = self._ended[me.id]
+        mine = self._destroyed(me)
         mine.pop(name, None)
         for each in [each for each, theirs in mine.items() if theirs == members]:
             self._c10d._register_process_group(each, group)  # noqa: SLF001

@@ -188,6 +188,19 @@ def test_groups_of_the_same_members_stand_for_destroyed_ones_of_other_names(s, f
     }
 
 
+def test_names_of_a_session_that_is_open_are_not_given_to_groups_of_another(s, found, session):
+    """Its tensors would find them: "a process group of session 2 can be used by its workers only"."""
+    s.run("dist.init_process_group()")
+    names = set(found.by_name)
+    s.run("dist.destroy_process_group()")
+    other = session(4)
+    other.run("import torch.distributed as dist\ndist.init_process_group()")
+    assert names.isdisjoint(found.by_name)
+    s.shutdown()
+    other.run("dist.destroy_process_group()\ndist.init_process_group()")
+    assert names <= set(found.by_name)
+
+
 def _distributed_excepthook(*_error):
     """As PyTorch puts it there for groups of the process's own."""
 

@@ -22,11 +22,17 @@ _NONE: Final = ""  # in `inspect.modulesbyfile`: no module has this name
 def moduleless(files: Iterable[str]) -> Iterator[None]:
     """In the ``with`` block, let `inspect.getmodule` return None for code of these files without a search."""
     known = inspect.modulesbyfile
-    asked = {name for file in files for name in (file, os.path.normcase(os.path.abspath(file)))}
-    told = asked.difference(known)
+    told = {name for file in files for name in _names_of(file)}.difference(known)
     known.update(dict.fromkeys(told, _NONE))
     try:
         yield
     finally:
         for name in told:
             known.pop(name, None)
+
+
+def _names_of(file: str) -> tuple[str, ...]:
+    try:
+        return file, os.path.normcase(os.path.abspath(file))
+    except FileNotFoundError:  # the current folder was deleted: `inspect` then gives up before it searches
+        return (file,)

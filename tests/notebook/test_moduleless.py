@@ -58,6 +58,17 @@ def test_afterwards_inspect_knows_what_it_knew_before():
     assert inspect.modulesbyfile == before
 
 
+def test_a_deleted_folder_does_not_keep_a_cells_error_from_being_shown(four, tmp_path, monkeypatch):
+    # What has no absolute name has none there at all: IPython wrote of that in place of the error.
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with monkeypatch.context() as there:
+        there.chdir(gone)
+        gone.rmdir()
+        four.fail("%%disco\n1 / 0", WorkerError)
+    assert "----> 2 1 / 0" in four.out + four.err
+
+
 def test_a_file_that_is_a_modules_stays_the_modules():
     assert inspect.getmodule(frame_of(inspect.__file__)) is inspect
     with moduleless([inspect.__file__]):

@@ -390,6 +390,10 @@ def test_cells_that_go_to_another_session_say_so_once(shell, session):
         ("shutdown", "'shutdown'; %disco stop ends the session"),
         ("list", "%disco who and %disco registers show what the workers hold"),
         ("statuss", "did you mean 'status'"),
+        ("stop;", "did you mean 'stop'"),
+        ("sync()", "did you mean 'sync'"),
+        ("-n 4", "'-n'; %disco start -n 4 starts workers"),
+        ("--frobnicate", "there are: start, stop"),
     ],
 )
 def test_a_command_that_is_not_there_says_what_is(shell, line, said):

@@ -47,6 +47,7 @@ _HINTS: Final = {
     "shutdown": "%disco stop ends the session",
     "reset": "%disco restart begins again, with empty registers",
     "init": "%disco start -n 4 starts workers",
+    **dict.fromkeys(("-n", "--np", "--num-workers"), "%disco start -n 4 starts workers"),
     **dict.fromkeys(("ls", "list", "vars"), "%disco who and %disco registers show what the workers hold"),
 }
 _CODE: Final = "a cell that begins with %%disco runs code on all workers"
@@ -61,10 +62,7 @@ def perform(front: Front, line: str) -> Any:
         print(overview())
         return None
     if name not in COMMANDS:
-        is_code = not name.isidentifier() or rest.startswith("=")
-        there = _HINTS.get(name) or (_CODE if is_code else near_misses(name, COMMANDS))
-        hint = there or f"there are: {', '.join(COMMANDS)}"
-        raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
+        raise UsageMistake(f"%disco has no subcommand {name!r}; {_instead_of(name, rest)}")
     command = COMMANDS[name]
     options = command.parser.read(with_variables(front, rest) if command.expands else rest)
     named = getattr(options, "session", None)
@@ -72,6 +70,15 @@ def perform(front: Front, line: str) -> Any:
         return command.run(front, options)
     with front.sessions.aimed_at(front.session_in(named)):
         return command.run(front, options)
+
+
+def _instead_of(name: str, rest: str) -> str:
+    if rest.startswith("="):
+        return _CODE
+    if told := _HINTS.get(name) or near_misses(name, COMMANDS):
+        return told
+    is_code = not name.isidentifier() and not name.startswith("-")
+    return _CODE if is_code else f"there are: {', '.join(COMMANDS)}"
 
 
 def _word_and_rest(line: str) -> tuple[str, str]:

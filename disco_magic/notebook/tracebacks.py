@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SUMMARY_LENGTH: Final = 90
 _OURS: Final = "disco_magic."
 _REPEATS: Final = 3  # calls from one line that are shown, and the last ones of all
+_WITHOUT: Final = "    [... without {:,} more calls from the same lines]"
 _MANY: Final = 20  # so few more are shown, too
 
 
@@ -193,7 +194,8 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace, left_out = _without_repeats(trace)
     lines = as_ipython_shows(shell, error, trace)
     last = len(lines) - 1 - len(getattr(error, "__notes__", ()))  # notes come below
-    repeats = [f"    [... without {left_out:,} more calls from the same lines]", ""] if left_out else []
+    shows_any = last > 0  # not in the mode Minimal
+    repeats = [_WITHOUT.format(left_out), ""] if left_out and shows_any else []
     return [*lines[:last], *repeats, *_faulty_line(error), *lines[last:]]
 
 

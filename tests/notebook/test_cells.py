@@ -156,6 +156,17 @@ def test_an_error_is_formatted_once_though_ipython_asks_twice_and_again_for_anot
         four.run("%xmode Context")
 
 
+def test_where_no_calls_are_shown_none_are_said_to_be_left_out(four):
+    four.run("%xmode Minimal")
+    try:
+        error = four.fail("%%disco -w 0\ndef f(n):\n    return f(n + 1)\nf(0)", CellError)
+        shown = "".join(error._render_traceback_())
+    finally:
+        four.run("%xmode Context")
+    assert "RecursionError" in shown
+    assert "more calls" not in shown
+
+
 def test_a_scope_that_was_never_sent_holds_nothing_back(four):
     console = Console(four.ip)
     scope = NotebookScope(four.ip, (0, 1))

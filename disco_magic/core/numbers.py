@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Final
 
 from disco_magic.errors import UsageMistake
-
-_NUMPY_S: Final = ("bool", "bool_")  # the names of its class of truth values, since 2.0 and before
 
 
 def truth(where: str, name: str, given: object) -> bool:
@@ -16,13 +13,19 @@ def truth(where: str, name: str, given: object) -> bool:
     Any text is true for Python, also ``"no"``: a value that was meant for another parameter would count.
 
     Raises:
-        UsageMistake: it is neither True nor False, also as NumPy's or as 1 or 0; `where` begins the error.
+        UsageMistake: it is neither True nor False, also as NumPy's, as an array of one truth value, or as 1
+            or 0; `where` begins the error.
     """
     if given is True or given is False:
         return given
-    if type(given).__name__ in _NUMPY_S or whole_number(given) in (0, 1):
+    if _is_array_of_one(given) or whole_number(given) in (0, 1):
         return bool(given)
     raise UsageMistake(f"{where}: {name} is {given!r}, expected True or False")
+
+
+def _is_array_of_one(given: object) -> bool:
+    """Whether it is one truth value of NumPy or of another library, such as what ``(x > 0).any()`` gives."""
+    return getattr(given, "shape", None) == () and str(getattr(given, "dtype", "")) in ("bool", "torch.bool")
 
 
 def whole_number(given: object) -> int | None:

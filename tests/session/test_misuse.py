@@ -54,6 +54,7 @@ def test_true_and_false_are_taken_as_numpys_and_as_numbers_too(session):
     s = session(2)
     assert s.registers(numbered=np.bool_(True)).rows == s.registers(numbered=0).rows == ()
     assert s.run("allreduce(1, in_group=np.bool_(False)), allreduce(1, in_group=1)").values == [(2, 2)] * 2
+    assert s.run("allreduce(1, in_group=np.array(True))").values == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,8 @@ def fit_resets(module: ModuleType) -> Callable[[], None]:
             return
         with module.convert_frame.compile_lock:
             compiled = _of(me)
-            for code in [each() for each in compiled.own.values()]:
-                if code is not None:
-                    module.reset_code(code)
+            for code in filter(None, [each() for each in compiled.own.values()]):
+                module.reset_code(code)
             compiled.own.clear()
             compiled.resets += 1
             module.reset_code_state()

@@ -1,67 +1,105 @@
-"""Ends of loops at which Python 3.13 loses which ``with`` and ``try`` are around them.
+"""Ends of loops at which Python loses which ``with`` and ``try`` are around them.
 
-What strikes a thread there, an interrupt or Ctrl-C, leaves without their clean-up (CPython's issue 130279; no
-other version has it). The compiler turns a conditional jump back to the beginning of a loop into two
-instructions. The second one, sometimes also the first, is not in the table of exceptions:
+What strikes a thread there, an interrupt or Ctrl-C, leaves without their clean-up. There are two faults; 3.15
+has neither of them (hundreds of loops were struck at random moments).
+
+**3.13 and 3.14.** The compiler turns a conditional jump back to the beginning of a loop into two
+instructions. The second one, sometimes also the first, is not in the table of exceptions (CPython's issue
+130279):
 
     POP_JUMP_IF_FALSE   past the next one
     JUMP_BACKWARD       to the beginning: here a thread looks for what is pending
 
-Such a jump ends ``while c: ...``, and ``for ...: if c: ...`` where `c` is false; comprehensions have it, too.
+Such a jump ends ``for ...: if c: ...`` and ``while ...: if c: ...`` where `c` is false; on 3.13 also
+``while c: ...``, and comprehensions; on 3.14 ``any(...)`` and ``all(...)`` of a generator, which are loops
+there, and a NOT_TAKEN is between the two.
+
+**3.11 and 3.12.** They look for what is pending after the jump, and search the table for the instruction
+before its target. For ``try: / while True: f()``, on two lines, that is the NOP of the `try`, outside of its
+block (CPython's issue 108214); before ``while a < b < c`` it may be a return. It may also be the last one of
+a block that is over, whose handler is then called: on 3.12 even that of the ``try`` from whose ``except`` the
+jump comes. Not mended: ``while a < b < c`` whose body begins with a ``try`` of its own.
+
+3.12 has also the two instructions of the first fault; they only hide which block its jump is in.
 """
 
 from __future__ import annotations
 
 import dis
-import operator
 import re
 import sys
+from bisect import bisect_right
 from functools import cache
-from math import inf
+from itertools import pairwise
+from operator import is_
 from types import CodeType
-from typing import Final
+from typing import Final, NamedTuple
 
-_ARE_LOST: Final = sys.version_info[:2] == (3, 13)
+_VERSION: Final = sys.version_info[:2]
+_HAVE_NO_ENTRY: Final = (3, 12) <= _VERSION <= (3, 14)
+_ARE_LOOKED_UP_BEFORE: Final = _VERSION <= (3, 12)
 _SKIPS: Final = ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE")
 _LONGER: Final = bytes([dis.EXTENDED_ARG])
+# None of them is ever looked up for itself: none raises, calls, or looks for what is pending where it stands.
+# CACHE is the rest of an instruction, which is looked up by its beginning if it fails.
+_SILENT: Final = (
+    "NOP", "CACHE", "POP_TOP", "POP_EXCEPT", "STORE_FAST", "STORE_DEREF", "RETURN_VALUE", "RETURN_CONST",
+    "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT",
+)  # fmt: skip
 # Start, length and the rest of an entry in a table of exceptions. A byte has six bits of a number, the
 # highest ones first. Bit 6 says that more follow, bit 7 that an entry begins. The format is described in
 # CPython's InternalDocs/exception_handling.md.
 _ENTRY: Final = re.compile(
     rb"([\xc0-\xff][\x40-\x7f]*[\x00-\x3f]|[\x80-\xbf])([\x40-\x7f]*[\x00-\x3f])([\x00-\x7f]*)"
 )
-_BITS, _DIGIT, _CONTINUED = 6, 0x3F, 0x40
+_BITS, _DIGIT, _CONTINUED, _BEGINS = 6, 0x3F, 0x40, 0x80
+
+
+class _Entry(NamedTuple):
+    """Of a table of exceptions: from where to where, in code units, and what is done there."""
+
+    start: int
+    end: int
+    handler: bytes
 
 
 def covered(code: CodeType) -> CodeType:
     """Code that does the same, but whose blocks cover the ends of their loops, as does the code within it.
 
-    Returns `code` itself if nothing is missing, and always in other versions than 3.13.
+    Returns `code` itself if nothing is missing, and always from Python 3.15 on.
     """
-    if not _ARE_LOST:
+    if not (_HAVE_NO_ENTRY or _ARE_LOOKED_UP_BEFORE):
         return code
     constants, table = code.co_consts, _reaching(code)
     if CodeType in map(type, constants):
         constants = tuple([covered(each) if type(each) is CodeType else each for each in constants])
-    if table == code.co_exceptiontable and all(map(operator.is_, constants, code.co_consts)):
+    if table == code.co_exceptiontable and all(map(is_, constants, code.co_consts)):
         return code
     return code.replace(co_consts=constants, co_exceptiontable=table)
 
 
 def _reaching(code: CodeType) -> bytes:
-    """The table of exceptions, in which an entry that stops short of a loop's end reaches over it."""
-    table = code.co_exceptiontable
-    ends = _loop_ends(code.co_code[::2]) if table else {}
-    if not ends:
+    """The table of exceptions, whose entries reach over the ends of their loops."""
+    if not (table := code.co_exceptiontable):
         return table
-    entries = _ENTRY.findall(table)
-    starts = [_number(start) for start, _, _ in entries]
-    parts: list[bytes] = []
-    for (first, length, rest), start, following in zip(entries, starts, [*starts[1:], inf], strict=True):
-        end = ends.get(start + _number(length), 0)
-        has_none = 0 < end <= following  # else this end of a loop has an entry
-        parts += (first, _digits(end - start) if has_none else length, rest)
-    return b"".join(parts)
+    words, entries = code.co_code, (before := _entries(table))
+    if _HAVE_NO_ENTRY:
+        entries = _longer(entries, words[::2])
+    if _ARE_LOOKED_UP_BEFORE:
+        entries = _earlier(entries, words)
+    return table if entries == before else b"".join(map(_encoded, entries))
+
+
+def _longer(entries: list[_Entry], operations: bytes) -> list[_Entry]:
+    """The entries; one that stops short of a loop's end reaches over it."""
+    if not (ends := _loop_ends(operations)):
+        return entries
+    found = []
+    for each, (following, _, _) in pairwise([*entries, _Entry(len(operations), 0, b"")]):
+        end = ends.get(each.end, 0)
+        has_none = end <= following  # else this end of a loop has an entry
+        found.append(each._replace(end=end) if end and has_none else each)
+    return found
 
 
 def _loop_ends(operations: bytes) -> dict[int, int]:
@@ -70,28 +108,83 @@ def _loop_ends(operations: bytes) -> dict[int, int]:
     In code units, each of which is one of the `operations` and an argument.
     """
     ends = {}
-    for found in _pattern().finditer(operations):
-        ends[found.start("jump")] = found.end()
+    for found in _conditional().finditer(operations):
+        ends[found.start("jump")] = ends[found.start("passed")] = found.end()
         if skip := found["skip"]:
             before = operations[: found.end("skip") - len(skip)]
             ends[len(before.rstrip(_LONGER))] = found.end()
     return ends
 
 
+def _earlier(entries: list[_Entry], words: bytes) -> list[_Entry]:
+    """The entries; what stands before the target of a jump back is where the jump is.
+
+    Not if the target begins a block of its own: the jump is outside of it.
+    """
+    starts, moved = [each.start for each in entries], set()
+    for found in _back().finditer(operations := words[::2]):
+        jump, target = found.end() - 1, found.end() - _argument(words, found)
+        if operations[target - 1] in _silent() and target not in moved:
+            around, before, within = (
+                _handler(entries, starts, place) for place in (jump, target - 1, target)
+            )
+            if around == within != before:
+                moved.add(target)
+    return [_Entry(start - (start in moved), end - (end in moved), rest) for start, end, rest in entries]
+
+
+def _handler(entries: list[_Entry], starts: list[int], place: int) -> bytes:
+    index = bisect_right(starts, place) - 1
+    return entries[index].handler if index >= 0 and place < entries[index].end else b""
+
+
+def _argument(words: bytes, found: re.Match[bytes]) -> int:
+    return int.from_bytes(words[2 * found.start() + 1 : 2 * found.end() : 2], "big")
+
+
 @cache
-def _pattern() -> re.Pattern[bytes]:
-    """Finds ends of loops.
+def _conditional() -> re.Pattern[bytes]:
+    """Finds ends of loops that have a condition.
 
     ``if a < b < c`` is also left by way of an instruction that takes `b` from the stack. A jump of its own
     follows, which lacks its entry if it is one back.
     """
-    skip, back = _any_of(*_SKIPS) + _any_of("CACHE"), _any_of("JUMP_BACKWARD") + _any_of("CACHE")
+    rest = _any_of("CACHE") if _VERSION >= (3, 13) else b""
+    skip, back = _any_of(*_SKIPS) + rest, _any_of("JUMP_BACKWARD") + rest
     dropped = _any_of("JUMP_FORWARD") + _any_of("POP_TOP")
-    return re.compile(b"(?:(?P<skip>%s)|%s)(?P<jump>%s*%s)" % (skip, dropped, re.escape(_LONGER), back))
+    passed = _any_of("NOT_TAKEN") + b"?" if "NOT_TAKEN" in dis.opmap else b""
+    return re.compile(
+        b"(?:(?P<skip>%s)|%s)(?P<passed>%s)(?P<jump>%s*%s)"
+        % (skip, dropped, passed, re.escape(_LONGER), back)
+    )
+
+
+@cache
+def _back() -> re.Pattern[bytes]:
+    names = [each for each in dis.opmap if each.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD"))]
+    looking = _any_of(*(each for each in names if each != "JUMP_BACKWARD_NO_INTERRUPT"))
+    return re.compile(re.escape(_LONGER) + b"*" + looking)
+
+
+@cache
+def _silent() -> bytes:
+    return bytes(dis.opmap[each] for each in _SILENT if each in dis.opmap)
 
 
 def _any_of(*operations: str) -> bytes:
     return b"[%s]" % re.escape(bytes(dis.opmap[each] for each in operations))
+
+
+def _entries(table: bytes) -> list[_Entry]:
+    return [
+        _Entry(start := _number(first), start + _number(length), rest)
+        for first, length, rest in _ENTRY.findall(table)
+    ]
+
+
+def _encoded(entry: _Entry) -> bytes:
+    first, *more = _digits(entry.start)
+    return bytes((first | _BEGINS, *more, *_digits(entry.end - entry.start))) + entry.handler
 
 
 def _number(digits: bytes) -> int:

@@ -28,12 +28,12 @@ from __future__ import annotations
 import dis
 import re
 import sys
-from bisect import bisect_right
+from bisect import bisect_left
 from functools import cache
-from itertools import pairwise
+from math import inf
 from operator import is_
 from types import CodeType
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 _VERSION: Final = sys.version_info[:2]
 _HAVE_NO_ENTRY: Final = (3, 12) <= _VERSION <= (3, 14)
@@ -55,12 +55,9 @@ _ENTRY: Final = re.compile(
 _BITS, _DIGIT, _CONTINUED, _BEGINS = 6, 0x3F, 0x40, 0x80
 
 
-class _Entry(NamedTuple):
-    """Of a table of exceptions: from where to where, in code units, and what is done there."""
-
-    start: int
-    end: int
-    handler: bytes
+# Of such a table: from where to where, in code units, and what is done there. A plain tuple takes less time:
+# every function of a cell with a `with` or `try` has some.
+_Entry: TypeAlias = tuple[int, int, bytes]
 
 
 def covered(code: CodeType) -> CodeType:
@@ -82,23 +79,25 @@ def _reaching(code: CodeType) -> bytes:
     """The table of exceptions, whose entries reach over the ends of their loops."""
     if not (table := code.co_exceptiontable):
         return table
-    words, entries = code.co_code, (before := _entries(table))
-    if _HAVE_NO_ENTRY:
-        entries = _longer(entries, words[::2])
+    words = code.co_code
+    ends = _loop_ends(words[::2]) if _HAVE_NO_ENTRY else {}
+    if not ends and not (_ARE_LOOKED_UP_BEFORE and _back().search(words)):
+        return table
+    entries = before = _entries(table)
+    if ends:
+        entries = _longer(entries, ends)
     if _ARE_LOOKED_UP_BEFORE:
         entries = _earlier(entries, words)
     return table if entries == before else b"".join(map(_encoded, entries))
 
 
-def _longer(entries: list[_Entry], operations: bytes) -> list[_Entry]:
+def _longer(entries: list[_Entry], ends: dict[int, int]) -> list[_Entry]:
     """The entries; one that stops short of a loop's end reaches over it."""
-    if not (ends := _loop_ends(operations)):
-        return entries
+    followings = [*(start for start, _, _ in entries[1:]), inf]
     found = []
-    for each, (following, _, _) in pairwise([*entries, _Entry(len(operations), 0, b"")]):
-        end = ends.get(each.end, 0)
-        has_none = end <= following  # else this end of a loop has an entry
-        found.append(each._replace(end=end) if end and has_none else each)
+    for (start, end, handler), following in zip(entries, followings, strict=True):
+        over = ends.get(end, end)
+        found.append((start, over if over <= following else end, handler))  # else this end has an entry
     return found
 
 
@@ -121,21 +120,21 @@ def _earlier(entries: list[_Entry], words: bytes) -> list[_Entry]:
 
     Not if the target begins a block of its own: the jump is outside of it.
     """
-    starts, moved = [each.start for each in entries], set()
+    moved, silent = set(), _silent()
     for found in _back().finditer(operations := words[::2]):
         jump, target = found.end() - 1, found.end() - _argument(words, found)
-        if operations[target - 1] in _silent() and target not in moved:
-            around, before, within = (
-                _handler(entries, starts, place) for place in (jump, target - 1, target)
-            )
+        if target not in moved and operations[target - 1] in silent:
+            around, before, within = (_handler(entries, place) for place in (jump, target - 1, target))
             if around == within != before:
                 moved.add(target)
-    return [_Entry(start - (start in moved), end - (end in moved), rest) for start, end, rest in entries]
+    if not moved:
+        return entries
+    return [(start - (start in moved), end - (end in moved), handler) for start, end, handler in entries]
 
 
-def _handler(entries: list[_Entry], starts: list[int], place: int) -> bytes:
-    index = bisect_right(starts, place) - 1
-    return entries[index].handler if index >= 0 and place < entries[index].end else b""
+def _handler(entries: list[_Entry], place: int) -> bytes:
+    index = bisect_left(entries, (place + 1,)) - 1
+    return entries[index][2] if index >= 0 and place < entries[index][1] else b""
 
 
 def _argument(words: bytes, found: re.Match[bytes]) -> int:
@@ -177,14 +176,15 @@ def _any_of(*operations: str) -> bytes:
 
 def _entries(table: bytes) -> list[_Entry]:
     return [
-        _Entry(start := _number(first), start + _number(length), rest)
+        (start := _number(first), start + _number(length), rest)
         for first, length, rest in _ENTRY.findall(table)
     ]
 
 
 def _encoded(entry: _Entry) -> bytes:
-    first, *more = _digits(entry.start)
-    return bytes((first | _BEGINS, *more, *_digits(entry.end - entry.start))) + entry.handler
+    start, end, handler = entry
+    digits = _digits(start)
+    return bytes((digits[0] | _BEGINS,)) + digits[1:] + _digits(end - start) + handler
 
 
 def _number(digits: bytes) -> int:

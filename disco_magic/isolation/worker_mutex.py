@@ -117,13 +117,13 @@ class WorkerMutex:
     def _enter(self, entry: Entry) -> bool:
         with self._lock:
             self._forget_gone()
-            if not any(each is entry for each in self._waiting):
+            if not _is_among(entry, self._waiting):
                 self._waiting.append(entry)
-            mine = all(each.who is entry.who for each in self._inside)
+            mine = _are_all_of(entry.who, self._inside)
             if mine and (self._inside or self._waiting[0].who is entry.who):
                 self._inside.append(entry)
                 self._waiting = _without(entry, self._waiting)
-            return any(each is entry for each in self._inside)
+            return _is_among(entry, self._inside)
 
     def _forget_gone(self) -> None:
         self._inside = [each for each in self._inside if not each.is_gone]
@@ -167,6 +167,16 @@ def _waits_for_workers(thread: threading.Thread) -> bool:
     while frame is not None and not frame.f_code.co_filename.startswith(_SESSION):
         frame = frame.f_back
     return frame is not None
+
+
+# No `any(...)` or `all(...)` of a generator within a `with`: Python 3.14 makes loops of them, at whose ends
+# an interrupt would pass over it (see threads/loop_ends.py).
+def _is_among(entry: Entry, entries: list[Entry]) -> bool:
+    return any(each is entry for each in entries)
+
+
+def _are_all_of(who: object, entries: list[Entry]) -> bool:
+    return all(each.who is who for each in entries)
 
 
 def _is_awaited(other: CallingWorker | None, me: CallingWorker | None) -> bool:

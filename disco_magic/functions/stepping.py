@@ -189,6 +189,10 @@ def done(session_id: int, workers: Sequence[int], command: int) -> dict[int, int
     return {worker: each.begun for worker, each in _counts(session_id, workers, command).items()}
 
 
+def _has_asked(counts: Sequence[_Count]) -> bool:
+    return any(each.last is not None for each in counts)
+
+
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
     """Let these workers end their loops after the same step, and return which one that will be.
 
@@ -196,7 +200,7 @@ def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
     """
     with _LOCK:
         there = [*filter(attrgetter("loops"), _counts(session_id, workers, command).values())]
-        if len(there) < len(workers) or any(each.last is not None for each in there):
+        if len(there) < len(workers) or _has_asked(there):
             return None
         last = max(each.begun for each in there)
         for each in there:

@@ -222,11 +222,12 @@ def stand(spec: ModuleSpec) -> Standing:
 def stand_no_more(name: str) -> None:
     """Remove it from `sys.modules` if nobody has that module, so that the next import gives the reason."""
     with LOCK:
-        everybody = [*_of_process, *IMPORTS.values()]
-        if isinstance(sys.modules.get(name), Standing) and not any(
-            name in each.modules for each in everybody
-        ):
+        if isinstance(sys.modules.get(name), Standing) and not _is_had(name):
             del sys.modules[name]
+
+
+def _is_had(name: str) -> bool:
+    return any(name in each.modules for each in [*_of_process, *IMPORTS.values()])
 
 
 def is_standing(thing: object) -> TypeGuard[Standing]:

@@ -171,10 +171,14 @@ def _exported_alone(module: ModuleType, name: str) -> Replaced:
                 return export.below(*args, **options)
             finally:
                 # Otherwise its thread was given up, and another thread has ended it.
-                if any(each is mine for each in _underway):
+                if _is_underway(mine):
                     _end(mine)
 
     return export
+
+
+def _is_underway(export: _Export) -> bool:
+    return any(each is export for each in _underway)
 
 
 def _forget_gone() -> None:

@@ -99,11 +99,14 @@ class Communicators:
             number = next(self._numbers)
             self._whole.clear()
             # Only if no group has a communicator: a new split would replace it, with its unfinished work.
-            whole = members == self._everybody and all(self._of(group) is None for group in self._groups)
+            whole = members == self._everybody and self._has_none()
             parts = self._groups if whole else ()
             self._invitations[members] = _Invitation(number, unique, parts)
             self._invitations.update({part: _Invitation(number, None) for part in parts})
             return False
+
+    def _has_none(self) -> bool:
+        return all(self._of(group) is None for group in self._groups)
 
     def of(self, members: Members) -> list[Any] | None:
         """The communicators of `members`, in rank order; None if they are not connected."""

@@ -80,14 +80,17 @@ def _reaching(code: CodeType) -> bytes:
     if not (table := code.co_exceptiontable):
         return table
     words = code.co_code
+    jumps = _jumps(words) if _ARE_LOOKED_UP_BEFORE else []
+    if _ARE_LOOKED_UP_BEFORE and not jumps:
+        return table
     ends = _loop_ends(words[::2]) if _HAVE_NO_ENTRY else {}
-    if not ends and not (_ARE_LOOKED_UP_BEFORE and _back().search(words)):
+    if not ends and not jumps:
         return table
     entries = before = _entries(table)
     if ends:
         entries = _longer(entries, ends)
-    if _ARE_LOOKED_UP_BEFORE:
-        entries = _earlier(entries, words)
+    if jumps:
+        entries = _earlier(entries, jumps)
     return table if entries == before else b"".join(map(_encoded, entries))
 
 
@@ -115,18 +118,26 @@ def _loop_ends(operations: bytes) -> dict[int, int]:
     return ends
 
 
-def _earlier(entries: list[_Entry], words: bytes) -> list[_Entry]:
+def _jumps(words: bytes) -> list[tuple[int, int]]:
+    """Where a jump back is and where to, if what stands before its target may change its block."""
+    operations, silent, jumps = words[::2], _silent(), []
+    for found in _back().finditer(operations):
+        target = found.end() - _argument(words, found)
+        if operations[target - 1] in silent:
+            jumps.append((found.end() - 1, target))
+    return jumps
+
+
+def _earlier(entries: list[_Entry], jumps: list[tuple[int, int]]) -> list[_Entry]:
     """The entries; what stands before the target of a jump back is where the jump is.
 
     Not if the target begins a block of its own: the jump is outside of it.
     """
-    moved, silent = set(), _silent()
-    for found in _back().finditer(operations := words[::2]):
-        jump, target = found.end() - 1, found.end() - _argument(words, found)
-        if target not in moved and operations[target - 1] in silent:
-            around, before, within = (_handler(entries, place) for place in (jump, target - 1, target))
-            if around == within != before:
-                moved.add(target)
+    moved = set()
+    for jump, target in jumps:
+        around = _handler(entries, jump)
+        if around == _handler(entries, target) != _handler(entries, target - 1):
+            moved.add(target)
     if not moved:
         return entries
     return [(start - (start in moved), end - (end in moved), handler) for start, end, handler in entries]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import types
-from collections import Counter
 from functools import partial
 from itertools import islice
 from traceback import TracebackException
@@ -18,11 +16,13 @@ from disco_magic.errors.summaries import form_of, grouped, other_lines
 from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.moduleless import moduleless
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
+from disco_magic.notebook.repeats import chained, without_repeats, without_repeats_before
 from disco_magic.notebook.shell import is_of_cell
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import class_name, ranges
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.errors import Failure
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 _SUMMARY_LENGTH: Final = 90
 _OURS: Final = "disco_magic."
-_REPEATS: Final = 3  # calls from one line that are shown, and the last ones of all
-_WITHOUT: Final = "    [... without {:,} more calls from the same lines]"
-_MANY: Final = 20  # so few more are shown, too
 
 
 def dress(shell: Shell, error: BaseException) -> BaseException:
@@ -191,29 +188,13 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
     if trace is None or issubclass(type(error), BaseExceptionGroup):  # IPython cannot render groups
         return error_text(error).splitlines()
-    trace, left_out = _without_repeats(trace)
-    lines = as_ipython_shows(shell, error, trace)
+    trace, left_out = without_repeats(trace)
+    with without_repeats_before(error) as left_out_before:
+        lines = as_ipython_shows(shell, error, trace)
     last = len(lines) - 1 - len(getattr(error, "__notes__", ()))  # notes come below
-    shows_any = last > 0  # not in the mode Minimal
-    repeats = [_WITHOUT.format(left_out), ""] if left_out and shows_any else []
+    total = 0 if shell.InteractiveTB.mode == "Minimal" else left_out + left_out_before  # it shows no calls
+    repeats = [f"    [... without {total:,} more calls from the same lines]", ""] if total else []
     return [*lines[:last], *repeats, *_faulty_line(error), *lines[last:]]
-
-
-def _without_repeats(trace: types.TracebackType) -> tuple[types.TracebackType, int]:
-    """`trace` without the middle of a recursion, and how many entries that were.
-
-    In a kernel IPython 9.18 shows all thousand of them, and takes 17 s (two cores that others used, too).
-    """
-    steps = list(steps_of(trace))
-    seen: Counter[tuple[types.CodeType, int]] = Counter()
-    kept = []
-    for index, step in enumerate(steps):
-        seen[place := (step.tb_frame.f_code, step.tb_lineno)] += 1
-        if seen[place] <= _REPEATS or index >= len(steps) - _REPEATS:
-            kept.append(step)
-    if len(steps) - len(kept) < _MANY:
-        return trace, 0
-    return _chained(kept) or trace, len(steps) - len(kept)
 
 
 def _faulty_line(error: BaseException) -> list[str]:
@@ -247,14 +228,7 @@ def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | Non
     """The traceback of `error` from the first frame of a cell on, without the runtime's frames."""
     frames = list(steps_of(traceback_of(error)))
     first = next((i for i, step in enumerate(frames) if is_of_cell(shell, step.tb_frame.f_code)), 0)
-    return _chained([step for step in frames[first:] if not _is_ours(step.tb_frame)])
-
-
-def _chained(steps: Sequence[types.TracebackType]) -> types.TracebackType | None:
-    result: types.TracebackType | None = None
-    for step in reversed(steps):
-        result = types.TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
-    return result
+    return chained([step for step in frames[first:] if not _is_ours(step.tb_frame)])
 
 
 def _is_ours(frame: types.FrameType) -> bool:

@@ -133,3 +133,27 @@ def test_the_middle_of_a_recursion_is_left_out(fresh):
     assert shown.count("in even(n)") + shown.count("in odd(n)") <= 2 * (3 + 3)
     assert re.search(r"\[\.\.\. without \d{3} more calls from the same lines\]", shown)
     assert shown.endswith("[0] RecursionError: maximum recursion depth exceeded")
+
+
+def test_the_middle_of_a_recursion_is_left_out_of_what_led_to_the_error(fresh):
+    """IPython takes the traceback of a cause from the cause itself."""
+    cell = (
+        "%%disco -w 0\ndef deep(n):\n    return deep(n + 1)\ntry:\n    deep(0)\n"
+        "except RecursionError as error:\n    cause = error\n    raise ValueError('too deep') from error"
+    )
+    shown = fresh.run(cell).traceback
+    assert shown.count("in deep(n)") <= 3 + 3
+    assert re.search(r"\[\.\.\. without \d{3} more calls from the same lines\]", shown)
+    assert shown.endswith("[0] ValueError: too deep")
+    whole = "%%disco -w 0\nimport traceback\nlen(traceback.extract_tb(cause.__traceback__)) > 900"
+    assert "True" in fresh.ok(whole).value
+
+
+def test_in_minimal_mode_no_calls_are_shown_and_none_is_said_to_be_left_out(fresh):
+    fresh.ok("%xmode Minimal")
+    try:
+        shown = fresh.run("%%disco -w 0\ndef deep(n):\n    return deep(n + 1)\ndeep(0)").traceback
+    finally:
+        fresh.ok("%xmode Context")
+    assert "more calls" not in shown
+    assert "RecursionError: maximum recursion depth exceeded" in shown

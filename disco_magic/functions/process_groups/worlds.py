@@ -129,7 +129,8 @@ class Worlds:
     def _new_world(self) -> Any:
         world = self._own()
         vars(world).update({name: {} for name in _TABLES})
-        vars(world).update(number=next(_numbers), registered={}, command=0, program=None, outer=None)
+        vars(world).update(number=next(_numbers), registered={}, stand_ins={})
+        vars(world).update(command=0, program=None, outer=None)
         return world
 
     def _of(self, me: WorkerContext) -> Any:
@@ -146,7 +147,7 @@ class Worlds:
         else:
             return world
         if world.program is not None:  # tensors that it has left find their groups by name
-            made.registered |= world.registered
+            self._take_over(made, world)
         me.belongings[self._worlds] = made
         return made
 
@@ -157,16 +158,21 @@ class Worlds:
         """
         made = self._new_world()
         made.program, made.outer, made.group_count = before.program, before.outer, 1
-        made.registered |= before.registered
+        self._take_over(made, before)
         me.belongings[self._worlds] = made
         return made
 
+    def _take_over(self, made: Any, before: Any) -> None:
+        made.registered |= before.registered
+        made.stand_ins |= before.stand_ins
+
     def _forget(self, me: WorkerContext, world: Any) -> None:
         """Remove the groups that it has registered from PyTorch's table."""
-        while world.registered:
-            name, members = world.registered.popitem()
-            self._c10d._unregister_process_group(name)  # noqa: SLF001
-            self._ended[me.session_id, me.id][name] = members
+        for names in (world.registered, world.stand_ins):
+            while names:
+                name, members = names.popitem()
+                self._c10d._unregister_process_group(name)  # noqa: SLF001
+                self._ended[me.session_id, me.id][name] = members
 
     def _destroyed(self, me: WorkerContext) -> _Names:
         """The names that a worker may give again: its own, and those of its number in closed sessions.
@@ -185,9 +191,13 @@ class Worlds:
         What DTensors have computed once is kept for the process, with the mesh and so with the names of its
         groups. A process that makes them anew gives them the same names again.
         """
-        mine, full = self._destroyed(me), f"{name}@{self._of(me).number}"
-        alike = (each for each, theirs in mine.items() if theirs == members)
-        return next((each for each in alike if each.partition("@")[0] == name), full)
+        mine, world = self._destroyed(me), self._of(me)
+        alike = (each for each, theirs in [*world.stand_ins.items(), *mine.items()] if theirs == members)
+        full = next((each for each in alike if each.partition("@")[0] == name), "")
+        if full in world.stand_ins:  # only until there is one of this name again: else each run adds a name
+            self._c10d._unregister_process_group(full)  # noqa: SLF001
+            mine[full] = world.stand_ins.pop(full)
+        return full or f"{name}@{world.number}"
 
     def _register(
         self, me: WorkerContext, world: Any, group: Any, name: str, members: tuple[int, ...]
@@ -198,7 +208,7 @@ class Worlds:
         mine.pop(name, None)
         for each in [each for each, theirs in mine.items() if theirs == members]:
             self._c10d._register_process_group(each, group)  # noqa: SLF001
-            world.registered[each] = mine.pop(each)
+            world.stand_ins[each] = mine.pop(each)
 
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
         """Make a group of the calling worker; replaces `_new_process_group_helper`."""

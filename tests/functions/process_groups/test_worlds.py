@@ -201,6 +201,23 @@ def test_names_of_a_session_that_is_open_are_not_given_to_groups_of_another(s, f
     assert names <= set(found.by_name)
 
 
+def test_a_group_of_everybody_takes_its_name_back_from_the_first_group(s, found):
+    """The first one stood for it, so that each run of a program needed one more name, for good."""
+    program = "dist.init_process_group()\nsub = dist.new_group([0, 1, 2, 3])"
+    s.run(program)
+    names = set(found.by_name)
+    for _ in range(2):
+        s.run("dist.destroy_process_group()")
+        s.run(program)
+        assert set(found.by_name) == names
+        subs = set(s.run("id(sub)").values)
+        assert {name for name, group in found.by_name.items() if id(group) in subs} == {
+            name for name in names if name[0] == "1"
+        }
+    s.run("dist.destroy_process_group()\ndist.init_process_group()")
+    assert set(found.by_name) == names
+
+
 def _distributed_excepthook(*_error):
     """As PyTorch puts it there for groups of the process's own."""
 

@@ -88,6 +88,8 @@ class Charges:
 
     def _parts(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Wait]:
         """A wait for `worker` as waits for those that worked meanwhile; None: for nobody that is known."""
+        if start_s >= end_s:  # it ended before it was known what the worker did
+            return
         mine = self._waits.get(worker, ())
         for index in self._meanwhile(worker, start_s, end_s):
             wait = mine[index]

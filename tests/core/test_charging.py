@@ -154,3 +154,10 @@ def test_a_chain_of_waits_may_be_longer_than_calls_can_be_nested():
     spans = [each for k in range(3000) for each in received(k % 2, k / 10, k / 10 + 0.11, 1 - k % 2)]
     timeline = session(2, *spans, until=301.0)
     assert 100 < sum(charged(timeline)) < 400
+
+
+def test_a_wait_that_ended_before_it_was_known_what_the_other_did_is_charged_to_nobody():
+    """It was a wait of less than no time, charged to whom the other one waited for."""
+    spans = [*received(0, 1.0, 3.0, 1), *received(1, 2.0, 8.0, 2)]
+    timeline = session(3, *spans, whole_from={1: 5.0})
+    assert charged(timeline) == [0.0, 0.0, 6.0]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 # Numbers of workers in our own messages, and the way from one to the worker that failed first.
-_PEOPLE: Final = re.compile(r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])")
+_PEOPLE: Final = re.compile(
+    r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])|(?<=\bsend\(\.\.\., )\d+"
+)
 _FEW: Final = 2
 # Names that Python gives threads, by numbers that it counts for the process: `Thread-7 (run)`.
 _THREAD: Final = re.compile(r"\b(Thread|Dummy|Timer|ThreadPoolExecutor)-\d+(?:_\d+)?\b")

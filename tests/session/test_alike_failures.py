@@ -35,6 +35,12 @@ def test_two_waits_keep_their_lines_and_the_text_of_the_failure():
     assert all("worker 0 failed: ValueError: bad boundary" in line for line in lines[1:])
 
 
+def test_waits_for_one_that_has_not_sent_are_one_line():
+    (line,) = lines_of(6, "if worker_id:\n    recv(0)")
+    assert line.startswith("[1-5] PlaneAborted: worker 0 finished without a send for recv from worker 0")
+    assert line.endswith("it needs a send(..., 1) on worker 0 in the same command (likewise on 4 others)")
+
+
 def test_waits_that_differ_in_what_was_called_keep_their_lines():
     lines = lines_of(4, "if worker_id == 0:\n    1 / 0\nrecv(worker_id - 1, tag=worker_id)")
     assert len(lines) == 4

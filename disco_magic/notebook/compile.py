@@ -95,7 +95,7 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
 
 def _ends_with(raw: str, body: str) -> bool:
     """Whether a cell is `body` below magics and comments; it may also have it in a text that it executes."""
-    before, found, _ = raw.rpartition(body)
+    before, found, _ = raw.rpartition(body) if body else (raw, "", "")
     lines = filter(None, map(str.strip, before.split("\n")))
     return bool(found or not body) and all(line.startswith(("%", "#")) for line in lines)
 

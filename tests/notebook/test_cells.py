@@ -374,3 +374,10 @@ def test_what_was_assigned_last_is_shown_if_ipython_is_told_to(four, body, shown
     four.ip.ast_node_interactivity = "last_expr"
     four.run("%%disco\nx = 5")
     assert four.lines == []
+
+
+@pytest.mark.parametrize("options", ["", " -w 0", " --nowait"])
+def test_a_cell_of_blank_lines_does_nothing(four, options):
+    """Where its text begins was looked for with `str.rpartition`, which takes no empty text."""
+    four.run(f"%%disco{options}\n\n  \n")  # fails on an error
+    assert four.run("%%disco\n1").values == [1, 1, 1, 1]

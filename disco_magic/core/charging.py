@@ -26,7 +26,7 @@ _END: Final = itemgetter(1)
 
 
 class _Wait(NamedTuple):
-    """A wait of one worker, or a part of it.
+    """A wait of one worker.
 
     Attributes:
         start_s, end_s: when it began and ended.
@@ -36,6 +36,19 @@ class _Wait(NamedTuple):
     start_s: float
     end_s: float
     source: int | None
+
+
+class _Part(NamedTuple):
+    """A part of a wait.
+
+    Attributes:
+        start_s, end_s: when it began and ended.
+        due: the worker that worked meanwhile.
+    """
+
+    start_s: float
+    end_s: float
+    due: int
 
 
 class Charges:
@@ -55,8 +68,8 @@ class Charges:
                 found[span.worker].setdefault(span.start_s, wait)
         self._waits = {worker: sorted(waits.values()) for worker, waits in found.items()}
         self._ends = {worker: [wait.end_s for wait in waits] for worker, waits in self._waits.items()}
-        # By worker and place in `_waits`: the parts of that wait, by whom it was for in the end.
-        self._found: dict[tuple[int, int], list[_Wait] | None] = {}
+        # By worker and place in `_waits`: the parts of that wait, by who worked meanwhile.
+        self._found: dict[tuple[int, int], list[_Part] | None] = {}
 
     def of_collectives(self, meetings: Iterable[Sequence[Span]]) -> dict[int, float]:
         """By worker, how long others waited because of it in these collectives; in seconds."""
@@ -83,11 +96,10 @@ class Charges:
     def _charge(self, charged: dict[int, float], worker: int, start_s: float, end_s: float) -> None:
         """Charge `worker` with a wait, less its own waits, which go to those that it waited for."""
         for begin, end, due in self._parts(worker, start_s, end_s, len(self._waits)):
-            if due is not None:
-                charged[due] += end - begin
+            charged[due] += end - begin
 
-    def _parts(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Wait]:
-        """A wait for `worker` as waits for those that worked meanwhile; None: for nobody that is known."""
+    def _parts(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Part]:
+        """A wait for `worker`, by who worked meanwhile, as far as that is known."""
         if start_s >= end_s:  # it ended before it was known what the worker did
             return
         mine = self._waits.get(worker, ())
@@ -95,16 +107,16 @@ class Charges:
             wait = mine[index]
             begin, end = max(start_s, wait.start_s), min(end_s, wait.end_s)
             if start_s < begin:
-                yield _Wait(start_s, begin, worker)
+                yield _Part(start_s, begin, worker)
             if (parts := self._shares(worker, index)) is not None:
                 yield from _between(parts, begin, end)
             elif wait.source is not None and depth:  # one that waits for itself, as clocks have it
                 yield from self._parts_known(wait.source, begin, end, depth - 1)
             start_s = end
         if start_s < end_s:
-            yield _Wait(start_s, end_s, worker)
+            yield _Part(start_s, end_s, worker)
 
-    def _parts_known(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Wait]:
+    def _parts_known(self, worker: int, start_s: float, end_s: float, depth: int) -> Iterator[_Part]:
         """As `_parts`, without the time in which it is unknown what the worker did."""
         known_s = self._timeline.known_from_s(worker)
         return self._parts(worker, max(start_s, known_s), end_s, depth)
@@ -117,7 +129,7 @@ class Charges:
                 return
             yield index
 
-    def _shares(self, worker: int, index: int) -> list[_Wait] | None:
+    def _shares(self, worker: int, index: int) -> list[_Part] | None:
         """The parts of one wait, found once: of 64 workers, each has a hundred others behind it.
 
         A chain of waits may be longer than Python can call functions in each other, so this keeps a stack of
@@ -146,13 +158,13 @@ class Charges:
         return [] if source is None else [(source, each) for each in self._meanwhile(source, *wait[:2])]
 
 
-def _between(parts: Sequence[_Wait], start_s: float, end_s: float) -> Iterator[_Wait]:
+def _between(parts: Sequence[_Part], start_s: float, end_s: float) -> Iterator[_Part]:
     """The `parts` in that time, which are in order."""
     for index in range(bisect_right(parts, start_s, key=_END), len(parts)):
-        begin, end, source = parts[index]
+        begin, end, due = parts[index]
         if begin >= end_s:
             return
-        yield _Wait(max(begin, start_s), min(end, end_s), source)
+        yield _Part(max(begin, start_s), min(end, end_s), due)
 
 
 def last_of(members: Iterable[Span]) -> Span:

@@ -149,6 +149,18 @@ def test_what_is_behind_a_wait_is_found_once_and_not_for_each_who_waits(monkeypa
     assert len(asked) < 3 * sum(span.kind == "waiting" for span in spans)
 
 
+def test_a_wait_that_is_behind_two_others_is_charged_through_both():
+    spans = [
+        *received(0, 0.0, 20.0, 1),
+        *received(1, 0.0, 20.0, 2),
+        *received(2, 2.0, 4.0, 5),  # behind that of 1, and behind that of 4
+        *received(2, 10.0, 20.0, 3),
+        *received(3, 0.0, 20.0, 4),
+        *received(4, 0.0, 5.0, 2),
+    ]
+    assert charged(session(6, *spans, until=20.0)) == [0.0, 0.0, 22.0, 0.0, 45.0, 10.0]
+
+
 def test_a_chain_of_waits_may_be_longer_than_calls_can_be_nested():
     # Each of two workers waits for the other one a moment longer than until that begins to wait in turn.
     spans = [each for k in range(3000) for each in received(k % 2, k / 10, k / 10 + 0.11, 1 - k % 2)]

@@ -107,6 +107,9 @@ def test_exit_ends_the_cell_and_leaves_the_process_its_input(session, name, monk
         ("ids", r"range\(session\.num_workers\)"),
         ("submit", r"session\.call_packed\(f, 1, workers=\[0\]\)"),
         ("spawn", "makes an object on every worker"),
+        ("_sync_all", r"sync_all\(\)"),
+        ("_sync_worker", r"sync_worker\(2\)"),
+        ("debug_get_from_remote", "a reference"),
     ],
 )
 def test_who_asks_a_session_for_what_another_library_s_object_has_is_told_what_is_here(session, name, here):

@@ -262,17 +262,3 @@ def test_a_method_of_a_value_is_called_where_the_value_is(session):
 def test_sessions_that_are_not_there_yet_name_the_one_that_is(name):
     with pytest.raises(AttributeError, match=r"disco_magic\.ThreadedSession\(4\) takes the same calls"):
         getattr(disco, name)
-
-
-@pytest.mark.parametrize(
-    ("name", "here"),
-    [
-        ("_sync_all", r"sync_all\(\)"),
-        ("_sync_worker", r"sync_worker\(2\)"),
-        ("debug_get_from_remote", "a reference"),
-    ],
-)
-def test_what_disco_has_under_another_name_is_said(session, name, here):
-    s = session(1)
-    with pytest.raises(AttributeError, match=f"{name}': .*{here}"):
-        getattr(s, name)

@@ -10,32 +10,40 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import FrameType
 
-_CALL: Final = "run_line_magic"
+_CALLS: Final = ("run_line_magic", "run_cell_magic")
 # What CPython does with the value of an expression that is a statement: it drops it, or gives it to
-# `sys.displayhook` (3.11; later versions). `%time` evaluates a whole module that is one expression.
+# `sys.displayhook` (3.11; later versions).
 _ENDS: Final = ("POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1")
 
 
 def is_assigned() -> bool:
     """Whether code uses the value of the line magic that calls this; a line of its own does not."""
     frame = _calling(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same call
-    return frame is not None and not _ends_statement(frame.f_code, frame.f_lasti)
+    while frame is not None and _evaluates(frame):
+        frame = frame.f_back
+        # `%time` evaluates its line, and has the value of that.
+        if frame is not None and frame.f_globals.get("__name__", "").startswith("IPython."):
+            frame = _calling(frame)
+    return frame is not None and _next_step(frame) not in (None, *_ENDS)
 
 
 def _calling(frame: FrameType | None) -> FrameType | None:
     """The frame that asks IPython for the magic."""
-    while frame is not None and frame.f_code.co_name != _CALL:
+    while frame is not None and frame.f_code.co_name not in _CALLS:
         frame = frame.f_back
-    while frame is not None and frame.f_code.co_name == _CALL:  # of a derived shell, and IPython's own
+    while frame is not None and frame.f_code.co_name in _CALLS:  # of a derived shell, and IPython's own
         frame = frame.f_back
     return frame
 
 
-def _ends_statement(code: CodeType, called_at: int) -> bool:
-    after = (step for step in dis.get_instructions(code) if step.offset > called_at)
-    following = next(after, None)
-    if following is None or following.opname in _ENDS:
-        return True
-    return following.opname == "RETURN_VALUE" and code.co_name == "<module>"
+def _evaluates(frame: FrameType) -> bool:
+    """Whether the value is that of an `eval`: a module that is executed returns None."""
+    return frame.f_code.co_name == "<module>" and _next_step(frame) == "RETURN_VALUE"
+
+
+def _next_step(frame: FrameType) -> str | None:
+    """What the frame does with the value that it waits for."""
+    steps = dis.get_instructions(frame.f_code)
+    return next((step.opname for step in steps if step.offset > frame.f_lasti), None)

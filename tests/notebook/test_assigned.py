@@ -8,6 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from disco_magic.core.doctor import Diagnosis
+from disco_magic.core.history import History
+from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.session.current import session
 
 
@@ -82,3 +85,42 @@ def test_an_assigned_start_has_the_session_whether_it_is_new_or_was_there(shell)
 def test_a_cell_that_ends_with_the_assigned_name_shows_it_once(held):
     assert held.run("r = %disco get x\nr").tolist() == [0, 0]
     assert len(held.shown) == 1
+
+
+def test_an_assigned_list_has_what_the_line_would_show_and_shows_nothing(held):
+    held.run("%disco get x\nnames = %disco who")
+    held.run("lists = %disco who list -w 2\ntable = %disco whos")
+    held.run("status = %disco status\nlog = %disco log -n 1")
+    assert held.out == ""
+    assert held.shown == []
+    found = held.ip.user_ns
+    assert found["names"] == ["d", "x", "y"]
+    assert found["lists"] == ["y"]
+    assert [type(found[name]) for name in ("table", "status", "log")] == [SessionSnapshot, Diagnosis, History]
+    assert [row.name for row in found["table"].rows] == found["names"]
+    assert found["status"].positions[3].state == "idle"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "r = eval(\"get_ipython().run_line_magic('disco', 'get y')\")",
+        """r = eval("eval('get_ipython().run_line_magic(\\"disco\\", \\"get y\\")')")""",
+        "r = %time %disco get y",
+        "r = get_ipython().run_cell_magic('time', '', '%disco get y')",
+    ],
+    ids=["eval", "eval in eval", "%time", "%%time"],
+)
+def test_the_value_of_an_expression_that_is_evaluated_is_that_of_its_line(held, cell):
+    """An expression by itself was taken for a line of its own, whoever asked for its value."""
+    held.run(cell)
+    assert held.ip.user_ns["r"] == [0]
+
+
+@pytest.mark.parametrize(
+    "cell", ["eval(\"get_ipython().run_line_magic('disco', 'get y')\")", "%%time\n%disco get y"]
+)
+def test_an_evaluated_expression_as_a_line_of_its_own_shows_no_value(held, cell):
+    assert held.run(cell) is None
+    assert "[0]" not in held.out
+    assert held.ip.user_ns["y"] == [0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from disco_magic.core.doctor import Position
+    from disco_magic.core.doctor import Diagnosis, Position
     from disco_magic.core.snapshot import Row, SessionSnapshot
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -89,11 +89,18 @@ def _restart(front: Front, _: Namespace) -> None:
     front.sessions.say(f"{session!r} \u00b7 restarted, registers are empty")
 
 
-def _status(front: Front, _: Namespace) -> None:
+def _status(front: Front, _: Namespace) -> Diagnosis | None:
+    session = front.sessions.find()
+    if session is not None and is_assigned():
+        return session.doctor()
+    _show_status(front, session)
+    return None
+
+
+def _show_status(front: Front, session: Session | None) -> None:
     from disco_magic.notebook.handle import handles_of  # brings NumPy
     from disco_magic.notebook.tables.standing import standings_of
 
-    session = front.sessions.find()
     if session is None:
         front.sessions.say(
             f"no session is running; %disco start makes one of {plural(front.settings.expected, 'worker')}"

@@ -16,6 +16,7 @@ from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
+from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.options import refuse
 from disco_magic.notebook.targets import parse_workers
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Sequence
 
-    from disco_magic.core.history import Entry
+    from disco_magic.core.history import Entry, History
     from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -36,13 +37,20 @@ _LAST: Final = 10
 _OF_THESE: Final = "of these workers only (as for %%%%disco -w)"
 
 
-def _who(front: Front, options: Namespace) -> None:
+def _who(front: Front, options: Namespace) -> list[str] | None:
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.topology) or tuple(range(session.num_workers))
     rows = _of_types((row.of(workers) for row in session.registers().rows), options.types)
-    if not rows:
+    if is_assigned():
+        return [row.name for row in rows]
+    if rows:
+        _print_names(rows, workers)
+    else:
         print(_nothing(session, options.types))
-        return
+    return None
+
+
+def _print_names(rows: list[Row], workers: Sequence[int]) -> None:
     named = [(_holders(row, workers), f"{row.name}{_mark(row)}") for row in rows]
     # First the registers that all workers have, then a line for each subset of the workers.
     named.sort(key=lambda each: (len(each[0]) < len(workers), each[0]))
@@ -57,13 +65,17 @@ def _who(front: Front, options: Namespace) -> None:
         print(", ".join(legend))
 
 
-def _whos(front: Front, options: Namespace) -> None:
+def _whos(front: Front, options: Namespace) -> SessionSnapshot | None:
     session = front.sessions.require()
     rows = _of_types(session.registers().rows, options.types)
+    snapshot = SessionSnapshot(session.id, session.num_workers, tuple(rows))
+    if is_assigned():
+        return snapshot
     if options.types and not rows:
         print(_nothing(session, options.types))
-        return
-    display(SessionSnapshot(session.id, session.num_workers, tuple(rows)))  # type: ignore[no-untyped-call]
+    else:
+        display(snapshot)  # type: ignore[no-untyped-call]
+    return None
 
 
 def _of_types(rows: Iterable[Row], types: Sequence[str]) -> list[Row]:
@@ -89,7 +101,7 @@ def _mark(row: Row) -> str:
     return MARK if row.differs else UNKNOWN if unseen else ""
 
 
-def _log(front: Front, options: Namespace) -> None:
+def _log(front: Front, options: Namespace) -> History | None:
     from disco_magic.core.history import history_of
 
     session = front.sessions.require()
@@ -104,7 +116,10 @@ def _log(front: Front, options: Namespace) -> None:
         _queued(front, session, workers or range(session.num_workers)),
         session.known.diverged,
     )
+    if is_assigned():
+        return history
     display(history)  # type: ignore[no-untyped-call]
+    return None
 
 
 def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entry]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -24,8 +24,10 @@ from disco_magic.session.sigint import interrupt
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from disco_magic.functions.execution.running import CellScope
+    from disco_magic.session.dispatch import Look
     from disco_magic.session.pump import CellInbox
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
@@ -77,14 +79,16 @@ class Cells(Failures):
         refuse_in_worker(self.id, "run")
         limit = self.patience(timeout)
         self.keep_pace(limit, "the cell")  # outside `attentive`: here Ctrl-C still ends the wait
+        scope = self._printed(workers) if scope is None else scope
         pending = None
         try:
             with attentive() as inbox:
                 pending = self.run_nowait(
                     code, workers=workers, rendezvous=rendezvous, scope=scope, inbox=inbox
                 )
-                with suppress(WorkerError, SyncTimeout):  # raised below, unless a SIGINT comes before
-                    pending.wait(limit, stop=True)
+                # Errors are raised below, unless a SIGINT comes before.
+                with suppress(WorkerError, SyncTimeout), self._shown(pending, scope) as look:
+                    pending.wait(limit, on_look=look, stop=True)
             pending.note_late_sigint()
             return pending.wait()
         finally:
@@ -210,15 +214,25 @@ class Cells(Failures):
             cell = replace(cell, rendezvous=True)
         present = None if workers is None else self.check_workers(workers)
         self._futures |= cell.futures
-        if scope is not None:
+        scope = self._printed(workers) if scope is None else scope
+        if not isinstance(scope, Printed):
             return self._run_nowait(cell, present, scope, inbox)
-        printed = Printed(present or self._everybody, self.num_workers)
         try:
-            printed.open()
-            return self._run_nowait(cell, present, printed, inbox)
+            scope.open()
+            return self._run_nowait(cell, present, scope, inbox)
         except BaseException:
-            printed.close()
+            scope.close()
             raise
+
+    def _printed(self, workers: Sequence[int] | None) -> Printed:
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        return Printed(chosen, self.num_workers)
+
+    def _shown(self, pending: PendingCell, scope: CellScope) -> AbstractContextManager[Look | None]:
+        """Where a front end shows waits: shows that for the cell, once the cell has been quiet."""
+        if self.show_wait is None or not isinstance(scope, Printed):
+            return nullcontext()
+        return self.show_wait(self, pending.workers, scope.quiet_since)
 
     def _run_nowait(
         self, cell: Cell, workers: tuple[int, ...] | None, scope: CellScope, inbox: CellInbox | None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from disco_magic.session.pump import Inbox, Pump
 
     Look = Callable[[], None]
-    ShowWait = Callable[[Any, tuple[int, ...]], AbstractContextManager[Look]]
+    ShowWait = Callable[..., AbstractContextManager[Look]]
     Make = Callable[[int, tuple[int, ...]], Command]
     MakeInto = Callable[[int, int, tuple[int, ...]], Command]
 
@@ -38,7 +38,8 @@ class Dispatch(Queues):
     Attributes:
         interrupting: the call, as users write it, that ends what the workers are doing; front ends change it.
         show_wait: makes, of the session and the workers that are waited for, a context manager that gives
-            the `on_look` of waits that have none of their own; front ends set it.
+            the `on_look` of waits that have none of their own; front ends set it. Of a cell that prints, the
+            third argument says since when nothing was printed, as `time.monotonic`.
     """
 
     interrupting = "session.interrupt()"

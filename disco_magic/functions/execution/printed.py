@@ -11,6 +11,7 @@ Nothing is held back for a worker that runs alone: its prompts and progress bars
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -53,6 +54,7 @@ class _Text(ABC):
         self._transcript = Transcript()
         self._bases: dict[str, Any] = {}  # channel -> the caller's stream
         self.is_closed = False
+        self.shown_s = time.monotonic()  # when anything was last shown, or when the cell was sent
 
     @property
     def text(self) -> str:
@@ -74,6 +76,7 @@ class _Text(ABC):
                 self._bases[channel] = base
                 shown = self._shown(channel, text)
             if shown:
+                self.shown_s = time.monotonic()
                 _raw(base.write, shown)
         return len(text)
 
@@ -190,6 +193,10 @@ class Printed:
     def stdout(self) -> Mapping[int, str]:
         """Worker -> what it wrote; of a text longer than `transcript.LIMIT`, the beginning and the end."""
         return {worker: each.text for worker, each in self.texts.items()}
+
+    def quiet_since(self) -> float:
+        """When the cell has last shown anything, or when it was sent, as `time.monotonic`."""
+        return max(each.shown_s for each in self.texts.values())
 
     def context(self, worker: int) -> Any:
         """See `CellScope.context`."""

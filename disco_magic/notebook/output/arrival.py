@@ -1,6 +1,6 @@
-"""Shows progress of waits without a cell: a start or a restart, copies and checks, ``session["x"].get()``.
+"""Shows progress of waits without a cell of ours: a start, copies, ``session["x"].get()``, ``session.run``.
 
-Connecting NCCL takes seconds; the others wait for what the workers execute before.
+Connecting NCCL takes seconds; the others wait for what the workers execute.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ class _Arrival(Progress):
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:
         """The workers that have nothing more to do."""
-        return frozenset(
-            each.worker for each in diagnosis.positions if each.state == "idle" and not each.behind
-        )
+        idle = (each.worker for each in diagnosis.positions if each.state == "idle" and not each.behind)
+        return self._workers.intersection(idle)
 
 
 def await_workers(
@@ -65,18 +64,27 @@ class ShownWait:
 
     Gives the function to call ten times a second. Most such waits are over before it is called, so nothing
     is made for them. Other threads than the main one have no cell in which it could be shown.
+
+    A cell of ``session.run`` prints by itself; `quiet_since` says since when it has not. Nothing is shown
+    while it prints, and nothing in a terminal, where its lines would be written into ours.
     """
 
-    __slots__ = ("_due", "_session", "_settings", "_shell", "_show", "_shown", "_workers")
+    __slots__ = ("_due", "_quiet_since", "_session", "_settings", "_shell", "_show", "_shown", "_workers")
 
     def __init__(
-        self, shell: Shell, settings: DiscoSettings, session: Session, workers: Sequence[int]
+        self,
+        shell: Shell,
+        settings: DiscoSettings,
+        session: Session,
+        workers: Sequence[int],
+        quiet_since: Callable[[], float] | None = None,
     ) -> None:
         self._shell = shell
         self._settings = settings
         self._session = session
         self._workers = workers
         self._due = time.monotonic() + AFTER_S
+        self._quiet_since = quiet_since
         self._show: Callable[[], None] | None = None
         self._shown: ExitStack | None = None
 
@@ -88,11 +96,15 @@ class ShownWait:
             self._shown.close()
 
     def look(self) -> None:
-        """After a second, show where each worker is."""
-        if self._show is None and time.monotonic() >= self._due:
+        """After a second without output, show where each worker is."""
+        if self._show is None and self._is_due():
             self._show = self._opened()
         if self._show is not None:
             self._show()
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        return now >= self._due and (self._quiet_since is None or now >= self._quiet_since() + AFTER_S)
 
     def _opened(self) -> Callable[[], None]:
         if self._settings.output != "live" or threading.current_thread() is not threading.main_thread():
@@ -100,7 +112,7 @@ class ShownWait:
         self._shown = shown = ExitStack()
         page = Page(self._workers, self._workers, self._shell.display_pub)
         shown.callback(page.close)
-        if page.area is None:
+        if page.area is None or (self._quiet_since is not None and page.area.is_of_terminal):
             return _nothing
         shown.enter_context(page.waited_for())
         return _Arrival(page, page.area, self._workers, self._session.doctor, after_s=0.0).look

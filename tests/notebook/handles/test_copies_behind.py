@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import _thread
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from math import inf
 
 import pytest
 
 from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, WorkerError
+from disco_magic.functions.execution.printed import Printed
 from disco_magic.notebook.output import arrival, page
 from disco_magic.notebook.output.arrival import ShownWait
 from disco_magic.session.current import session
@@ -120,6 +123,47 @@ def test_it_is_shown_who_keeps_a_call_of_python_waiting(busy, gate, monkeypatch,
     else:
         busy.run(call)
     assert "Cell In[" in screen.rows[0]
+
+
+def test_it_is_shown_where_the_workers_of_a_cell_of_python_are(gated, gate, monkeypatch):
+    # `%%disco` showed it; `session.run` of the same cell stood still, without a word.
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    gated.ip.user_ns["session"] = session()
+    gated.run("session.run('gate()', workers=[1, 2])")
+    (text,) = set(screen.rows)
+    assert text.startswith("Cell ")
+
+
+def test_of_a_cell_of_python_that_prints_only_its_output_is_shown(gated, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    monkeypatch.setattr(Printed, "quiet_since", lambda _: inf)
+    with pytest.raises(SyncTimeout):
+        session().run("gate()", timeout=0.3)
+    assert screen.rows == []
+
+
+def test_a_cell_that_prints_is_quiet_since_its_last_line():
+    printed, stream = Printed((0, 1)), StringIO()
+    since = [printed.quiet_since()]
+    for text in ("unfinished", " line\n", "rest"):
+        printed.texts[1].writer("stdout", stream)(text)
+        since.append(printed.quiet_since())
+    assert since[0] == since[1] < since[2] == since[3]
+
+
+def test_a_terminal_does_not_show_where_the_workers_of_a_cell_of_python_are(gated, gate, monkeypatch):
+    """What the cell prints would be written into the terminal's last lines."""
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    screen.waited = True
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    with pytest.raises(SyncTimeout):
+        session().run("gate()", timeout=0.3)
+    assert screen.rows == []
 
 
 def test_with_output_that_is_the_same_every_time_it_is_not_shown(busy, gate, monkeypatch):

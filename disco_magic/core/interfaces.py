@@ -121,8 +121,13 @@ class Plane(Protocol):
     def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
         """Like `allgather`, for the member of rank `root` only; the others get None."""
 
-    def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
-        """Reduce over the members, then split along `axis`; rank r gets part r."""
+    def reduce_scatter(  # noqa: PLR0917 - by position, as its siblings
+        self, seat: Seat, x: Any, op: str, axis: int, counts: Counts, out: Any | None
+    ) -> Any:
+        """Reduce over the members, then split along `axis`; rank r gets part r.
+
+        Parts are equal, or have the lengths in `counts`, one number per member, the same on all.
+        """
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member."""

@@ -21,7 +21,7 @@ _NAMES: Final = {
     "reduce": ("op", "root", "over"),
     "allgather": ("axis", "over"),
     "gather": ("root", "axis", "over"),
-    "reduce_scatter": ("op", "axis", "over"),
+    "reduce_scatter": ("op", "axis", "counts", "over"),
     "broadcast": ("root", "over"),
     "scatter": ("root", "axis", "counts", "over"),
     "alltoall": ("axis", "counts", "over"),

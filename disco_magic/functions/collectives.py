@@ -129,21 +129,36 @@ class Collectives(Calling):
         op: str = "sum",
         axis: int = 0,
         *,
+        counts: Any | None = None,
         out: Any | None = None,
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Reduce like `allreduce`, then split evenly along `axis`: rank r gets part r.
+        """Reduce like `allreduce`, then split along `axis`, evenly or by `counts`: rank r gets part r.
 
-        All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; returns `(..., k, ...)`.
-        `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
+        All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; returns `(..., k, ...)`, or
+        `(..., counts[r], ...)`.
+
+        Args:
+            x: array.
+            op: as for `allreduce`.
+            axis: along which it is split.
+            counts: `n` whole numbers, the lengths of the parts; all members pass the same.
+            out: array of the result's shape that takes it.
+            in_group: the worker's group only, or all workers.
+            over: axes of the mesh, or ids of the members, in place of `in_group`.
+
+        Errors: see `Collectives`.
         Cost: each element of every array is read once, each of the result written once.
 
         Example:
             >>> session.run("reduce_scatter(np.arange(4), op='max')").values
             [array([0]), array([1]), array([2]), array([3])]
+            >>> session.run("reduce_scatter(np.arange(4), counts=[0, 1, 3, 0])").values
+            [array([], dtype=int64), array([0]), array([ 4,  8, 12]), array([], dtype=int64)]
         """
-        return self._call("reduce_scatter", x, op, axis, out, in_group=in_group, over=over)
+        parts = None if counts is None else counts_of("reduce_scatter", counts)
+        return self._call("reduce_scatter", x, op, axis, parts, out, in_group=in_group, over=over)
 
     def broadcast(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OURS: Final = {
     "allgather": slice(0, 1),
     "gather": slice(1, 2),
-    "reduce_scatter": slice(1, 2),
+    "reduce_scatter": slice(1, 3),
     "scatter": slice(1, 3),
     "alltoall": slice(0, 2),
 }

@@ -13,7 +13,8 @@ _CALLED: Final = {
     ("all_gather", "Allgather", "allgatherv", "Allgatherv"): "allgather(x)",
     ("all_to_all", "Alltoall"): "alltoall(x)",
     ("alltoallv", "Alltoallv"): "alltoall(x, counts=counts)",
-    ("psum_scatter", "Reduce_scatter", "Reduce_scatter_block"): "reduce_scatter(x)",
+    ("psum_scatter", "Reduce_scatter_block"): "reduce_scatter(x)",
+    ("Reduce_scatter",): "reduce_scatter(x, counts=counts)",
     ("bcast", "Bcast", "ibcast"): "broadcast(x)",
     ("Gather", "gatherv", "Gatherv"): "gather(x)",
     ("Scatter",): "scatter(x)",
@@ -68,9 +69,6 @@ KEYWORDS: Final = {
 
 _COUNTS: Final = ("counts", "recvcounts")
 OF_VERBS: Final = {
-    "reduce_scatter": dict.fromkeys(
-        _COUNTS, "for other lengths: np.split(allreduce(x), np.cumsum(counts)[:-1])[worker_id]"
-    ),
     "allgather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
     "gather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
     "send": dict.fromkeys(("dst", "dest", "target", "peer"), "to= is the worker that gets it"),

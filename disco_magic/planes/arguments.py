@@ -12,7 +12,7 @@ from disco_magic.callers.sites import call_spot, site_of
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import people, ranges
-from disco_magic.planes.calls import ALONG_AXIS, FROM_ROOT, GATHERING, REDUCING, ROOTED, Call
+from disco_magic.planes.calls import ALONG_AXIS, FROM_ROOT, GATHERING, REDUCING, ROOTED, SPLITTING, Call
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import OPS, check_op, reduction
 
@@ -149,7 +149,7 @@ def as_index(kind: str, name: str, value: object) -> int:
     """`value` as an int, or raise UsageMistake."""
     number = whole_number(value)
     if number is None:
-        lengths = kind in ("alltoall", "scatter") and isinstance(value, (list, tuple))
+        lengths = kind in SPLITTING and isinstance(value, (list, tuple))
         hint = "; the lengths of the parts are counts=" if lengths else ""
         raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}{hint}")
     return number

@@ -45,7 +45,7 @@ class Call:
         root: the root's rank, if the verb has one.
         axis: the axis, if the verb has one; counted from the front if the caller gave an array.
         counts: the length along the axis of the part for each rank, if parts are not even; of a scatter,
-            those of the root decide.
+            those of the root decide, of a reduce_scatter all are the same.
         out: where the caller wants the result.
         ready: `array` as NCCL takes it, if NCCL carries the call; with `counts` a list of parts.
         gate: a lock that is held; the caller parks by acquiring it, and the thread that releases it wakes the

@@ -164,7 +164,7 @@ def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     if what == "shape" and call.array is not None:
         free = f" (only axis {call.axis} may differ)" if _may_differ(call) else ""
         return f"{call.shape}{free}"
-    if what == "counts" and call.kind == "alltoall":
+    if what == "counts" and call.kind != "scatter" and (call.counts is None or call.kind == "alltoall"):
         return "no counts" if call.counts is None else "counts"
     return str(value(call)) if what == _LENGTH else f"{what}={value(call)}"
 
@@ -182,15 +182,22 @@ def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
 
 
 def _counts(call: Call, giving: Call) -> object:
-    """What has to agree of `counts`: of a scatter, the lengths, unless a call leaves them to the root's."""
-    if call.kind != "scatter":
+    """What has to agree of `counts`: their lengths, in a scatter unless a call leaves them to the root's.
+
+    In an alltoall, only whether there are any.
+    """
+    if call.kind == "alltoall":
         return call.counts is not None
+    if call.kind != "scatter":
+        return call.counts
     return giving.counts if call.counts is None else call.counts
 
 
 def _remedy_for_counts(giving: Call) -> str:
     if giving.kind == "alltoall":
         return "pass counts everywhere, or nowhere"
+    if giving.kind == "reduce_scatter":
+        return "pass the same counts everywhere, or nowhere"
     if giving.counts is None:
         return f"the root, worker {giving.worker}, has to pass them"
     return "those of the root are enough"
@@ -227,10 +234,9 @@ def _split(calls: Sequence[Call]) -> str | None:
             f"{theirs.verb}: {length} elements, of shape {calls[0].shape}, cannot be shared evenly by {size}"
             f" members - pad them to {-(-length // size) * size}"
         )
-    further = "" if kind == "reduce_scatter" else _COUNTS
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
-        f" {-(-length // size) * size}, or split another axis{further}"
+        f" {-(-length // size) * size}, or split another axis{_COUNTS}"
     )
 
 

@@ -57,6 +57,9 @@ def results(calls: Sequence[Call]) -> list[Expected | None]:
         return [Expected(_along(array.shape, first.axis or 0, length), array.dtype) for length in lengths]
     if first.kind == "scatter" and (root := giver(calls)).counts is not None:
         return [Expected(_along(array.shape, root.axis or 0, length), array.dtype) for length in root.counts]
+    if first.kind == "reduce_scatter" and first.counts is not None and first.rule is not None:
+        dtype = first.rule.result
+        return [Expected(_along(array.shape, first.axis or 0, length), dtype) for length in first.counts]
     shape = array.shape if first.axis is None else _shape(calls, array.shape, first.axis)
     expected = Expected(shape, array.dtype if first.rule is None else first.rule.result)
     if first.kind in TO_ROOT:
@@ -113,7 +116,7 @@ def cut(array: NDArray[Any], axis: int, lengths: Iterable[int]) -> list[NDArray[
 
 
 def sent(call: Call, axis: int) -> list[NDArray[Any]]:
-    """The views of the array of an alltoall, or of a scatter's root, one for each rank."""
+    """The views of the array of a reduce_scatter or alltoall, or of a scatter's root, one for each rank."""
     array = _array_of(call)
     if call.counts is not None:
         return cut(array, axis, call.counts)

@@ -41,13 +41,17 @@ def ready(call: Call) -> Any:
         return array
     axis, xp = call.axis or 0, call.memory.cupy  # type: ignore[attr-defined]  # only arrays of cupy come here
     if call.counts is not None:
-        return [xp.ascontiguousarray(each) for each in sent(call, axis)]
+        return [_converted(xp.ascontiguousarray(each), call) for each in sent(call, axis)]
     if call.kind in SPLITTING:
         array = _in_runs(array, axis, len(call.seat.members), xp)
-    if call.kind in REDUCING:
-        how = wire(call.kind, call.op or "", array.dtype)
-        array = array if how.dtype is None else array.astype(how.dtype)
-    return array
+    return _converted(array, call)
+
+
+def _converted(array: Any, call: Call) -> Any:
+    if call.kind not in REDUCING:
+        return array
+    how = wire(call.kind, call.op or "", array.dtype)
+    return array if how.dtype is None else array.astype(how.dtype)
 
 
 def _in_runs(array: Any, axis: int, size: int, xp: Any) -> Any:
@@ -112,7 +116,10 @@ class Part:
         self._communicator = communicator
         self._stream = stream
         if self._how is not None:
-            if self._source.size:
+            if self.call.counts is not None:
+                with Together(nccl):
+                    self._reduce_parts(self._how)
+            elif self._source.size:
                 self._reduce(self._how)
         elif not any(array.size for array in arrays_of(self._calls)):  # all: gathered arrays differ in length
             return
@@ -135,6 +142,14 @@ class Part:
             to.reduce(source, target, count, how.code, how.op, self.call.root, self._stream)
         else:
             to.reduceScatter(source, target, count // self._size, how.code, how.op, self._stream)
+
+    def _reduce_parts(self, how: Wire) -> None:
+        """A reduce_scatter of parts of any length: one to each root. Empty ones are skipped by all."""
+        target = self._target.data.ptr
+        for rank, part in enumerate(self._source):
+            if count := part.size * how.per_element:
+                to = target if rank == self._rank else 0
+                self._communicator.reduce(part.data.ptr, to, count, how.code, how.op, rank, self._stream)
 
     def _broadcast(self) -> None:
         source = self._source if self._rank == self.call.root else self._target

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
-from disco_magic.planes.layout import arriving, axis_of, cut, giver, results, sample, sent, split
+from disco_magic.planes.layout import arriving, axis_of, cut, giver, results, sample, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -167,7 +167,7 @@ def _reduce(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _reduce_scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    parts = [split(array, axis_of(calls), len(calls)) for array in arrays_of(calls)]
+    parts = [sent(call, axis_of(calls)) for call in calls]
     return [fold([mine[rank] for mine in parts], [target]) for rank, target in enumerate(_given(targets))]
 
 

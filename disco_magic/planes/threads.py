@@ -49,8 +49,7 @@ class ThreadPlane:
     the input itself. It costs one more copy if it is not contiguous, has another byte order, or partly
     overlaps some member's input.
 
-    Reductions accumulate every element in rank order: all members get the same bits in every run.
-    See `disco_magic.planes.reductions` for precision.
+    Reductions accumulate in rank order, see `planes.reductions`: all members get the same bits in every run.
 
     Attributes:
         name: ``"threads"``.
@@ -166,9 +165,11 @@ class ThreadPlane:
         """As `allgather`, for rank `root` only; the others get None, and their `out` is ignored."""
         return self._collective("gather", seat, x, root=root, axis=axis, out=out)
 
-    def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
-        """Reduce, then split `axis` of length ``n * k`` evenly; rank r gets part r, of length ``k``."""
-        return self._collective("reduce_scatter", seat, x, op=op, axis=axis, out=out)
+    def reduce_scatter(  # noqa: PLR0917 - by position, as its siblings
+        self, seat: Seat, x: Any, op: str, axis: int, counts: Counts, out: Any | None
+    ) -> Any:
+        """Reduce, then split along `axis`, evenly or by `counts`; rank r gets part r."""
+        return self._collective("reduce_scatter", seat, x, op=op, axis=axis, counts=counts, out=out)
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member, also to the root unless its `out` is that array.

@@ -24,7 +24,7 @@ def uneven_splits_are_refused(plane: Plane, size: int, run: Run) -> None:
         return
     x = np.ones(size + 1)
     calls: list[Callable[[Plane, Seat], Any]] = [
-        lambda p, s: p.reduce_scatter(s, x, "sum", 0, None),
+        lambda p, s: p.reduce_scatter(s, x, "sum", 0, None, None),
         lambda p, s: p.scatter(s, x, 0, 0, None, None),
         lambda p, s: p.alltoall(s, x, 0, None, None),
     ]
@@ -103,6 +103,60 @@ def parts_of_any_length_are_scattered(plane: Plane, size: int, run: Run) -> None
             same(next(results), part, text)
             same(next(results), part, f"{text}, into out")
         same(next(results), np.empty((0, 2)), "nothing at all")
+
+
+def parts_of_any_length_are_reduced(plane: Plane, size: int, run: Run) -> None:
+    """`counts` of a reduce_scatter say how much each member gets, along any axis; it may be nothing."""
+    cases = [("f", "sum"), ("i", "avg"), ("d", "max"), ("?", "sum")]
+    counts = _counts(size, size)
+
+    def make(worker: int, dtype: str, axis: int) -> Any:
+        shape = [2, 3]
+        shape[axis] = sum(counts)
+        return sample(worker, tuple(shape), dtype)
+
+    def program(plane: Plane, seat: Seat) -> list[Any]:
+        got = []
+        for dtype, op in cases:
+            for axis in (0, 1, -1):
+                x = make(seat.worker, dtype, axis)
+                got.append(plane.reduce_scatter(seat, x, op, axis, counts, None))
+                out = np.empty_like(got[-1])
+                got.append(plane.reduce_scatter(seat, np.asfortranarray(x), op, axis, counts, out))
+                whole = plane.allreduce(seat, x, op, None)
+                got.append(np.split(whole, np.cumsum(counts)[:-1], axis)[seat.rank])
+        got.append(plane.reduce_scatter(seat, np.empty((0, 2)), "sum", 0, (0,) * size, None))
+        return got
+
+    for worker, got in enumerate(values(run(plane, program, 1))):
+        results = iter(got)
+        for dtype, op in cases:
+            for axis in (0, 1, -1):
+                one, another, expected = next(results), next(results), next(results)
+                text = f"part {worker} of the {op} of {dtype} along axis {axis}"
+                same(one, expected, text)
+                same(another, expected, f"{text}, in out")
+        same(next(results), np.empty((0, 2)), "nothing at all")
+
+
+def counts_of_a_reduction_are_the_same_on_all(plane: Plane, size: int, run: Run) -> None:
+    """Counts of a reduce_scatter that differ, or that only some members pass, are a PlaneMismatch on all."""
+    x, even = np.ones(2 * size), (2,) * size
+    outs = [np.full(2, 7.0) for _ in range(size)]
+
+    def differing(plane: Plane, seat: Seat) -> Any:
+        counts = (*even[2:], 1, 3) if seat.worker == size - 1 else even
+        return plane.reduce_scatter(seat, x, "sum", 0, counts, outs[seat.worker])
+
+    def only_elsewhere(plane: Plane, seat: Seat) -> Any:
+        return plane.reduce_scatter(seat, x, "sum", 0, even if seat.worker else None, outs[seat.worker])
+
+    if size == 1:
+        return
+    for scope, call in enumerate((differing, only_elsewhere), 1):
+        for error in errors(run(plane, call, scope), PlaneMismatch):
+            expect("reduce_scatter: the members disagree on counts" in str(error), f"unexpected: {error}")
+    expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
 
 
 def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> None:
@@ -191,6 +245,8 @@ PART_CHECKS = (
     uneven_splits_are_refused,
     parts_of_any_length_are_exchanged,
     parts_of_any_length_are_scattered,
+    parts_of_any_length_are_reduced,
     counts_that_do_not_fit_are_refused,
     counts_of_a_scatter_are_the_root_s,
+    counts_of_a_reduction_are_the_same_on_all,
 )

@@ -85,7 +85,7 @@ def reductions_agree_with_numpy(plane: Plane, size: int, run: Run) -> None:
             for op in UFUNCS:
                 got.append(plane.allreduce(seat, x, op, None))
                 got.append(plane.reduce(seat, x, op, size - 1, None))
-                got.append(plane.reduce_scatter(seat, x, op, 0, None))
+                got.append(plane.reduce_scatter(seat, x, op, 0, None, None))
         return got
 
     outcomes = values(run(plane, program, 1))

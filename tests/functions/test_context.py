@@ -125,7 +125,10 @@ CALLS = {
     "reduce": (lambda c, **kw: c.reduce("x", "max", 1, out="o", **kw), ("x", "max", 1, "o")),
     "allgather": (lambda c, **kw: c.allgather("x", 2, out="o", **kw), ("x", 2, "o")),
     "gather": (lambda c, **kw: c.gather("x", 1, 2, out="o", **kw), ("x", 1, 2, "o")),
-    "reduce_scatter": (lambda c, **kw: c.reduce_scatter("x", "max", 2, out="o", **kw), ("x", "max", 2, "o")),
+    "reduce_scatter": (
+        lambda c, **kw: c.reduce_scatter("x", "max", 2, counts=[3, 1], out="o", **kw),
+        ("x", "max", 2, (3, 1), "o"),
+    ),
     "broadcast": (lambda c, **kw: c.broadcast("x", 1, out="o", **kw), ("x", 1, "o")),
     "scatter": (
         lambda c, **kw: c.scatter("x", 1, 2, counts=[1, 3], out="o", **kw),
@@ -165,7 +168,7 @@ DEFAULTS = {
     "reduce": (("x",), ("x", "sum", 0, None)),
     "allgather": (("x",), ("x", 0, None)),
     "gather": (("x",), ("x", 0, 0, None)),
-    "reduce_scatter": (("x",), ("x", "sum", 0, None)),
+    "reduce_scatter": (("x",), ("x", "sum", 0, None, None)),
     "broadcast": ((), (None, 0, None)),
     "scatter": ((), (None, 0, 0, None, None)),
     "alltoall": (("x",), ("x", 0, None, None)),

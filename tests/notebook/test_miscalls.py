@@ -34,8 +34,8 @@ def mesh(four):
         ),
         ("worker.at(3)", "it is worker.at(dp=..., tp=...)"),
         (
-            "reduce_scatter(1.0, counts=[1])",
-            "it is reduce_scatter(x, op='sum', axis=0, *, {}); for other lengths: np.split(",
+            "reduce_scatter(1.0, recvcounts=[1])",
+            "it is reduce_scatter(x, op='sum', axis=0, *, counts=None, {}); counts= has the lengths of the",
         ),
         (
             "allgather(1.0, recvcounts=[1])",

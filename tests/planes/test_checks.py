@@ -180,6 +180,18 @@ def test_counts_of_a_scatter_are_the_roots_and_others_may_repeat_them():
     assert " - the root, worker 0, has to pass them" in said
 
 
+def test_counts_of_a_reduce_scatter_are_the_same_everywhere():
+    def given(counts):
+        return "reduce_scatter", {"array": X, "op": "sum", "axis": 0, "counts": counts}
+
+    assert sentence(given((1, 3)), given((1, 3))) is None
+    assert sentence(given((1, 3)), given((3, 1))).startswith(
+        "reduce_scatter: the members disagree on counts: worker 0 gave counts=(1, 3), "
+        "worker 1 gave counts=(3, 1) - pass the same counts everywhere, or nowhere"
+    )
+    assert "worker 0 gave no counts, worker 1 gave counts=(3, 1) - " in sentence(given(None), given((3, 1)))
+
+
 @pytest.mark.parametrize("kind", ["reduce_scatter", "alltoall", "scatter"])
 def test_an_uneven_split_names_length_members_and_a_way_out(kind):
     facts = {"array": X, "axis": 0}
@@ -187,10 +199,9 @@ def test_an_uneven_split_names_length_members_and_a_way_out(kind):
         facts["op"] = "sum"
     if kind == "scatter":
         facts["root"] = 0
-    further = "" if kind == "reduce_scatter" else ", or pass counts=[...] with the length of each part"
     assert sentence(*alike(3, kind, **facts)) == (
         f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
-        f" or split another axis{further}"
+        " or split another axis, or pass counts=[...] with the length of each part"
     )
 
 

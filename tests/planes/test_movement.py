@@ -44,7 +44,7 @@ def test_random_shapes_agree_with_numpy(seed, shared, make, run):
         x = np.asfortranarray(arrays[seat.worker])
         return [
             plane.allreduce(seat, x, "max", None),
-            plane.reduce_scatter(seat, x, "max", axis, None),
+            plane.reduce_scatter(seat, x, "max", axis, None, None),
             plane.allgather(seat, x, axis, None),
             plane.gather(seat, x, root, axis, None),
             plane.broadcast(seat, x, root, None),
@@ -256,7 +256,8 @@ def test_an_out_is_written_without_code_of_its_class(length, make, run):
 def test_out_may_be_of_another_byte_order(make, run, verb):
     swapped, plane, length = np.dtype("f8").newbyteorder(), make(3), 600
     shapes = {"reduce_scatter": length // 3, "allgather": 3 * length}
-    rest = {"allreduce": ("sum",), "broadcast": (1,), "reduce_scatter": ("sum", 0), "allgather": (0,)}[verb]
+    scattered = ("sum", 0, None)
+    rest = {"allreduce": ("sum",), "broadcast": (1,), "reduce_scatter": scattered, "allgather": (0,)}[verb]
 
     def program(p, seat):
         x = (np.arange(length) + seat.worker).astype(swapped)

@@ -1,4 +1,4 @@
-"""Parts of any length: alltoall with counts, as cells call it."""
+"""Parts of any length: alltoall and reduce_scatter with counts, as cells call them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def test_counts_are_by_rank_among_the_members(session, over):
     s = session(4, mesh={"dp": 2, "tp": 2})
     s.run(f"y = alltoall(np.full(3, worker_id), counts=[1, 2], over={over})")
     assert [each.tolist() for each in s["y"].get_all()] == [[0, 1], [0, 0, 1, 1], [2, 3], [2, 2, 3, 3]]
+
+
+def test_a_sum_is_split_by_counts(session):
+    s = session(3)
+    s.run("y = reduce_scatter(np.arange(4) + worker_id, counts=[1, 0, 3])")
+    assert [each.tolist() for each in s["y"].get_all()] == [[3], [], [6, 9, 12]]
 
 
 @pytest.mark.parametrize(

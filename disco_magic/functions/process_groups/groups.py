@@ -72,12 +72,10 @@ class Verbs(Members):
         for out, parts in pairs_of(outs, ins, of=outs):
             see_one_each("reduce_scatter", "input", parts, self.size())
             with written(out) as target:
-                if len({part.numel() for part in parts}) == 1:
-                    theirs = list_of("reduce_scatter", parts, out=tuple(out.shape))
-                    self._call("reduce_scatter", joined(parts), op, 0, target, theirs=theirs)
-                    continue
-                for rank, part in enumerate(parts):
-                    self._call("reduce", flat(part), op, rank, target if rank == self.rank() else None)
+                theirs = list_of("reduce_scatter", parts, out=tuple(out.shape))
+                lengths = tuple(part.numel() for part in parts)
+                counts = None if len(set(lengths)) == 1 else lengths
+                self._call("reduce_scatter", joined(parts), op, 0, counts, target, theirs=theirs)
         return done(outs)
 
     def reduce_scatter_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
@@ -85,7 +83,7 @@ class Verbs(Members):
         op = operation_of(*opts, **named)
         theirs = Theirs("reduce_scatter_tensor", tuple(given.shape), tuple(out.shape))
         with written(out) as target:
-            self._call("reduce_scatter", flat(given), op, 0, target, theirs=theirs)
+            self._call("reduce_scatter", flat(given), op, 0, None, target, theirs=theirs)
         return done([out])
 
     _reduce_scatter_base = reduce_scatter_single

@@ -33,6 +33,8 @@ _LATER: Final = frozenset(
     {"values", "shown", "stdout", "caught", "elapsed", "reference", "groups", "release"}
 )
 _OTHERS: Final = frozenset({"get", "join", "ready", "value"})
+# What `concurrent.futures.wait` and `as_completed` ask of each future.
+_OF_FUTURES: Final = "_condition"
 
 
 class HasResult:
@@ -48,6 +50,11 @@ class HasResult:
             elif name in _OTHERS:
                 why = (
                     f"a handle has no {name!r}: .wait() gives the result, .done() tells whether there is one"
+                )
+            elif name == _OF_FUTURES:
+                why = (
+                    "concurrent.futures waits for its own futures only: write [each.wait() for each in "
+                    "handles]; asyncio.gather(*handles) and asyncio.as_completed(handles) take them, too"
                 )
             else:
                 why = f"{type(self).__name__!r} object has no attribute {name!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import re
 import weakref
@@ -37,6 +38,19 @@ def test_who_asks_a_handle_for_what_the_result_has_is_told_where_that_is(crew, n
     with pytest.raises(AttributeError, match=re.escape(HINTS[name])):
         getattr(asked, name)
     assert handle.wait().values == [2] * crew.n
+
+
+@pytest.mark.parametrize(
+    "wait", [concurrent.futures.wait, lambda each: next(concurrent.futures.as_completed(each))]
+)
+@pytest.mark.parametrize("which", ["the notebook's", "the session's"])
+def test_who_waits_for_handles_as_for_futures_of_a_pool_is_told_what_to_write(crew, wait, which):
+    """`result` and `done` make a handle look like such a future; these calls reach into its inside."""
+    handle = crew.run("%%disco --nowait\n1 + 1")
+    told = r"write \[each.wait\(\) for each in handles\]; asyncio.gather"
+    with pytest.raises(AttributeError, match=told):
+        wait([handle if which == "the notebook's" else handle.pending])
+    handle.wait()
 
 
 def test_result_raises_what_the_cell_raised_as_often_as_it_is_asked(four):

@@ -23,7 +23,7 @@ from disco_magic.isolation.own_classes import (
 )
 from disco_magic.isolation.own_functions import own_classes_inside, own_definition, own_definitions
 from disco_magic.phrases import words
-from disco_magic.values.kinds import is_gpu_array
+from disco_magic.values.kinds import LAZY_IMPORT, is_gpu_array
 from disco_magic.values.tensors import elements_of_computed
 
 _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
@@ -59,13 +59,15 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     labels of a table are copied, too, attributes of arrays of derived classes, and tensors of TVM; of a
     tensor with a history (`grad_fn`), the elements.
     Objects of classes that cells define become objects of `receiver`'s classes of the same names; functions
-    and classes of cells become its own if it is a worker.
+    and classes of cells become its own if it is a worker. Of a lazy import, what it imports is copied.
     """
     kind = type(value)
     if is_shared(value):
         return value if kind in ATOMS else own_definition(value, receiver)
     if kind is np.ndarray and not value.dtype.hasobject:
         return new_copy(value)
+    if kind is LAZY_IMPORT:  # code that reads the name would import it
+        return copy_of(value.resolve(), receiver)
     if kind is types.BuiltinFunctionType:  # `deepcopy` would return it, bound to the original
         return getattr(copy_of(value.__self__, receiver), value.__name__)
     try:
@@ -84,14 +86,18 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     except UsageMistake:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here
-        instead = "copy the arrays or plain data inside it instead"
-        if kind is types.CoroutineType:
-            instead = "`await` the call in a cell, which gives its result"
-        raise UsageMistake(
-            f"a value of type {kind.__name__} cannot be copied between controller and worker: "
-            f"{words(reason)}; {instead}"
-        ) from reason
+        raise _refusal(kind, reason) from reason
     return copied
+
+
+def _refusal(kind: type, reason: Exception) -> UsageMistake:
+    instead = "copy the arrays or plain data inside it instead"
+    if kind is types.CoroutineType:
+        instead = "`await` the call in a cell, which gives its result"
+    return UsageMistake(
+        f"a value of type {kind.__name__} cannot be copied between controller and worker: "
+        f"{words(reason)}; {instead}"
+    )
 
 
 def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:

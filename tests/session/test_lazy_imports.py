@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import threading
 
 import pytest
 
-from disco_magic.errors import CellError
+from disco_magic.errors import CellError, WorkerError
 from tests.conftest import DEADLINE_S
 from tests.session.conftest import stopped
 from tests.session.written import write
@@ -101,6 +102,17 @@ def test_workers_that_have_not_imported_it_yet_do_not_differ_from_those_that_hav
     assert "not compared" not in repr(compared)
     s.run("if worker_id == 1: state = which\nif worker_id == 0: state")
     assert [row.name for row in s.check().rows if row.differs] == ["state"]
+
+
+def test_what_is_copied_is_imported_as_by_a_cell_that_reads_the_name(s):
+    s.run("lazy import json, state\nlazy from json import dumps\nlazy import disco_nowhere")
+    assert s["json"].get(1) is json
+    assert s["dumps"].get_all() == [json.dumps] * 3
+    state = s["state"].get(2)
+    s.run("state.start(worker_id)")
+    assert state.rank == 2, "it is the module of the worker that was asked"
+    with pytest.raises(WorkerError, match="ModuleNotFoundError: No module named 'disco_nowhere'"):
+        s["disco_nowhere"].get(0)
 
 
 def test_what_a_worker_has_in_a_module_of_everybody_s_is_imported_as_it_has_it(session, tmp_path):

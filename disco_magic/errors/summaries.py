@@ -20,8 +20,13 @@ _PEOPLE: Final = re.compile(
     r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])|(?<=\bsend\(\.\.\., )\d+"
 )
 _FEW: Final = 2
-# Names that Python gives threads, by numbers that it counts for the process: `Thread-7 (run)`.
-_THREAD: Final = re.compile(r"\b(Thread|Dummy|Timer|ThreadPoolExecutor)-\d+(?:_\d+)?\b")
+# The worker that a line of ours is about: the first one that it names.
+_CAUSE: Final = re.compile(r"\bworkers? (\d+|\[[\d,:-]+\])")
+# Names that Python gives threads, by numbers that it counts for the process: `Thread-7 (run)`. Without that
+# end, only as Python quotes them: a user's text may number threads as well.
+_THREAD: Final = re.compile(
+    r"\b(ThreadPoolExecutor)-\d+_\d+\b|\b(Thread)-\d+(?= \()|(?<=[('\"])(Thread|Dummy)-\d+(?=[,'\"])"
+)
 _IDENT: Final = re.compile(r"(?<=started )((?:daemon )?)\d{6,}(?=\)>)")  # in a thread's repr
 
 
@@ -83,9 +88,20 @@ def _likewise(failures: Mapping[int, Failure], lines: Mapping[int, str]) -> dict
     for group in alike.values():
         if len(set(group.values())) > _FEW:
             first = next(iter(group))
-            line = f"{_without_origin(failures[first], lines[first])} (likewise on {len(group) - 1} others)"
+            line = _without_origin(failures[first], lines[first])
+            line = f"{line} (likewise on {len(group) - 1} others{_because_of(group.values())})"
             told.update(dict.fromkeys(group, line))
     return told
+
+
+def _because_of(lines: Iterable[str]) -> str:
+    """The workers other than the first line's that the lines are about, in words."""
+    others = [*dict.fromkeys(found[1] for line in lines if (found := _CAUSE.search(line)))][1:]
+    if not others:
+        return ""
+    if all(map(str.isdecimal, others)):
+        return f", because of {people(sorted(map(int, others)))}"
+    return f", because of workers {', '.join(others)}"
 
 
 def _without_origin(failure: Failure, line: str) -> str:
@@ -99,7 +115,8 @@ def _without_origin(failure: Failure, line: str) -> str:
 
 def form_of(text: str, worker: int) -> str:
     """The text of an error without what differs between workers: its own number, threads, and addresses."""
-    text = _IDENT.sub(r"\1…", _THREAD.sub(r"\1-…", _ADDRESS.sub("0x…", text)))
+    text = _THREAD.sub(lambda found: f"{found[found.lastindex or 0]}-…", _ADDRESS.sub("0x…", text))
+    text = _IDENT.sub(r"\1…", text)
     # As a program would write it: the text may be the user's, with a path that has such a name.
     return re.sub(rf"\b(worker |disco-\d+-worker-){worker}\b", r"\1{worker_id}", text)
 

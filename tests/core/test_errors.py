@@ -149,6 +149,19 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
             ["[0-1] ValueError: <Thread(Thread-\u2026 (f), started daemon \u2026)>"],
         ),
         (
+            ["no loop in thread 'Thread-3 (f)'.", "no loop in thread 'Thread-4 (f)'."],
+            ["[0-1] ValueError: no loop in thread 'Thread-\u2026 (f)'."],
+        ),
+        (
+            ["no loop in 'Dummy-3'.", "no loop in 'Dummy-5'."],
+            ["[0-1] ValueError: no loop in 'Dummy-\u2026'."],
+        ),
+        (
+            # A user's text may number threads, too: what it says differs.
+            ["Thread-3 has no head", "Thread-4 has no head"],
+            ["[0] ValueError: Thread-3 has no head", "[1] ValueError: Thread-4 has no head"],
+        ),
+        (
             ["ThreadPoolExecutor-0_0", "ThreadPoolExecutor-2_1"],
             ["[0-1] ValueError: ThreadPoolExecutor-\u2026"],
         ),

@@ -41,6 +41,15 @@ def test_waits_for_one_that_has_not_sent_are_one_line():
     assert line.endswith("it needs a send(..., 1) on worker 0 in the same command (likewise on 4 others)")
 
 
+def test_a_line_for_waits_of_several_reasons_names_all_who_are_to_blame():
+    """It named the first one only, and nothing else names a worker that has just finished."""
+    (line,) = lines_of(8, "if worker_id % 4:\n    recv(worker_id // 4 * 4)")
+    assert line.startswith("[1-3,5-7] PlaneAborted: worker 0 finished without a send for recv from worker 0")
+    assert line.endswith("in the same command (likewise on 5 others, because of worker 4)")
+    (line,) = lines_of(8, "if worker_id % 2:\n    recv(worker_id - 1)")
+    assert line.endswith("(likewise on 3 others, because of workers [2,4,6])")
+
+
 def test_waits_that_differ_in_what_was_called_keep_their_lines():
     lines = lines_of(4, "if worker_id == 0:\n    1 / 0\nrecv(worker_id - 1, tag=worker_id)")
     assert len(lines) == 4

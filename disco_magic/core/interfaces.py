@@ -124,10 +124,7 @@ class Plane(Protocol):
     def reduce_scatter(  # noqa: PLR0917 - by position, as its siblings
         self, seat: Seat, x: Any, op: str, axis: int, counts: Counts, out: Any | None
     ) -> Any:
-        """Reduce over the members, then split along `axis`; rank r gets part r.
-
-        Parts are equal, or have the lengths in `counts`, one number per member, the same on all.
-        """
+        """Reduce over the members, then split along `axis`, evenly or by `counts`; rank r gets part r."""
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member."""

@@ -49,5 +49,5 @@ def give_back(cupy: Any, index: int, stream: Any, users: Sequence[threading.Thre
 def forget(cupy: Any) -> None:
     """Drop what belongs to a `cupy` that nobody uses any more, a simulated one."""
     with _choosing:
-        for key in [key for key in _free if key[0] is cupy]:
+        for key in filter(lambda key: key[0] is cupy, [*_free]):
             del _free[key]

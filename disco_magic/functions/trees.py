@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -76,7 +77,9 @@ class Trees(Objects):
             for leaf in (each for each in leaves if each.target is not None and not each.is_direct):
                 self._fill(leaf, parts[leaf.path])
         finally:
-            if any(leaf.is_lent for leaf in leaves):  # as in `_call`: from now on its library may change it
+            if any(
+                map(attrgetter("is_lent"), leaves)
+            ):  # as in `_call`: from now on its library may change it
                 self.place.settle()
         results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
         return tree.rebuilt(results) if out is None else out

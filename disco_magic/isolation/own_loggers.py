@@ -19,6 +19,7 @@ import builtins
 import logging
 import sys
 import traceback
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakSet
 
@@ -148,7 +149,7 @@ def _changing(name: str) -> Callable[..., Any]:
         try:
             return change(self, *args, **options)
         finally:
-            _note(self._where, [each for each in self if each not in before])
+            _note(self._where, [*filterfalse(before.__contains__, self)])
 
     return changing
 

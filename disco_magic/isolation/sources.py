@@ -82,7 +82,7 @@ def changed(folder: str, among: Iterable[str] | None = None) -> dict[str, str]:
     for name, file, modules in _modules(folder, among):
         with suppress(OSError):  # it was deleted: nothing newer could be imported
             stamp = _stamp(file)
-            older = [each for each in modules if each in _sources and _sources[each].stamp != stamp]
+            older = _older_than(stamp, modules)
             digest = _digest(file) if older else b""
             for module in older:
                 if _sources[module].digest != digest:
@@ -90,6 +90,11 @@ def changed(folder: str, among: Iterable[str] | None = None) -> dict[str, str]:
                 else:  # so that the next check is quick again
                     _sources[module] = _sources[module]._replace(stamp=stamp)
     return found
+
+
+def _older_than(stamp: Any, modules: Iterable[types.ModuleType]) -> list[types.ModuleType]:
+    """Those that were noted when their file had another stamp."""
+    return [each for each in modules if each in _sources and _sources[each].stamp != stamp]
 
 
 def has_changed(module: types.ModuleType) -> bool:

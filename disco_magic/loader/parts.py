@@ -101,9 +101,12 @@ class CheckFiles:
         Raises:
             DiscoError: a file is damaged, changed, or gone. The other workers stop too.
         """
-        me, tally = worker(), self.tally
         try:
-            all(_tallied(tally, me.id, file.hashed()) for file in self.files[me.id :: me.num_workers])
+            self._check_mine()
         except BaseException:
-            tally.stop()
+            self.tally.stop()
             raise
+
+    def _check_mine(self) -> None:
+        me = worker()
+        all(_tallied(self.tally, me.id, file.hashed()) for file in self.files[me.id :: me.num_workers])

@@ -92,7 +92,7 @@ def with_variables(front: Front, line: str) -> str:
 def _names_in(text: str, formatter: Formatter) -> Iterator[str]:
     """The variables that IPython looks up to expand `text`; none if it would leave all of it as it is."""
     try:
-        fields = [field for _, field, _, _ in formatter.parse(text) if field]
+        fields = filter(None, [field for _, field, _, _ in formatter.parse(text)])
         trees = [ast.parse(field, mode="eval") for field in fields]
     except (ValueError, SyntaxError):
         return

@@ -107,6 +107,11 @@ def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None
     return removed
 
 
+def _options(asked: argparse.Namespace) -> list[str]:
+    """The options of the sessions that the kernel starts."""
+    return [f"--{name}={value}" for name in of.SESSION if (value := getattr(asked, name)) is not None]
+
+
 def main(arguments: Sequence[str]) -> int | str:
     """Run ``install ...`` or ``uninstall ...``; return the exit status, or an error text."""
     asked = _parser().parse_args(arguments)
@@ -117,13 +122,12 @@ def main(arguments: Sequence[str]) -> int | str:
         if asked.command == "uninstall":
             print(f"removed {uninstall(asked.name, user=asked.user, prefix=prefix)}")
             return 0
-        options = [f"--{name}={value}" for name in of.SESSION if (value := getattr(asked, name)) is not None]
         where = install(
             asked.name,
             user=asked.user,
             prefix=prefix,
             display_name=asked.display_name,
-            options=options,
+            options=_options(asked),
         )
     except NoSuchKernel:
         return f"there is no kernel {asked.name!r}; jupyter kernelspec list shows what there is"

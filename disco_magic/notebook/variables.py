@@ -7,6 +7,7 @@ themselves: an optimizer keeps the parameters of the model that is sent with it.
 
 from __future__ import annotations
 
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -100,9 +101,14 @@ def fetched(session: Session, sources: Mapping[str, str], workers: Sequence[int]
             held = session.fetch(whole, workers)
             return {name: [held[worker][place] for worker in workers] for place, name in enumerate(registers)}
         except WorkerError as error:
-            if any(each.seq <= before or not is_by(each, UsageMistake) for each in error.failures.values()):
+            if not _is_of_copying(error, before):
                 raise  # else one cannot be copied: fetch one after the other to find out which
     return {name: _fetched(session, sources[name], register, workers) for name, register in registers.items()}
+
+
+def _is_of_copying(error: WorkerError, before: int = -1) -> bool:
+    """Whether nothing has failed in commands up to `before`, and in later ones only what was asked for."""
+    return all(each.seq > before and is_by(each, UsageMistake) for each in error.failures.values())
 
 
 def _reference(session: Session, label: str, workers: Sequence[int]) -> DRef:
@@ -125,10 +131,10 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
         values = session.fetch(register, workers)
     except WorkerError as error:
         reasons = {worker: failure.exception for worker, failure in error.failures.items()}
-        if not all(isinstance(reason, UsageMistake) for reason in reasons.values()):
+        if not _is_of_copying(error):
             raise
         # If some workers lack it, the errors of those that have it say more.
-        there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
+        there = dict(filterfalse(lambda each: isinstance(each[1], UnknownName), reasons.items()))
         have = session.ledger.names.holders(split(name)[0])
         if not there and have and not reasons.keys() & have:
             why = only(have, "it")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
@@ -211,7 +212,8 @@ class Communicators:
         """Take out those of `communicators` that are still held, and return them for `abort_soon`."""
         pairs = zip(members, communicators, strict=True)
         with self._lock:
-            return [each for worker, each in pairs if self._take(worker, members, each)]
+            taken = [self._take(worker, members, each) for worker, each in pairs]
+        return [*itertools.compress(communicators, taken)]
 
     def abort_soon(self, communicators: Sequence[Any]) -> None:
         """Abort what was taken out, each in its own thread: an abort waits for earlier work of its GPU."""
@@ -234,14 +236,14 @@ class Communicators:
         was to be aborted ends with the process.
         """
         with self._lock:
-            self._ending = [each for each in self._ending if each.is_alive()]
+            self._ending = [*filter(Thread.is_alive, self._ending)]
             try:
                 thread = start_thread("nccl-abort", work)
             except RuntimeError:
                 return False
             self._ending.append(thread)
         with _of_all:
-            _aborting[:] = [*(each for each in _aborting if each.is_alive()), thread]
+            _aborting[:] = [*filter(Thread.is_alive, _aborting), thread]
         return True
 
     @property

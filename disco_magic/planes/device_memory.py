@@ -7,7 +7,7 @@ would be a race, because cupy reuses freed memory at once for the next allocatio
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -154,9 +154,10 @@ class DeviceMemory:
         """Queue `folds` on the calling thread's stream, between all members' earlier and later work."""
         mine = self.cupy.cuda.get_current_stream()
         others = [call for call in calls if self.streams[call.worker].ptr != mine.ptr]
+        copies = reduction is None and len(folds) > 1 and all(_is_copy(whole) for whole in folds)
         self._after(others, mine)
         try:
-            if len(folds) > 1 and all(_is_copy(whole) for whole in folds) and reduction is None:
+            if copies:
                 self.copier.launch([(whole.sources[0], whole.targets[0]) for whole in folds])
             else:
                 for whole in folds:
@@ -241,7 +242,7 @@ class DeviceMemory:
             stream.wait_event(copied)
         if recorded or self._kept:
             with self._keeping:
-                self._kept = [each for each in self._kept if not has_passed(self.cupy, each[0])]
+                self._kept = [*filterfalse(lambda each: has_passed(self.cupy, each[0]), self._kept)]
                 if recorded:
                     self._kept.append((copied, source))
 

@@ -189,10 +189,11 @@ class Flights:
         # Its holder may keep it for long; the next look is soon.
         if fate.verdict is not None or not launching.acquire(blocking=False):
             return
+        theirs = dict(zip(fate.members, fate.communicators, strict=True))
         try:  # locked, so that they are not aborted
             held = self._communicators.are_held(fate.members, fate.communicators)
-            theirs = zip(fate.members, fate.communicators, strict=True)
-            errors = {at: async_error(each, self._nccl) for at, each in theirs if held and at in members}
+            looked = filter(members.__contains__, theirs) if held else ()
+            errors = {at: async_error(theirs[at], self._nccl) for at in looked}
         finally:
             launching.release()
         wrong = [(at, error) for at, error in errors.items() if error is not None]

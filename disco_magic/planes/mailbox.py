@@ -114,14 +114,17 @@ class Mailbox:
         with board.lock:
             board.admit(call.called, call.seat)
             self.forget(call.worker)
-            boxes = self.boxes[call.worker]
-            fit = [k for k in boxes if k[1:] == key[1:] and source in (None, k[0])]
-            there = [message for k in fit for message in boxes[k] if message.sent.taken is None]
-            message = min(there, key=_number, default=None)
+            message = min(self._untaken(call.worker, key), key=_number, default=None)
             if message is None:
                 self._announced[call.worker].setdefault(key[1:], []).append((source, call))
             else:
                 self._receive(message, call)
+
+    def _untaken(self, worker: int, key: tuple[int | None, int, int | str]) -> list[Message]:
+        """What nobody has taken of the messages to `worker` with that scope, tag and source, or of any."""
+        boxes, source = self.boxes[worker], key[0]
+        fit = [each for each in boxes if each[1:] == key[1:] and source in (None, each[0])]
+        return [message for each in fit for message in boxes[each] if message.sent.taken is None]
 
     def take(self, call: Call, source: int) -> Message:
         """Wait for the next message of `source` to the caller with the tag of `call`, and return it.

@@ -190,7 +190,7 @@ class Rendezvous:
         with self._board.lock:
             meeting.pieces, waiting = pieces, self._board.waiting
             # Not a worker whose thread was given up meanwhile: its new thread may wait for something else.
-            helpers = [(worker, gate) for worker, gate in meeting.gates() if waiting.get(worker) is meeting]
+            helpers = [*filter(lambda each: waiting.get(each[0]) is meeting, meeting.gates())]
             for worker, gate in helpers[: min(len(pieces), self._movers) - 1]:
                 del waiting[worker]
                 gate.release()

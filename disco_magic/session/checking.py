@@ -12,6 +12,7 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.callers.current import refuse_in_worker
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 _EXACT = Tolerance()
+_DIFFERS = attrgetter("differs")
 
 
 class Checks(Calls):
@@ -183,11 +185,11 @@ class Checks(Calls):
             found: dict[int, Found] = self._asked(survey, workers, limit)
             compared = self._comparison(found, select(found), survey, workers, circles)
             rows = compared(circles or Circles((workers,)))
-            if tolerance and any(row.differs for row in rows):
+            if tolerance and any(map(_DIFFERS, rows)):
                 nearness = Nearness(rows, tolerance, workers)
                 rows = next(iter(self._asked(nearness, workers, limit).values()))
             rows = self._with_gaps(rows, workers, limit)
-            is_apart = circles is None and any(row.differs for row in rows)
+            is_apart = circles is None and any(map(_DIFFERS, rows))
             along = self._agreeing_axes(compared, workers) if is_apart else ()
             return CheckReport(
                 title, workers, rows, str(tolerance), named=survey.names is not None, along=along

@@ -60,8 +60,7 @@ def make_current(session: Session | None) -> None:
         _chosen = []
     elif calling_worker() is None:
         with _lock:
-            others = [each for each in _chosen if each() not in (None, session)]
-            _chosen = [*others, weakref.ref(session)]
+            _chosen = [*filter(lambda each: each() not in (None, session), _chosen), weakref.ref(session)]
         prefer(session.id)
 
 

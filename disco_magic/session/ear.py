@@ -67,7 +67,7 @@ class Ear:
             self.listen()
             yield
         finally:
-            self._tasks[:] = [each for each in self._tasks if each is not task]
+            self._tasks[:] = filter(lambda each: each is not task, self._tasks)
             # The garbage collector may close an abandoned coroutine, in any thread.
             self.rest()
 

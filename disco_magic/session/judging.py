@@ -121,8 +121,8 @@ class Verdict:
             item = self.inbox.get_nowait()
             self.inbox.put(item)
             if isinstance(item, Expectation):
-                replies = [cast("CellDone", reply) for reply in item.replies.values()]
-                return [reply.failure for reply in replies if reply.failure is not None]
+                failures = [cast("CellDone", reply).failure for reply in item.replies.values()]
+                return [*filter(None, failures)]
         return None
 
     def settle(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from disco_magic.core.blame import origin_first
@@ -205,7 +205,7 @@ class CellResult:
         if not why and self.shown[first] == self.shown[other]:
             with suppress(DiscoError):
                 hidden = session.examine(values, hidden_in, workers=sorted({first, other}))
-                data = [names for names in hidden if names is not None]
+                data = [*filterfalse(lambda names: names is None, hidden)]
                 why = _not_shown(first, data) if data else ""
         return why if session.ledger.seq == values.seq else ""
 

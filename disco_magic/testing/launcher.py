@@ -173,7 +173,7 @@ def names_are_examined_where_they_are(crew: Crew) -> None:
         (names,) = examine(_names, (), [crew.size - 1])
         expect({"x", "_y"} <= names[0] and "worker" in names[1], f"the names of the last worker, got {names}")
         expect("worker" not in names[0], "what lies behind the names was handed over as bound")
-        expect(all(type(name) is str for each in names for name in each), f"names are text, got {names}")
+        expect({type(name) for each in names for name in each} == {str}, f"names are text, got {names}")
     finally:
         gate.open()
     expect(crew.run("x")[0].failure is None, "a function emptied the worker's own names")
@@ -192,7 +192,7 @@ def a_worker_at_rest_has_done_and_told_everything(crew: Crew) -> None:
     seq = crew.send(lambda seq: Call(seq, 2, gate, ()))
     try:
         gate.arrived(crew.size)
-        idle = [worker for worker in range(crew.size) if rested(worker, seq)]
+        idle = [*filter(lambda worker: rested(worker, seq), range(crew.size))]
         expect(not idle, f"workers {idle} are said to have done what they still execute")
     finally:
         gate.open()

@@ -70,7 +70,7 @@ def _tidy() -> None:
     if count < _ROOM[0] or not _tidying.acquire(blocking=False):
         return
     try:
-        there = [each for each in _locks[:count] if each() is not None]
+        there = [*filter(lambda each: each() is not None, _locks[:count])]
         _locks[:count] = there  # what was added meanwhile follows
         _ROOM[0] = 1000 + 2 * len(there)
     finally:

@@ -231,7 +231,7 @@ class CellRunner:
         """Execute all of a cell; return the last expression's value."""
         codes, value, process = list(map(with_own_code, codes)), None, os.getpid()
         try:
-            if [code for code in codes if code.co_flags & inspect.CO_COROUTINE]:
+            if any(map(_is_coroutine, codes)):
                 value = self._await(codes)
             else:
                 for code in codes:
@@ -252,3 +252,7 @@ class CellRunner:
         if cell.requests:
             raise WorkerInterrupt("interrupted in an await")
         return value
+
+
+def _is_coroutine(code: types.CodeType) -> bool:
+    return bool(code.co_flags & inspect.CO_COROUTINE)

@@ -45,11 +45,12 @@ def _written(frame: types.FrameType, verb: str) -> list[str]:
     with suppress(SyntaxError, ValueError, RecursionError):  # these lines have been replaced meanwhile
         (statement,) = parsed(text, "<call>").body
         call: Any = statement.value if isinstance(statement, ast.Expr) else None
-        if _calls(call, verb) and not any(isinstance(each, ast.Starred) for each in call.args):
+        if _calls(call, verb):
             return [ast.get_source_segment(text, each) or "" for each in call.args]
     return []
 
 
 def _calls(call: Any, verb: str) -> bool:
-    """Whether it is a direct call: ``worker.check(x)``, not ``map(worker.check, x)``."""
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb
+    """Whether it is a direct call with all arguments: neither ``map(worker.check, x)`` nor one of ``*x``."""
+    is_direct = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb
+    return is_direct and not any(isinstance(each, ast.Starred) for each in call.args)

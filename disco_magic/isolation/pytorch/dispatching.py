@@ -31,6 +31,10 @@ _entered: Final[dict[threading.Thread, list[Any]]] = {}
 _noting: Final[list[Callable[[], None]]] = []
 
 
+def _places_of(mode: Any, modes: Sequence[Any]) -> list[int]:
+    return [place for place, each in enumerate(modes) if each is mode]
+
+
 def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
     """Note that nobody is in a mode when that is so; `module` is ``torch.utils._python_dispatch``."""
     kind, names = getattr(module, "TorchDispatchMode", None), vars(module)
@@ -61,7 +65,7 @@ def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
                 return __exit__.below(self, *error)
             finally:
                 mine = _entered.get(threading.current_thread(), [])
-                places = [place for place, mode in enumerate(mine) if mode is self]
+                places = _places_of(self, mine)
                 if places:
                     del mine[places[-1] :]
                 note()

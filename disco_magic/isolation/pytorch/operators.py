@@ -19,6 +19,7 @@ computes them.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -47,7 +48,7 @@ def fit_operators(module: Any) -> Callable[[], None]:
         """Replacement of the constructor of what `custom_op` returns."""
         owner, qualname = _owner(sys._getframe(1)), f"{namespace}::{name}"  # noqa: SLF001 - the defining code
         with LOCK:
-            there = [each for of in versions.get(qualname, ()) if _is_there(each := of())]
+            there = [*filter(_is_there, [of() for of in versions.get(qualname, ())])]
             last = definitions.get(qualname)
             if last is not None and last not in there and _is_there(last):
                 there.append(last)
@@ -61,7 +62,7 @@ def fit_operators(module: Any) -> Callable[[], None]:
                 vars(self).update(vars(same))
                 _let_be_meant(same, namespace, name, definitions)
                 return
-            in_use = same is None and any(_is_in_use(each, owner) for each in there)
+            in_use = same is None and any(map(partial(_is_in_use, owner=owner), there))
             if owner is not None:
                 self.__class__ = entry_class
                 vars(self)["_owners"] = owners = Owners()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
 _IS_COPY: Final = sys.version_info < (3, 13)
@@ -40,7 +40,7 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        bound = {name: value for name, value in seen.items() if before.get(name, _NOTHING) is not value}
+        bound = _bound_since(before, seen)
         deleted = before.keys() - seen.keys()
         # Renew the copy first: functions that the line calls may have bound names in the frame (`nonlocal`).
         names = frame.f_locals
@@ -57,3 +57,7 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
 def _take_over(frame: FrameType) -> None:
     """Copy the names back into the frame; unbind those that are missing, if that is possible."""
     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(_CAN_UNBIND))
+
+
+def _bound_since(before: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in seen.items() if before.get(name, _NOTHING) is not value}

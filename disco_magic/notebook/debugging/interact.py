@@ -40,14 +40,17 @@ class Interact(InteractiveInterpreter):
     def run(self) -> None:
         """Read and execute statements until the user exits."""
         self._debugger.message("*interactive*: exit or Ctrl-D leads back to the debugger")
-        source: list[str] = []
         with suppress(EOFError, SystemExit):
-            while True:
-                source.append(self._ask("... " if source else ">>> "))
-                if source[0].strip() in _ENDS:
-                    return
-                if not self.runsource("\n".join(source)):
-                    source.clear()
+            self._run_all()
+
+    def _run_all(self) -> None:
+        source: list[str] = []
+        while True:
+            source.append(self._ask("... " if source else ">>> "))
+            if source[0].strip() in _ENDS:
+                return
+            if not self.runsource("\n".join(source)):
+                source.clear()
 
     def runcode(self, code: CodeType) -> None:
         """See `code.InteractiveInterpreter`."""

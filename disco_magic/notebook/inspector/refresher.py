@@ -8,6 +8,7 @@ runs.
 from __future__ import annotations
 
 import threading
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -117,7 +118,7 @@ class Refresher:
                 if not self._open:
                     self._thread = None
                     return
-                chosen = [inspector for inspector in self._open if due or inspector.live]
+                chosen = [*self._open] if due else [*filter(attrgetter("live"), self._open)]
             began, busy = monotonic(), False
             while chosen:  # emptied, because this frame lives as long as the thread
                 busy |= _is_busy(chosen.pop(0))

@@ -117,7 +117,7 @@ class Console:
     def close(self) -> None:
         """Restore everything now, even if a cell's outcome can no longer be reported."""
         try:
-            for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
+            for handle in [*filter(None, [scope.close() for scope in self._open]), *self._ended]:
                 handle.report()
             for page in self._collected:
                 page.bring_up_to_date(may_come=False)

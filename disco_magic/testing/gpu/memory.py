@@ -177,7 +177,7 @@ class Pool:
                 self._settle()
             gone = {block.ptr for block in idle}
             with self._lock:
-                self._blocks = [block for block in self._blocks if block.ptr not in gone]
+                self._blocks = [*filter(lambda block: block.ptr not in gone, self._blocks)]
                 self._attic += idle
 
     def total_bytes(self) -> int:

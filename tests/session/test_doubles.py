@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import copy
+import ctypes
+import threading
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from disco_magic.core.messages import Reached, Sync
+from disco_magic.errors import WorkerInterrupt
 from disco_magic.testing import doubles
 from disco_magic.testing.doubles import Gate
 from tests.doubles.scripted import JumpingClock, ScriptedLauncher, scripted_session
@@ -26,6 +31,28 @@ def test_an_open_gate_stops_nobody_but_still_says_who_came():
     gate.open()
     gate("later")
     assert gate.arrived() == ["later"]
+
+
+class Opened(list):
+    """Tickets that let their callers through."""
+
+    def append(self, ticket):
+        ticket.put(None)
+        super().append(ticket)
+
+
+def test_who_has_arrived_at_a_gate_is_where_an_interrupt_cannot_strike():
+    """It arrived and then began to wait: on a machine with much to do an interrupt came in between.
+
+    So now and then a thread that a test meant to be given up was not.
+    """
+    gate, strike = Gate(), ctypes.pythonapi.PyThreadState_SetAsyncExc
+    ident, error = ctypes.c_ulong(threading.get_ident()), ctypes.py_object(WorkerInterrupt)
+    gate._tickets = Opened()
+    gate._arrivals = SimpleNamespace(put=partial(strike, ident, error))  # whoever arrives is struck at once
+    with pytest.raises(WorkerInterrupt):
+        gate()
+    assert gate._tickets[0].empty(), "it was struck before it had waited"
 
 
 def test_a_copy_of_a_gate_is_the_gate():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.words import aligned, human_bytes, human_seconds
+from disco_magic.core.gathered import gathered
+from disco_magic.core.register_values import FEW_WORKERS
+from disco_magic.core.words import aligned, from_to, human_bytes, human_seconds
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -100,6 +102,9 @@ def device_stats(accounts: Sequence[Account]) -> tuple[DeviceStats, ...]:
     return tuple(found)
 
 
+# Of many workers, those whose times differ by no more than this share of all time, or as little, are one row.
+_NOISE: Final = 0.05
+_NOISE_S: Final = 5e-3
 HEADER = ("worker", "sent", "done", "outstanding", "registers", "bytes", "running", "waiting", "idle")
 
 
@@ -123,23 +128,43 @@ class SessionStats:
     def __len__(self) -> int:
         return len(self.workers)
 
+    def groups(self) -> list[list[WorkerStats]]:
+        """The rows of the table: a worker each; of many, those with equal counts and about equal times."""
+        limit_s = max(_NOISE_S, _NOISE * max(map(sum, map(_times, self.workers))))
+
+        def figures(each: WorkerStats) -> tuple[float, ...]:
+            # To differ by one is more than any noise.
+            return (*(count * 2 * limit_s for count in _counts(each)), *_times(each))
+
+        return gathered(self.workers, figures, limit_s)
+
     def rows(self) -> list[tuple[str, ...]]:
-        """The table's cells as text, a row per worker."""
-        return [
-            (
-                str(each.worker),
-                f"{each.sent:,}",
-                f"{each.done:,}",
-                f"{each.outstanding:,}",
-                f"{each.registers:,}",
-                human_bytes(each.nbytes),
-                human_seconds(each.running_s),
-                human_seconds(each.waiting_s),
-                human_seconds(each.idle_s),
-            )
-            for each in self.workers
-        ]
+        """The table's cells as text, a row for each of `groups`."""
+        return [self._row(group) for group in self.groups()]
+
+    def _row(self, group: Sequence[WorkerStats]) -> tuple[str, ...]:
+        ids, first = [each.worker for each in group], group[0]
+        return (
+            ranges(ids) if len(self.workers) > FEW_WORKERS else str(first.worker),
+            f"{first.sent:,}",
+            f"{first.done:,}",
+            f"{first.outstanding:,}",
+            f"{first.registers:,}",
+            human_bytes(first.nbytes),
+            *(
+                from_to(human_seconds(min(column)), human_seconds(max(column)))
+                for column in zip(*map(_times, group), strict=True)
+            ),
+        )
 
     def __repr__(self) -> str:
         table = aligned([HEADER, *self.rows()])
         return "\n".join([f"Disco session {self.session_id}", *table, *map(str, self.devices)])
+
+
+def _counts(each: WorkerStats) -> tuple[int, ...]:
+    return each.sent, each.done, each.outstanding, each.registers, each.nbytes
+
+
+def _times(each: WorkerStats) -> tuple[float, float, float]:
+    return each.running_s, each.waiting_s, each.idle_s

@@ -52,6 +52,20 @@ def test_the_cells_of_a_column_end_at_the_same_place():
     assert aligned([("a", "long"), ("100", "b")]) == ["  a  long", "100     b"]
 
 
+def test_of_many_workers_those_alike_are_one_row_of_the_stats():
+    def of(worker, done=40, running_s=1.0):
+        return WorkerStats(worker, 40, done, 40 - done, 3, 2048, running_s, 0.25, 60.0 - running_s)
+
+    workers = [of(worker, running_s=1.0 + worker / 100) for worker in range(64)]
+    workers[7], workers[9] = of(7, running_s=30.0), of(9, done=39)
+    _, _, *rows = repr(SessionStats(7, tuple(workers))).splitlines()
+    assert [" ".join(row.split()) for row in rows] == [
+        "[0-6,8,10-63] 40 40 0 3 2 KiB 1.00 - 1.63 s 250.0 ms 58.37 - 59.00 s",
+        "[7] 40 40 0 3 2 KiB 30.00 s 250.0 ms 30.00 s",
+        "[9] 40 39 1 3 2 KiB 1.00 s 250.0 ms 59.00 s",
+    ]
+
+
 def test_stats_show_themselves_as_a_table_with_a_row_per_worker():
     stats = SessionStats(7, (WorkerStats(0, 1200, 1190, 10, 3, 2048, 1.5, 0.25, 60.0),))
     title, header, row = repr(stats).splitlines()

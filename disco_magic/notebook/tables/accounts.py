@@ -31,8 +31,8 @@ def stats_bundle(stats: SessionStats) -> dict[str, str]:
     """The MIME bundle of a session's statistics."""
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
-        f"<td>{_bar_of(each)}</td></tr>"
-        for row, each in zip(stats.rows(), stats.workers, strict=True)
+        f"<td>{_bar_of(group)}</td></tr>"
+        for row, group in zip(stats.rows(), stats.groups(), strict=True)
     )
     legend = ", ".join(f"{swatch(paint)} {name}" for name, paint in _PARTS)
     caption = f"Disco session {stats.session_id}: {legend}"
@@ -47,8 +47,10 @@ def swatch(paint: str) -> str:
     return f'<span style="{style}"></span>'
 
 
-def _bar_of(worker: WorkerStats) -> str:
-    spent = (worker.running_s, worker.waiting_s, worker.idle_s)
+def _bar_of(group: Sequence[WorkerStats]) -> str:
+    """The bar of the mean of workers that hardly differ."""
+    times = ((each.running_s, each.waiting_s, each.idle_s) for each in group)
+    spent = [sum(column) / len(group) for column in zip(*times, strict=True)]
     return bar([(*part, seconds) for part, seconds in zip(_PARTS, spent, strict=True)], sum(spent))
 
 

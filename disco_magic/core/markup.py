@@ -101,6 +101,6 @@ _COMMON: Final = (
     "{} thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
     *MARK_RULES,
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
-    "{} code{background:transparent;color:inherit}",
+    "{} code{background:transparent!important;color:inherit;padding:0!important}",
     "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # leave room for the values beside a long name
 )

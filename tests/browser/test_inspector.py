@@ -111,6 +111,22 @@ def test_the_table_of_four_workers_fits_into_a_narrow_window(
     lab.picture(pictures / f"inspector_narrow_{width}.png")
 
 
+def test_a_long_name_leaves_room_for_values_in_the_narrowest_window(
+    open_notebook: Callable[..., Any], page: Page, pictures: Path
+) -> None:
+    # The column of names stays while the others are scrolled: as wide as the table's window, it hid them.
+    page.set_viewport_size({"width": 420, "height": 900})
+    lab = open_notebook("narrowest.ipynb", [START, "%%disco\n" + "a_name_" * 12 + "= 1", "%disco whos"])
+    for cell in range(3):
+        lab.run(cell)
+    names = lab.cell(2).locator(".disco-scroll tbody th").first
+    share = names.evaluate("each => each.offsetWidth / each.closest('.disco-scroll').clientWidth")
+    assert share < 0.5
+    background = names.locator("code").evaluate("each => getComputedStyle(each).backgroundColor")
+    assert background == "rgba(0, 0, 0, 0)"  # as in the live table; JupyterLab's own style has a gray one
+    lab.picture(pictures / "registers_narrowest.png")
+
+
 @pytest.mark.usefixtures("tall")
 @pytest.mark.parametrize("place", PLACES)
 def test_clicks_are_answered_while_a_cell_runs(

@@ -1,18 +1,20 @@
 """Shows errors of this package in plain cells with the user's frames only.
 
 ``session.load_safetensors(...)`` in a plain cell raises through five functions of ours, which do not help the
-user: the line of the call and the message do. Ctrl-C in a waiting call is shown in the same way. Below a
-NameError, a line says where the name is if it is a register.
+user: the line of the call and the message do. Ctrl-C in a waiting call is shown in the same way, and so is
+``session["x"] + 1``, which raises a TypeError. Below a NameError, a line says where the name is if it is a
+register.
 """
 
 from __future__ import annotations
 
+import linecache
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakMethod, ref
 
 from disco_magic.callers.sites import runtime_file
-from disco_magic.callers.tracebacks import frames_of
+from disco_magic.callers.tracebacks import steps_of
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.strays import advice_in_notebook
 from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 # IPython asks the class, so the last shell shows the errors of all. Weak: a shell holds the extension.
 _shells: Final[list[ref[Any]]] = []
+_EXPLAINED: Final = (KeyboardInterrupt, NameError, TypeError, AttributeError)
 
 
 def _lines(error: DiscoError) -> list[str]:
@@ -56,8 +59,8 @@ class _Others:
         shell = self._shell()
         if shell is None:
             return []
-        error = next((each for each in shown if isinstance(each, (KeyboardInterrupt, NameError))), None)
-        if isinstance(error, KeyboardInterrupt) and _struck_ours(error):
+        error = next((each for each in shown if isinstance(each, _EXPLAINED)), None)
+        if error is not None and _is_about_ours(error):
             # Skip 0 frames: IPython's own are not among them any more.
             shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
             options.pop("tb_offset", None)
@@ -71,10 +74,17 @@ class _Others:
         return lines
 
 
-def _struck_ours(error: KeyboardInterrupt) -> bool:
-    """Whether the innermost frame is one of this package."""
-    frames = frames_of(error.__traceback__)
-    return bool(frames) and runtime_file(frames[-1].f_code.co_filename)
+def _is_about_ours(error: BaseException) -> bool:
+    """Whether the innermost frame is one of this package, which was interrupted or refuses what is asked.
+
+    Python wants a TypeError or an AttributeError where an object has no such operation or attribute. If such
+    an error just happens in our code, it is a bug of ours, and all lines are shown.
+    """
+    *_, step = [None, *steps_of(error.__traceback__)]
+    if step is None or not runtime_file(step.tb_frame.f_code.co_filename):
+        return False
+    line = linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
+    return isinstance(error, KeyboardInterrupt) or line.lstrip().startswith("raise ")
 
 
 def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:

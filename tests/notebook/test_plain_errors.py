@@ -47,6 +47,31 @@ def test_what_is_written_for_a_class_of_ours_is_not_shown(four):
     assert "<string>:2" in four.out + four.err  # the user's own
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind", "said"),
+    [
+        ("s['x'] + 1", TypeError, "ref.get(worker) gives a copy of one"),
+        ("np.mean(s['x'])", TypeError, "ref.get(worker) gives a copy of one"),
+        ("s['x'].shape", AttributeError, "ref.info() shows its shape on every worker"),
+        ("s.gather('x')", AttributeError, "%disco gather a joins the workers' parts"),
+    ],
+)
+def test_what_python_has_errors_of_its_own_for_is_refused_without_a_line_of_ours(four, asked, kind, said):
+    # These are no errors of our classes: IPython showed the line of ours that raised them, and its file.
+    four.run(f"import numpy as np\n{SESSION}")
+    four.run("%%disco\nx = np.ones(3)")
+    four.fail(asked, kind)
+    shown = four.out + four.err
+    assert f"----> 1 {asked}" in shown
+    assert said in shown
+    assert "disco_magic/" not in shown
+
+
+def test_an_error_that_happens_in_our_code_is_shown_with_its_line(four):
+    four.fail("from disco_magic.phrases import ranges\nranges(None)", TypeError)
+    assert "disco_magic/" in four.out + four.err
+
+
 def test_verbose_shows_all(four):
     four.run(SESSION)
     four.run("%xmode Verbose")

@@ -36,6 +36,7 @@ class Seen:
     """A screen that does something when it is shown rows; keeps them."""
 
     waited = False
+    stopped_by = "the stop button"
 
     def __init__(self, then):
         self.rows = []

@@ -46,6 +46,8 @@ class Screen(Protocol):
     waited: bool
     """Whether rows may be shown only while the cell is waited for, because the user may type there
     otherwise."""
+    stopped_by: str
+    """What stops the cell there, in words."""
 
     def show(self, rows: Sequence[Row]) -> None:
         """Replace the rows; without any, take up no space."""
@@ -67,6 +69,7 @@ class LiveArea:
 
     Attributes:
         quiet_since: when the workers last wrote anything, or when the cell was sent.
+        stopped_by: what stops the cell, in words.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class LiveArea:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.quiet_since = clock()
+        self.stopped_by = screen.stopped_by
         self._screen = screen
         self._channels = channels
         self._context = context

@@ -99,7 +99,7 @@ class Progress:
             return None
         earlier = list(dict.fromkeys(each.command for each in before))
         ends = "this cell only" if self._spares(diagnosis) else "both" if len(earlier) == 1 else "all of them"
-        text = f"comes after {', '.join(earlier)} \u00b7 the stop button ends {ends}"
+        text = f"comes after {', '.join(earlier)} \u00b7 {self._area.stopped_by} ends {ends}"
         return Row(tuple(each.worker for each in before), text, status=True)
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so

@@ -65,6 +65,7 @@ class NotebookScreen:
     """
 
     waited = False
+    stopped_by = "the stop button"
     PLACES: Final = 8
     """Largest number of displays per cell: each leaves an empty output in the notebook."""
 
@@ -121,6 +122,7 @@ class UnseenScreen:
     """Shows nothing: a tool executes the notebook, and would keep an empty output in it."""
 
     waited = False
+    stopped_by = "the stop button"
 
     def show(self, rows: Sequence[Row]) -> None:
         """See `Screen`."""
@@ -137,6 +139,7 @@ class TerminalScreen:
     """The terminal's last lines, while the cell is waited for; see `footer`."""
 
     waited = True
+    stopped_by = "Ctrl-C"
 
     def __init__(self, outlet: Outlet, footer: Footer) -> None:
         self._outlet = outlet

@@ -82,6 +82,7 @@ class Screen:
     """A screen that opens the gate when it is shown rows; keeps them."""
 
     waited = False
+    stopped_by = "the stop button"
 
     def __init__(self, gate):
         self.rows, self._gate = [], gate

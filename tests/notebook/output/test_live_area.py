@@ -17,6 +17,7 @@ class Recorder:
     """A screen that remembers what it showed."""
 
     waited = False
+    stopped_by = "the stop button"
 
     def __init__(self):
         self.shown = []

@@ -14,6 +14,7 @@ from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, SessionClosed, UsageMistake
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.output.livearea import Row
+from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.progress import Progress, status_rows
 from disco_magic.session import pending, pump
 from disco_magic.session.session import Session
@@ -84,6 +85,8 @@ def test_every_state_has_its_words(position, text):
 
 class Stage:
     """A page, its area, a clock and a session, as far as progress asks them."""
+
+    stopped_by = "the stop button"
 
     def __init__(self, after_s=1.0):
         self.now = self.quiet_since = 0.0
@@ -167,6 +170,9 @@ def test_who_has_not_begun_a_cell_says_what_it_comes_after_and_what_stopping_it_
 
     assert below(8) == "comes after Cell In[7] \u00b7 the stop button ends both"
     assert below(8, ["Cell In[7]"]) == "comes after Cell In[7] \u00b7 the stop button ends this cell only"
+    stage.stopped_by = "Ctrl-C"
+    assert below(8) == "comes after Cell In[7] \u00b7 Ctrl-C ends both"
+    stage.stopped_by = "the stop button"
     assert below(7).startswith(SITE)
     positions[1] = replace(positions[1], command="call f")
     assert below(8) == "comes after Cell In[7], call f \u00b7 the stop button ends all of them"
@@ -260,6 +266,11 @@ def test_lines_come_above_and_who_is_done_is_shown_as_such(watch, terminal):
     assert screen[4] == "[0-1,3] done"
     assert ended.success
     assert terminal.screen == [*screen[:4], ""]
+
+
+def test_a_terminal_has_no_stop_button(terminal, onto):
+    with onto(terminal, terminal):
+        assert Page((0,), (0,)).area.stopped_by == "Ctrl-C"
 
 
 def test_a_cell_that_fails_leaves_nothing_of_it(watch, terminal):

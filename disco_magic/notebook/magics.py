@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
-from IPython.core.magic import cell_magic, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.commands.table import overview, perform
 from disco_magic.notebook.debugging.postmortem import LastFailure
+from disco_magic.notebook.facade import line_magic_refused
 from disco_magic.notebook.options import HelpAskedFor
 from disco_magic.notebook.plain import run_here
 from disco_magic.notebook.settings import DiscoSettings
@@ -83,6 +84,19 @@ class DiscoMagics(DiscoSettings):
             # `PlainCells` removes the line before IPython looks for magics, unless another magic follows.
             raise UsageError("%%local takes nothing: it stands alone in the first line of the cell")
         return run_here(self.shell, cell)
+
+    # Below another line, also below a comment, IPython takes `%%disco` for the line magic of this name.
+    @no_var_expand
+    @line_magic("%disco")  # type: ignore[arg-type]  # IPython's
+    def disco_below_a_line(self, _: str) -> None:
+        """Say where ``%%disco`` has to stand; IPython would say that there is no such magic."""
+        raise UsageError(line_magic_refused("%disco", ""))
+
+    @no_var_expand
+    @line_magic("%local")  # type: ignore[arg-type]  # IPython's
+    def local_below_a_line(self, _: str) -> None:
+        """As `disco_below_a_line`."""
+        raise UsageError(line_magic_refused("%local", ""))
 
 
 DiscoMagics.disco.__doc__ = f"{overview()}\n\n{cell_parser().format_help()}"

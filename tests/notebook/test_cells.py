@@ -8,6 +8,7 @@ import threading
 import weakref
 
 import pytest
+from IPython.core.error import UsageError
 
 from disco_magic.core.messages import Lost
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake, WorkerError, WorkerLost
@@ -381,3 +382,11 @@ def test_a_cell_of_blank_lines_does_nothing(four, options):
     """Where its text begins was looked for with `str.rpartition`, which takes no empty text."""
     four.run(f"%%disco{options}\n\n  \n")  # fails on an error
     assert four.run("%%disco\n1").values == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("magic", ["%%disco", "%%local"])
+def test_a_cell_magic_below_a_comment_says_where_it_has_to_stand(four, magic):
+    # IPython takes it for a line magic there, and said that there was none of this name.
+    said = str(four.fail(f"# Train.\n{magic}\nx = 1", UsageError))
+    assert said == f"{magic} has to stand in the first line of its cell, with nothing above it"
+    assert "x" not in four.ip.user_ns

@@ -113,7 +113,11 @@ def find_func(name: str) -> Callable[..., Any]:
 
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
+    module, _, function = str(name).rpartition(".")
+    is_there = callable(getattr(sys.modules.get(module), function, None))
     hint = near_misses(str(name), list(known)) or "see disco_magic.list_funcs()"
+    if is_there:
+        hint = f"pass the function itself, {name}, without quotation marks"
     return UnknownName(f"no function is registered as '{name}'; {hint}")
 
 

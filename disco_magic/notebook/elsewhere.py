@@ -42,7 +42,7 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(
         ("comm", "dist", "MPI", "MPI_COMM_WORLD", "COMM_WORLD"),
-        "collectives are functions here: allreduce(x), barrier(), ...",
+        "collectives are functions here: allreduce(x), barrier(), ...; a worker's number is worker_id",
     ),
     "ray": "there are no tasks and no actors: every worker runs the cell, and in the notebook "
     "session.call_packed(f, x) calls f on workers (docs/coming_from.md)",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _GIVEN: Final = "_given"
 _FROM_THE_END: Final = re.compile(r"-\d[\d,:-]*$")
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
+_NUMBER: Final = re.compile(r"unrecognized arguments: (\d+)$")
 
 
 class HelpAskedFor(Exception):
@@ -113,6 +114,8 @@ class OptionParser(MagicArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise a one-line error with a similar option, or with how to get the help."""
-        unknown = _UNKNOWN.match(message)
+        unknown, number = _UNKNOWN.match(message), _NUMBER.match(message)
         meant = near_misses(unknown[1], self._option_string_actions) if unknown else ""
+        if number and "-n" in self._option_string_actions:
+            meant = f"did you mean -n {number[1]}?"
         raise UsageError(f"{self.prog}: {message} ({meant or f'{self.prog} -h shows what there is'})")

@@ -142,7 +142,9 @@ def advice_in_notebook(shell: Shell, error: BaseException, holders_of: Callable[
         return way_here(name, holders)
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
-    if name in VERBS or (name in BEHIND and name != "np"):  # `np` is just a forgotten import
+    if name == "np":
+        return "np is there without import in cells on the workers only; here: import numpy as np"
+    if name in VERBS or name in BEHIND:
         return f"{name} exists only on the workers; begin the cell with %%disco"
     if name == "session":
         return "the session of %disco start is disco_magic.session(): import disco_magic"

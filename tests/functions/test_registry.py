@@ -90,6 +90,11 @@ def test_a_name_unlike_any_other_points_to_the_list():
         find_func("zzzzqqqq")
 
 
+def test_the_name_of_a_function_in_a_module_is_not_its_name_here():
+    with pytest.raises(UnknownName, match=r"pass the function itself, os.path.join, without quotation marks"):
+        find_func("os.path.join")
+
+
 def test_names_are_listed_by_prefix_sorted():
     register_func("test.b", len)
     register_func("test.a", len)

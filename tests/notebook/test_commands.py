@@ -26,6 +26,10 @@ def test_start_says_what_there_is_in_one_line(shell):
     assert "3 workers \u00b7 threads \u00b7 cpu \u00b7 plane threads" in shell.out
 
 
+def test_a_number_alone_is_not_taken_for_the_number_of_workers(shell):
+    assert "did you mean -n 8?" in str(shell.fail("%disco start 8", UsageError))
+
+
 def test_start_with_groups_gives_groups(shell):
     shell.run("%disco start -n 4 --groups 2 --kind threads --ccl threads")
     shell.run("%%disco\nworker.group")

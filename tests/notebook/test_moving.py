@@ -39,6 +39,11 @@ def test_put_goes_to_worker_0_and_broadcast_to_all(four):
     assert four.ip.user_ns["a"].tolist() == [0, 1, 2]
 
 
+def test_put_knows_one_worker_only_and_names_the_command_for_others(four):
+    four.run("w = 1")
+    assert "%disco broadcast -w 2 copies to worker 2" in str(four.fail("%disco put w -w 2", UsageError))
+
+
 def test_any_object_that_can_be_copied_can_be_put(crew):
     crew.ip.user_ns["config"] = {"lr": 0.1}
     crew.run("%disco broadcast config")

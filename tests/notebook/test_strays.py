@@ -84,7 +84,10 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("gatherv", "it is gather(x) here"),
         ("nprocs", "the number of workers is num_workers here"),
         ("get_rank", "a worker's number is worker_id here"),
-        ("comm", "collectives are functions here: allreduce(x), barrier(), ..."),
+        (
+            "comm.rank",
+            "collectives are functions here: allreduce(x), barrier(), ...; a worker's number is worker_id",
+        ),
         ("losess", "did you mean 'losses'?"),
         ("allredcue", "did you mean 'allreduce' or 'allreduce_tree' or 'reduce'?"),
         ("prnt", "did you mean 'print'?"),
@@ -210,6 +213,12 @@ def test_both_ways_in_every_mode(four, mode):
 def test_a_plain_cell_is_told_how_it_comes_to_the_session(four):
     four.fail("session.names()", NameError)
     assert four.shown[-1] == "the session of %disco start is disco_magic.session(): import disco_magic"
+
+
+def test_numpy_has_to_be_imported_where_no_workers_are(four):
+    four.fail("np.ones(3)", NameError)
+    said = "np is there without import in cells on the workers only; here: import numpy as np"
+    assert four.shown[-1] == said
 
 
 def test_a_plain_cell_is_told_of_registers_only(four):

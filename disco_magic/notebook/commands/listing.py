@@ -89,7 +89,9 @@ def _of_types(rows: Iterable[Row], types: Sequence[str]) -> list[Row]:
 
 def _nothing(session: Session, types: Sequence[str]) -> str:
     none = f"no register is of type {' or '.join(types)}" if types else "0 registers"
-    return f"Disco session {session.id}: {none}"
+    named = next((each for each in types if each in session), "")
+    shown = f"; %disco registers {named} shows the one of that name" if named else ""
+    return f"Disco session {session.id}: {none}{shown}"
 
 
 def _holders(row: Row, workers: Sequence[int]) -> tuple[int, ...]:

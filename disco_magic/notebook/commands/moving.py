@@ -10,6 +10,7 @@ from disco_magic.errors.mistakes import about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import Command, session_parser
+from disco_magic.notebook.options import refuse
 from disco_magic.notebook.targets import list_workers, parse_workers
 from disco_magic.phrases import no_register
 
@@ -241,8 +242,14 @@ def _rm_parser() -> OptionParser:
     return parser
 
 
+def _put_parser() -> OptionParser:
+    parser = _moving_parser("put", "Copy notebook variables to worker 0; the other workers hold None.")
+    refuse(parser, ("-w", "--workers"), "%disco broadcast -w 2 copies to worker 2")
+    return parser
+
+
 PUT: Final = Command(
-    _moving_parser("put", "Copy notebook variables to worker 0; the other workers hold None."),
+    _put_parser(),
     _put,
     completes="notebook",
 )

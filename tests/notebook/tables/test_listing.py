@@ -133,6 +133,14 @@ def test_whos_lists_the_types_that_are_asked_for_also_modules_and_functions(four
     assert four.lines == [f"Disco session {session().id}: no register is of type zebra"]
 
 
+@pytest.mark.parametrize("command", ["who", "whos"])
+def test_who_takes_types_and_says_what_takes_the_name_of_a_register(four, command):
+    four.run(CELL)
+    four.run(f"%disco {command} W")
+    said = "no register is of type W; %disco registers W shows the one of that name"
+    assert four.lines == [f"Disco session {session().id}: {said}"]
+
+
 def test_marks_have_no_background_on_pages_with_bootstrap_which_gives_them_one():
     rule = next(line for line in table_style("listing").splitlines() if line.startswith(".listing .mark"))
     assert "background:none;padding:0" in rule

@@ -98,6 +98,8 @@ def line_magic_refused(name: str, line: str) -> str:
 
 def cell_magic_refused(name: str) -> str:
     """Why a cell below ``%%name`` does not run on workers."""
+    if name == "disco":
+        return "the cell runs on workers already; leave this %%disco out"
     return (
         f"%%{name} cannot run on workers: give it a cell of its own without %%disco, or put %%{name} "
         "above %%disco if it is about the whole cell, as %%time and %%capture are (!cmd works here)"

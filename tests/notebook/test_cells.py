@@ -390,3 +390,9 @@ def test_a_cell_magic_below_a_comment_says_where_it_has_to_stand(four, magic):
     said = str(four.fail(f"# Train.\n{magic}\nx = 1", UsageError))
     assert said == f"{magic} has to stand in the first line of its cell, with nothing above it"
     assert "x" not in four.ip.user_ns
+
+
+def test_a_second_cell_magic_of_ours_is_one_too_many(four):
+    # As for other magics, it was to be put above itself.
+    said = str(four.fail("%%disco\n%%disco\nx = 1", UsageMistake))
+    assert said == "line 2: the cell runs on workers already; leave this %%disco out"

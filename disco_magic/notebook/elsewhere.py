@@ -50,6 +50,10 @@ ELSEWHERE: Final = {
         ("current_rank", "message_rank"),
         "a worker's number is worker_id here, in a mesh also worker.coordinates",
     ),
+    **dict.fromkeys(
+        ("recv_object", "recv_objects", "recv_object_list"),
+        "recv(source) receives what send_object sends, too",
+    ),
     "current_size": "the number of workers is num_workers here",
     **dict.fromkeys(("Iscatter", "Igather", "Iallgather", "Ialltoall", "Ibarrier", "Waitall", "Wait"), _WAIT),
     **{name: f"it is {here} here" for names, here in _CALLED.items() for name in names},

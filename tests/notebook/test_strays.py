@@ -82,6 +82,7 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("psum", "it is allreduce(x) here"),
         ("send_to_next_group", "it is worker.send_to_next_group(...) in cells"),
         ("gatherv", "it is gather(x) here"),
+        ("recv_object", "recv(source) receives what send_object sends, too"),
         ("nprocs", "the number of workers is num_workers here"),
         ("get_rank", "a worker's number is worker_id here"),
         (

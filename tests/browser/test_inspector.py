@@ -127,6 +127,19 @@ def test_a_long_name_leaves_room_for_values_in_the_narrowest_window(
     lab.picture(pictures / "registers_narrowest.png")
 
 
+def test_rows_are_whole_pixels_high_so_that_the_line_above_each_name_is_seen(
+    open_notebook: Callable[..., Any],
+) -> None:
+    # With rows of 22.19 pixels, the sticky cells of some names were drawn over the lines between the rows.
+    lab = open_notebook("rows.ipynb", [START, f"{WIDE}\nstep = 17", OPEN])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    expect(inspector.row("far")).to_contain_text("512\u00d7128")
+    heights = inspector.table.evaluate("each => [...each.rows].map(r => r.getBoundingClientRect().height)")
+    assert heights == [int(height) for height in heights]
+
+
 @pytest.mark.usefixtures("tall")
 @pytest.mark.parametrize("place", PLACES)
 def test_clicks_are_answered_while_a_cell_runs(

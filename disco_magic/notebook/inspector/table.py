@@ -33,7 +33,8 @@ _STYLE: Final = table_style(
     # Automatic layout, because nbconvert's fixed one makes all columns equally wide, and texts overlap.
     "{}{border-collapse:separate;border-spacing:0;width:100%;table-layout:auto!important}",
     "@media print{.disco-scroll{max-height:none!important}}",
-    "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:1.35}",
+    # Rows of whole pixels: else some names, which stay in place, cover the line above them.
+    "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:16px}",
     "{} thead th{position:sticky;top:0;z-index:2;border-top-width:1px}",
     "{} tfoot td,{} tfoot th{position:sticky;bottom:0;z-index:2;background:var(--jp-layout-color2,#eee)}",
     (

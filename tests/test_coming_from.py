@@ -14,7 +14,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.notebook.cell_options import cell_parser
-from disco_magic.notebook.commands.table import COMMANDS
+from disco_magic.notebook.commands.table import command_of
 from disco_magic.session.current import session
 from tests.notebook.conftest import bare, shell  # noqa: F401 - fixtures
 
@@ -188,7 +188,7 @@ def test_magics_that_the_page_names_are_there(line):
     options = words[0] if words else ""
     if name == "%disco":
         command, _, options = options.partition(" ")
-        COMMANDS[command].parser.read(options)
+        command_of(command).parser.read(options)
     elif options != "-h":
         cell_parser().read(options)
 
@@ -198,7 +198,7 @@ def test_options_that_the_page_names_alone_are_options_of_cells():
     named = {shlex.split(line)[0] for line in SPAN.findall(TEXT) if re.match("--?[a-z]", line)}
     ours = {option for action in cell_parser()._actions for option in action.option_strings}
     assert named - theirs <= ours
-    assert COMMANDS["start"].parser.read("--ccl nccl").ccl == "nccl"
+    assert command_of("start").parser.read("--ccl nccl").ccl == "nccl"
 
 
 def test_pages_that_the_page_links_to_are_there():

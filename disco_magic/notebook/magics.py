@@ -36,7 +36,7 @@ class DiscoMagics(DiscoSettings):
     @no_var_expand
     @line_cell_magic
     def disco(self, line: str, cell: str | None = None) -> Any:
-        """Replaced by the options' help below."""
+        """Run a cell on the workers, or a command; %disco -h and %%disco -h list what there is."""
         try:
             if cell is None:
                 return perform(self.front, line)
@@ -99,4 +99,10 @@ class DiscoMagics(DiscoSettings):
         raise UsageError(line_magic_refused("%local", ""))
 
 
-DiscoMagics.disco.__doc__ = f"{overview()}\n\n{cell_parser().format_help()}"
+def _help() -> str:
+    return f"{overview()}\n\n{cell_parser().format_help()}"
+
+
+# IPython asks this before the docstring, for `%disco?` and Shift-Tab. To make the text takes all commands, of
+# which %load_ext imports none.
+DiscoMagics.disco.getdoc = _help  # type: ignore[union-attr]

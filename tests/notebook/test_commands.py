@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import CellError, SyncTimeout, UnknownName, UsageMistake
-from disco_magic.notebook.commands.table import COMMANDS
+from disco_magic.notebook.commands.table import command_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.session.current import session
@@ -335,7 +335,9 @@ def test_help_of_a_subcommand_and_of_cells(shell):
     shell.run("%%disco -h")
     assert shell.out == with_a_cell
     assert "--group-outputs" in shell.out
-    assert "--targets" in shell.ip.magics_manager.magics["cell"]["disco"].__doc__
+    shell.run("%disco?")
+    assert "--group-outputs" in shell.out
+    assert "%disco COMMAND -h" in shell.out
 
 
 # --- kinds -----------------------------------------------------------------------------------------
@@ -357,7 +359,7 @@ def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
     }
     settings = {**numbers, "workers_for": lambda where, plane: 2, "output": "live"}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
-        COMMANDS["start"].run(front, Namespace(kind="boats", **numbers))
+        command_of("start").run(front, Namespace(kind="boats", **numbers))
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
         front.sessions.start(Namespace(kind="carts", **settings))
     assert front.sessions.find() is None

@@ -134,6 +134,26 @@ def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets(lo
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program
 
 
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("%load_ext disco_magic", ["table"]),
+        ("%load_ext disco_magic\n%disco auto off", ["auto", "command", "table"]),
+    ],
+)
+def test_a_command_is_imported_when_it_is_typed(line, kept):
+    program = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "from traitlets.config import Config\n"
+        "config = Config()\nconfig.HistoryManager.enabled = False\n"
+        f"assert InteractiveShell(config=config).run_cell({line!r}).success\n"
+        "there = [name for name in sys.modules if name.startswith('disco_magic.notebook.commands.')]\n"
+        "print(*sorted(name.rpartition('.')[2] for name in there))\n"
+    )
+    told = subprocess.check_output([sys.executable, "-c", program], timeout=60, text=True)  # noqa: S603 - our own program
+    assert told.splitlines()[-1].split() == kept
+
+
 def test_loading_does_not_import_what_only_cells_and_programs_need():
     program = (
         "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"

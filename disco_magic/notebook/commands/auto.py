@@ -40,4 +40,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-AUTO: Final = Command(_parser(), _auto)
+AUTO: Final = Command(_parser, _auto)

@@ -104,4 +104,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-CHECK: Final = Command(_parser(), _check, completes="parts")
+CHECK: Final = Command(_parser, _check, "parts")

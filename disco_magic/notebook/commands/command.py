@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
@@ -18,20 +19,32 @@ STOPS_NOTHING: Final = ", and say what each worker is doing; stops nothing"
 """What a command's ``--timeout`` does."""
 
 
-class Command(NamedTuple):
+class Command:
     """A subcommand: reads its options, asks the session for one thing, and shows it.
 
-    Attributes:
-        parser: parses the text after its name.
+    Args:
+        make_parser: makes what parses the text after its name. Called once that is needed, because most
+            notebooks type a few commands only.
         run: executes it; the return value becomes ``Out[n]``.
         completes: what its arguments name: notebook variables, registers, or registers and their parts.
         expands: whether ``$name`` and ``{name}`` are the notebook's variables.
     """
 
-    parser: OptionParser
-    run: Callable[[Front, Namespace], Any]
-    completes: Literal["notebook", "registers", "parts"] | None = None
-    expands: bool = True
+    def __init__(
+        self,
+        make_parser: Callable[[], OptionParser],
+        run: Callable[[Front, Namespace], Any],
+        completes: Literal["notebook", "registers", "parts"] | None = None,
+        *,
+        expands: bool = True,
+    ) -> None:
+        self._make_parser = make_parser
+        self.run, self.completes, self.expands = run, completes, expands
+
+    @cached_property
+    def parser(self) -> OptionParser:
+        """Parses the text after its name."""
+        return self._make_parser()
 
 
 def parser_of(name: str, description: str) -> OptionParser:

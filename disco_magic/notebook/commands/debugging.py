@@ -110,4 +110,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-DEBUG: Final = Command(_parser(), _debug, expands=False)  # its commands name the worker's
+DEBUG: Final = Command(_parser, _debug, expands=False)  # its commands name the worker's

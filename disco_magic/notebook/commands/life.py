@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
@@ -247,15 +248,18 @@ def _restart_parser() -> OptionParser:
     return parser
 
 
-START: Final = Command(_start_parser(), _start)
-STOP: Final = Command(session_parser("stop", "End the workers. Registers are lost."), _stop)
-RESTART: Final = Command(_restart_parser(), _restart)
+START: Final = Command(_start_parser, _start)
+STOP: Final = Command(partial(session_parser, "stop", "End the workers. Registers are lost."), _stop)
+RESTART: Final = Command(_restart_parser, _restart)
 STATUS: Final = Command(
-    session_parser("status", "Show the session, what every worker is doing, and who keeps whom waiting."),
+    partial(
+        session_parser, "status", "Show the session, what every worker is doing, and who keeps whom waiting."
+    ),
     _status,
 )
 SYNC: Final = Command(
-    session_parser(
+    partial(
+        session_parser,
         "sync",
         "Wait for everything sent so far; raise what failed, also in --nowait cells that nobody asked about.",
         timeout=STOPS_NOTHING,
@@ -263,7 +267,8 @@ SYNC: Final = Command(
     _sync,
 )
 INTERRUPT: Final = Command(
-    session_parser(
+    partial(
+        session_parser,
         "interrupt",
         "Stop what the workers are executing.",
         workers="stop these workers only (as for %%%%disco -w)",

@@ -159,6 +159,10 @@ def _listing_parser(name: str, description: str, workers: str = "") -> OptionPar
     return parser
 
 
+def _who_parser() -> OptionParser:
+    return _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.", _OF_THESE)
+
+
 def _whos_parser() -> OptionParser:
     parser = _listing_parser("whos", "List the registers with type and value, equal workers together.")
     instead = "the table has all workers; %disco who -w 0,3 lists what these have, by name"
@@ -179,8 +183,6 @@ def _log_parser() -> OptionParser:
     return parser
 
 
-WHO: Final = Command(
-    _listing_parser("who", f"List the registers by name; {MARK}: differs between workers.", _OF_THESE), _who
-)
-WHOS: Final = Command(_whos_parser(), _whos)
-LOG: Final = Command(_log_parser(), _log)
+WHO: Final = Command(_who_parser, _who)
+WHOS: Final = Command(_whos_parser, _whos)
+LOG: Final = Command(_log_parser, _log)

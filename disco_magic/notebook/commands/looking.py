@@ -156,5 +156,5 @@ def _timeline_parser() -> OptionParser:
     return parser
 
 
-REGISTERS: Final = Command(_registers_parser(), _registers, completes="parts")
-TIMELINE: Final = Command(_timeline_parser(), _timeline)
+REGISTERS: Final = Command(_registers_parser, _registers, "parts")
+TIMELINE: Final = Command(_timeline_parser, _timeline)

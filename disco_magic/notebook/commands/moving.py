@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError
@@ -229,9 +230,7 @@ def _moving_parser(
 
 
 def _rm_parser() -> OptionParser:
-    parser = session_parser(
-        "rm", "Delete registers on every worker, or free the values that a result keeps there."
-    )
+    parser = session_parser("rm", "Delete registers on every worker, or free what a result keeps there.")
     parser.add_argument(
         "names",
         nargs="+",
@@ -248,31 +247,30 @@ def _put_parser() -> OptionParser:
     return parser
 
 
-PUT: Final = Command(
-    _put_parser(),
-    _put,
-    completes="notebook",
-)
+PUT: Final = Command(_put_parser, _put, "notebook")
 GET: Final = Command(
-    _moving_parser(
+    partial(
+        _moving_parser,
         "get",
         "Copy registers of worker 0, or of other workers, into notebook variables.",
         workers="copy from this worker; from several, or all, you get a list of values (as for %%%%disco -w)",
     ),
     _get,
-    completes="registers",
+    "registers",
 )
 BROADCAST: Final = Command(
-    _moving_parser(
+    partial(
+        _moving_parser,
         "broadcast",
         "Copy notebook variables to every worker, or to some.",
         workers="copy to these workers only (as for %%%%disco -w); the others keep what they have",
     ),
     _broadcast,
-    completes="notebook",
+    "notebook",
 )
 SCATTER: Final = Command(
-    _moving_parser(
+    partial(
+        _moving_parser,
         "scatter",
         "Split notebook variables over the workers: arrays evenly, tables and lists about evenly.",
         rule="An array is split into equal parts or refused: collectives need equal shapes. DataFrames,\n"
@@ -282,10 +280,11 @@ SCATTER: Final = Command(
         "same part",
     ),
     _scatter,
-    completes="notebook",
+    "notebook",
 )
 GATHER: Final = Command(
-    _moving_parser(
+    partial(
+        _moving_parser,
         "gather",
         "Join the workers' arrays, tables or lists in a notebook variable.",
         rule="Parts are joined in the order of the workers. Numbers and arrays become an array, tensors a\n"
@@ -295,6 +294,6 @@ GATHER: Final = Command(
         workers="join from these workers only; with --over, from those along the axes through this one",
     ),
     _gather,
-    completes="registers",
+    "registers",
 )
-RM: Final = Command(_rm_parser(), _rm, completes="registers")
+RM: Final = Command(_rm_parser, _rm, "registers")

@@ -110,4 +110,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-RUN: Final = Command(_parser(), _run)
+RUN: Final = Command(_parser, _run)

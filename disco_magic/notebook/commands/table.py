@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.commands import auto, checking, debugging, life, listing, looking, moving, running
 from disco_magic.notebook.expansion import with_variables
 from disco_magic.phrases import near_misses
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from disco_magic.notebook.commands.command import Command
     from disco_magic.notebook.front import Front
 
-# In the order of the help.
-COMMANDS: Final[dict[str, Command]] = {
-    "start": life.START,
-    "stop": life.STOP,
-    "restart": life.RESTART,
-    "status": life.STATUS,
-    "registers": looking.REGISTERS,
-    "timeline": looking.TIMELINE,
-    "check": checking.CHECK,
-    "who": listing.WHO,
-    "whos": listing.WHOS,
-    "log": listing.LOG,
-    "sync": life.SYNC,
-    "interrupt": life.INTERRUPT,
-    "debug": debugging.DEBUG,
-    "run": running.RUN,
-    "put": moving.PUT,
-    "get": moving.GET,
-    "broadcast": moving.BROADCAST,
-    "scatter": moving.SCATTER,
-    "gather": moving.GATHER,
-    "rm": moving.RM,
-    "auto": auto.AUTO,
+# In the order of the help: name -> the file that has it. Imported when it is typed: few notebooks type many.
+COMMANDS: Final = {
+    "start": "life",
+    "stop": "life",
+    "restart": "life",
+    "status": "life",
+    "registers": "looking",
+    "timeline": "looking",
+    "check": "checking",
+    "who": "listing",
+    "whos": "listing",
+    "log": "listing",
+    "sync": "life",
+    "interrupt": "life",
+    "debug": "debugging",
+    "run": "running",
+    "put": "moving",
+    "get": "moving",
+    "broadcast": "moving",
+    "scatter": "moving",
+    "gather": "moving",
+    "rm": "moving",
+    "auto": "auto",
 }
 
 # Names that users may expect -> what to use instead.
@@ -63,13 +63,19 @@ def perform(front: Front, line: str) -> Any:
         return None
     if name not in COMMANDS:
         raise UsageMistake(f"%disco has no subcommand {name!r}; {_instead_of(name, rest)}")
-    command = COMMANDS[name]
+    command = command_of(name)
     options = command.parser.read(with_variables(front, rest) if command.expands else rest)
     named = getattr(options, "session", None)
     if named is None:
         return command.run(front, options)
     with front.sessions.aimed_at(front.session_in(named)):
         return command.run(front, options)
+
+
+def command_of(name: str) -> Command:
+    """The subcommand of that name."""
+    found: Command = getattr(import_module(f"disco_magic.notebook.commands.{COMMANDS[name]}"), name.upper())
+    return found
 
 
 def _instead_of(name: str, rest: str) -> str:
@@ -89,7 +95,7 @@ def _word_and_rest(line: str) -> tuple[str, str]:
 def overview() -> str:
     """The help text of ``%disco``."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {command.parser.description}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<{width}}  {command_of(name).parser.description}" for name in COMMANDS]
     return "\n".join(
         [
             "usage: %disco COMMAND ...",

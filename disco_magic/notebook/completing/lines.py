@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from disco_magic.notebook.cell_options import cell_parser
-from disco_magic.notebook.commands.table import COMMANDS
+from disco_magic.notebook.commands.table import COMMANDS, command_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,9 +71,9 @@ def _typed_line(front: Front, text: str) -> Typed:
     rest = text[found.end() :] if found is not None else ""
     if not gap or (name == "help" and " " not in rest):
         return Typed(rest if gap else name, dict.fromkeys(COMMANDS, "command"))
-    command = COMMANDS.get(name)
-    if command is None:
+    if name not in COMMANDS:
         return Typed("", {})
+    command = command_of(name)
     return _typed(_asked(front, rest), command.parser, command.completes, rest)
 
 

@@ -218,11 +218,13 @@ class CellResult:
         Args:
             workers: only groups of these, if one of them has the value that the others are compared with.
         """
+        if not self._apart:
+            return []
         groups = self.groups(workers)
         there = {self._digests[ids[0]] for ids, _ in groups}
         told: dict[str, list[int]] = {}
         for ids, _ in groups:
-            first, why = (self._apart or {}).get(self._digests[ids[0]], (None, ""))
+            first, why = self._apart.get(self._digests[ids[0]], (None, ""))
             if first is not None and self._digests[first] in there:
                 told.setdefault(why, []).extend(ids)
         return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items()]

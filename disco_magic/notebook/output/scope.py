@@ -7,6 +7,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from IPython.core.formatters import BaseFormatter
+
 from disco_magic.isolation.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
@@ -21,6 +24,8 @@ from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
 from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import padded
+from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS
+from disco_magic.values.kinds import is_numpy_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+_ARRAY: Final = id(np.ndarray)
 
 
 class NotebookScope:
@@ -123,17 +129,17 @@ class NotebookScope:
         return {**data, "text/html": html} if html else data
 
     def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All forms of `value` and their metadata, like IPython's `format`, but errors are raised."""
-        formatters = self._formatter.formatters
+        """All forms of `value` and their metadata, like IPython's `format`, but errors are raised.
+
+        Not by `format`, which would ask again whether the value displays itself, and for its bundle: that may
+        be expensive, or differ.
+        """
         bundle, metadata = _own_bundle(self._formatter.mimebundle_formatter, value)
-        if not bundle:
-            text = _plain(formatters["text/plain"], value)
-            rich, metadata = self._formatter.format(value, exclude=("text/plain",))
-            return {"text/plain": text, **rich}, metadata
-        # Not by `format`, which would ask for the bundle again: it may be expensive, or differ.
         data = dict(bundle)
-        for form, formatter in formatters.items():
-            if form in data and not _is_registered(formatter, value):
+        is_text = _is_text(type(value))
+        for form, formatter in self._formatter.formatters.items():
+            is_left = form in data or (is_text and type(formatter).__call__ is BaseFormatter.__call__)
+            if is_left and not _is_registered(formatter, value):
                 continue
             found, said = _with_metadata(
                 _plain(formatter, value) if form == "text/plain" else formatter(value)
@@ -225,6 +231,15 @@ def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, A
     return (found, dict(said or {})) if isinstance(found, dict) else ({}, {})
 
 
+def _is_text(kind: type) -> bool:
+    """Whether it is a class of Python's or NumPy's own without methods such as ``_repr_html_``.
+
+    IPython looks for nine of them in every value, which was half of what showing a number costs.
+    """
+    known = id(kind)
+    return known in PLAIN_IDS or known in CONTAINER_IDS or known == _ARRAY or is_numpy_number(kind)
+
+
 def _with_metadata(found: Any) -> tuple[Any, Any]:
     """A formatter's result as (data, metadata); the metadata is None if there is none."""
     return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
@@ -232,6 +247,8 @@ def _with_metadata(found: Any) -> tuple[Any, Any]:
 
 def _is_registered(formatter: Any, value: Any) -> bool:
     """Whether the user has registered a function with `formatter` for values of that class."""
+    if not (formatter.type_printers or formatter.deferred_printers or formatter.singleton_printers):
+        return False  # as with most; `lookup` asks for these once for each class that it derives from
     try:
         formatter.lookup(value)
     except KeyError:
@@ -248,7 +265,6 @@ def _unwrapped(formatter: Any, value: Any) -> Any:
 def _plain(formatter: Any, value: Any) -> str:
     """Text of `value`; NumPy numbers as printed (``36.0``), not as constructed."""
     text: str = _unwrapped(formatter, value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)) and text.startswith("np."):
+    if isinstance(value, (np.number, np.bool_)) and text.startswith("np."):
         return str(value)
     return text

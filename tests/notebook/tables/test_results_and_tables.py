@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from IPython.core import formatters
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
@@ -324,6 +325,46 @@ def test_a_filter_goes_before_the_configured_output_of_one_worker(four):
 
 def test_plain_values_get_no_html(four):
     assert list(result_bundle(four.run("%%disco\n1"))) == ["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(int, "3"), (list, "[3]"), (np.ndarray, "np.ones(3)"), (np.float64, "np.float64(2)")]
+)
+def test_plain_values_get_the_html_that_a_function_of_the_users_makes_for_their_class(four, kind, value):
+    formatter = four.ip.display_formatter.formatters["text/html"]
+    formatter.for_type(kind, lambda value: f"<b>{type(value).__name__}</b>")
+    try:
+        shown = four.run(f"%%disco\n{value}").shown
+    finally:
+        formatter.pop(kind)
+    assert [each["text/html"] for each in shown.values()] == [f"<b>{kind.__name__}</b>"] * 4
+
+
+def test_plain_values_get_the_form_of_a_formatter_of_the_users_that_asks_nobody(four):
+    class Marked(formatters.HTMLFormatter):
+        format_type = "text/x-marked"
+
+        def __call__(self, obj):
+            return f"marked {obj}"
+
+    known = four.ip.display_formatter.formatters
+    known["text/x-marked"] = Marked()
+    try:
+        shown = four.run("%%disco -w 0\n3").shown
+    finally:
+        del known["text/x-marked"]
+    assert shown[0] == {"text/plain": "3", "text/x-marked": "marked 3"}
+
+
+def test_a_value_is_asked_once_for_each_of_its_forms(four):
+    names = ["_ipython_display_", "_repr_mimebundle_", "_repr_html_", "_repr_svg_"]
+    methods = "".join(f"    def {name}(self, *_, **__): return ask({name!r})\n" for name in names)
+    four.run(
+        "%%disco -w 0\nasked = []\ndef ask(name):\n    asked.append(name)\n    raise NotImplementedError\n"
+        f"class Asked:\n{methods}    def __repr__(self): return 'asked'\nAsked()"
+    )
+    assert four.lines[-1] == "[0] asked"
+    assert sorted(four.run("%%disco -w 0\nasked")[0]) == sorted(names)
 
 
 def test_a_filter_hides_values_but_keeps_them(four):

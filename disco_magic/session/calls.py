@@ -138,20 +138,21 @@ class Calls(Syncing):
                 ledger = self.ledger
                 ledger.seq = seq = ledger.seq + 1
                 # The reference first: a KeyboardInterrupt after this drops it, and its register with it.
+                # Its register is not asked for again: see `DRef.__getattr__`.
                 deaths, dying = self._dead.qsize(), self._dying
                 kills: tuple[int, ...] = ()
                 if dying:  # left by an interrupted command: retired, but their kills are on no queue yet
                     deaths = 2
-                if not deaths:
-                    dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
-                elif deaths == 1:  # the dying register is reused at once: no account changes
+                if deaths == 1:  # the dying register is reused at once: no account changes
                     dying += islice(self._deaths, 1)  # loses none: see `_drain`
-                    kills = (dying[0],)
-                    dref = DRef(self, dying[0])  # type: ignore[arg-type]
+                    register = dying[0]
+                    kills = (register,)
                 else:
-                    kills = self._drain()
-                    dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
-                command: Ordinary = (seq, dref.register, target, operands, refs, kills)
+                    if deaths:
+                        kills = self._drain()
+                    register = ledger.new_register()
+                dref = DRef(self, register)  # type: ignore[arg-type]
+                command: Ordinary = (seq, register, target, operands, refs, kills)
                 rest = iter(self._sends)
                 if deaths:
                     del dying[:]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
+
+from disco_magic.offers import Missing
 
 _CALL: Final = "session.call_packed(f, 1).get_all() calls f on every worker and waits for the results"
 _CALL_ONE: Final = (
@@ -49,9 +51,6 @@ _HERE: Final = {
 class Elsewhere:
     """Mixin of sessions: asked for what another library's object has, they say what to write instead."""
 
-    if not TYPE_CHECKING:  # type checkers would take all attributes as present
 
-        def __getattr__(self, name: str) -> Any:
-            here = f": {_HERE[name]}" if name in _HERE else ""
-            why = f"{type(self).__name__!r} object has no attribute {name!r}{here}"
-            raise AttributeError(why, name=name, obj=self)
+for _name, _here in _HERE.items():
+    setattr(Elsewhere, _name, Missing(_name, f"{{kind!r}} object has no attribute {{name!r}}: {_here}"))

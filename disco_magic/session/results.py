@@ -10,6 +10,7 @@ from disco_magic.core.blame import origin_first
 from disco_magic.core.markup import MARK
 from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
 from disco_magic.functions.context import calling_context
+from disco_magic.offers import Missing
 from disco_magic.phrases import padded, ranges, who_has
 
 if TYPE_CHECKING:
@@ -28,37 +29,29 @@ _TOLD: Final = 4
 _NAMED: Final = 3
 
 
-# Attributes of a result that has no errors; and what other libraries' handles have in place of `wait`.
-_LATER: Final = frozenset(
-    {"values", "shown", "stdout", "caught", "elapsed", "reference", "groups", "release"}
-)
-_OTHERS: Final = frozenset({"get", "join", "ready", "value"})
-# What `concurrent.futures.wait` and `as_completed` ask of each future.
-_OF_FUTURES: Final = "_condition"
+_LATER: Final = "{name!r} is the result's, which .wait() returns: write .wait().{name}"
+_OTHERS: Final = "a handle has no {name!r}: .wait() gives the result, .done() tells whether there is one"
+_OF_RESULTS: Final = {
+    "errors": "'errors' is the result's; .wait() returns it, or raises an error with it as .result",
+    # Attributes of a result that has no errors; and what other libraries' handles have in place of `wait`.
+    **dict.fromkeys(
+        ("values", "shown", "stdout", "caught", "elapsed", "reference", "groups", "release"), _LATER
+    ),
+    **dict.fromkeys(("get", "join", "ready", "value"), _OTHERS),
+    # What `concurrent.futures.wait` and `as_completed` ask of each future.
+    "_condition": (
+        "concurrent.futures waits for its own futures only: write [each.wait() for each in handles]; "
+        "asyncio.gather(*handles) and asyncio.as_completed(handles) take them, too"
+    ),
+}
 
 
 class HasResult:
     """Mixin of handles: asked for attributes that only the result has, they point to `wait`."""
 
-    if not TYPE_CHECKING:  # type checkers would take all attributes as present
 
-        def __getattr__(self, name: str) -> Any:
-            if name == "errors":
-                why = "'errors' is the result's; .wait() returns it, or raises an error with it as .result"
-            elif name in _LATER:
-                why = f"{name!r} is the result's, which .wait() returns: write .wait().{name}"
-            elif name in _OTHERS:
-                why = (
-                    f"a handle has no {name!r}: .wait() gives the result, .done() tells whether there is one"
-                )
-            elif name == _OF_FUTURES:
-                why = (
-                    "concurrent.futures waits for its own futures only: write [each.wait() for each in "
-                    "handles]; asyncio.gather(*handles) and asyncio.as_completed(handles) take them, too"
-                )
-            else:
-                why = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(why, name=name, obj=self)
+for _name, _said in _OF_RESULTS.items():
+    setattr(HasResult, _name, Missing(_name, _said))
 
 
 class CellResult:

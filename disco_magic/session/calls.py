@@ -42,10 +42,8 @@ __tracebackhide__ = is_told
 
 
 # Our files whose functions make calls for the user.
-_VERBS: Final = frozenset(
-    f"{os.path.dirname(__file__)}{os.sep}{name}.py"
-    for name in "checking dref exchange host_arrays modules names parameters placement verbs".split(" ")  # noqa: SIM905 - in one line
-)
+_NAMES: Final = "checking comparing dref exchange host_arrays modules names parameters placement verbs"
+_VERBS: Final = frozenset(f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in _NAMES.split(" "))
 
 
 class Calls(Syncing):

@@ -10,7 +10,7 @@ from disco_magic.core.partings import OF_TASK, lines_of
 from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, is_told
 from disco_magic.functions.surveys import Survey
-from disco_magic.session.checking import all_names
+from disco_magic.session.comparing import all_names, compared
 from disco_magic.session.recording import timeline_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def check_cell(
         marked = marked_anywhere(found) if values else frozenset()
         return [name for name in all_names(found) if name in bound or name in marked]
 
-    report = checks.compared(label, Survey(None, values), workers, select, circles=None, timeout=timeout)
+    survey = Survey(None, values)
+    report = compared(checks, label, survey, workers, select, circles=None, timeout=timeout)
     report = replace(report, rows=checks.known.told(label, report.rows, bound))
     if not report.ok:
         checks.known.note(seq, report.sentence)

@@ -42,13 +42,13 @@ __tracebackhide__ = is_told
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
     "adopt_orphans", "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present",
-    "check_workers", "circles_of_marks", "compared",
+    "check_workers", "circles_of_marks",
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
     "ledger", "let_go", "life", "log_failures",
     "log_unfinished", "log_unraised", "log_use_at_end", "names_now", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
-    "raise_failures", "raise_what_failed", "replace_stuck", "see_stopped",
+    "raise_failures", "raise_what_failed", "refuse_unknown", "replace_stuck", "see_stopped",
     "show_wait", "skip_unbegun", "send", "sent_from", "set_register", "stopping", "store", "store_copy",
     "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw", "with_where_sent",

@@ -8,6 +8,7 @@ import pytest
 from disco_magic.core import divergence
 from disco_magic.errors import SyncTimeout
 from disco_magic.functions.surveys import Sample
+from disco_magic.session import comparing
 from tests.session.test_checking import differing
 
 
@@ -50,14 +51,14 @@ def test_an_array_that_is_another_one_before_it_is_sampled_is_told_without_how_f
 ):
     s = session(2)
     s.run("x = worker.replicated(np.arange(4) + worker_id)")
-    ask = s._asked
+    ask = comparing._asked
 
-    def asked(function, *rest):
+    def asked(checks, function, *rest):
         if isinstance(function, Sample):
             s.run(f"x = {late}")
-        return ask(function, *rest)
+        return ask(checks, function, *rest)
 
-    monkeypatch.setattr(s, "_asked", asked)
+    monkeypatch.setattr(comparing, "_asked", asked)
     report = s.check("x", values=True)
     assert (differing(report), report["x"].gap) == ({"x": ("value",)}, "")
 
@@ -65,14 +66,14 @@ def test_an_array_that_is_another_one_before_it_is_sampled_is_told_without_how_f
 def test_a_container_that_is_gone_before_its_difference_is_looked_for_is_told_without(session, monkeypatch):
     s = session(2)
     s.run("c = worker.replicated([worker_id])")
-    ask = s._asked
+    ask = comparing._asked
 
-    def asked(function, *rest):
-        answer = ask(function, *rest)
+    def asked(checks, function, *rest):
+        answer = ask(checks, function, *rest)
         s.run("del c")
         return answer
 
-    monkeypatch.setattr(s, "_asked", asked)
+    monkeypatch.setattr(comparing, "_asked", asked)
     report = s.check(values=True)
     assert (differing(report), report["c"].gap) == ({"c": ("value",)}, "")
 
@@ -92,16 +93,16 @@ def test_of_groups_the_first_one_that_differs_is_told_how_far_it_is_apart(sessio
 def test_what_differs_is_told_also_where_it_cannot_be_said_by_how_much(session, monkeypatch, late):
     s = session(2)
     s.run("w = worker.replicated(np.full(2, worker_id))")
-    ask = s._asked
+    ask = comparing._asked
 
-    def asked(function, *rest):
+    def asked(checks, function, *rest):
         if not isinstance(function, Sample):
-            return ask(function, *rest)
+            return ask(checks, function, *rest)
         if isinstance(late, Exception):
             raise late
         return late
 
-    monkeypatch.setattr(s, "_asked", asked)
+    monkeypatch.setattr(comparing, "_asked", asked)
     report = s.check(values=True)
     assert differing(report) == {"w": ("value",)}
     assert report["w"].gap == ""

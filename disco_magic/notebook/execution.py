@@ -14,7 +14,6 @@ from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerErro
 from disco_magic.functions.execution.scripts import refresh, stale_imports
 from disco_magic.notebook.autoreload import is_autoreloaded, reloads
 from disco_magic.notebook.cell_options import cell_options, refuse_contradictions
-from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
 from disco_magic.notebook.debugging.breakpoints import debuggable
@@ -259,6 +258,8 @@ def _bind_result(sending: _Sending, result: CellResult | None) -> None:
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
     # Out here Ctrl-C ends a wait; in the block of `_Sending.cell` it is a message to the cell.
     if sending.options.check:
+        from disco_magic.notebook.commands.checking import checked_cell  # few cells are checked
+
         try:
             checked = checked_cell(handle.pending, result, sending.options.check, sending.limit)
         except (DiscoError, KeyboardInterrupt):

@@ -13,7 +13,6 @@ from disco_magic.errors import UsageMistake, is_told
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
-from disco_magic.session.marked import described_parts
 from disco_magic.threads.patience import pause
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.parts import on_part, on_parts, split
@@ -98,8 +97,12 @@ class Looks(Accounts):
             sample = affordable_sample([info for each in seen for _, info in each])
         held = self._launcher.look(numbered=numbered, sample=sample)
         circles = self.circles_of_marks()
-        parts = marked.drifted(self.examine, circles, sample) if sample else ()
-        return replace(merge(self.id, held, circles), parts=parts)
+        snapshot = merge(self.id, held, circles)
+        if not circles or not sample:
+            return snapshot
+        from disco_magic.session.looking_into import drifted  # few sessions have marks
+
+        return replace(snapshot, parts=drifted(self.examine, circles, sample))
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
         """Map what is marked as equal to the workers that have to agree on it: see `marked.circles_of`."""
@@ -255,6 +258,8 @@ class Looks(Accounts):
                 f"look_into takes the name of a register, or of a part, got {type(register).__name__}; the "
                 "row of a reference is its .info()"
             )
+        from disco_magic.session.looking_into import described_parts  # few look into registers
+
         return described_parts(self, register, sample)
 
     def picture(self, dref: DRef) -> Row:

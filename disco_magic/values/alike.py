@@ -9,7 +9,6 @@ import numpy as np
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.digests import digest
-from disco_magic.values.divergence import survey
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.frames import Column, is_table
 from disco_magic.values.inside import content_of
@@ -43,6 +42,8 @@ def _of_object(value: Any) -> bytes:
 
     Pickle also writes which parts are one object, and the order of attributes.
     """
+    from disco_magic.values.divergence import survey  # few results are objects
+
     parts = survey("", value, values=True)
     told = [(path, held.type, held.shape, held.dtype, held.elements, held.digest) for path, held in parts]
     is_all = not any(held.opaque or held.cut for _, held in parts)

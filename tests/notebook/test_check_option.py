@@ -99,7 +99,7 @@ def test_a_cell_without_the_option_is_not_looked_at(four, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("disco_magic.functions.execution.running.Watch", refuse)
-    monkeypatch.setattr("disco_magic.notebook.execution.checked_cell", refuse)
+    monkeypatch.setattr("disco_magic.notebook.commands.checking.checked_cell", refuse)
     four.run("%%disco\nx = np.zeros(worker_id)")
     assert four.lines == []
 

@@ -154,6 +154,23 @@ def test_a_command_is_imported_when_it_is_typed(line, kept):
     assert told.splitlines()[-1].split() == kept
 
 
+def test_what_checks_and_looks_into_registers_need_is_not_imported_by_cells():
+    cells = ["%disco start -n 2", "x = np.ones(3)", "allreduce(x).sum()", "%disco stop"]
+    program = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "from traitlets.config import Config\n"
+        "config = Config()\nconfig.HistoryManager.enabled = False\n"
+        "shell = InteractiveShell(config=config)\nshell.run_line_magic('load_ext', 'disco_magic')\n"
+        f"for cell in {cells}:\n"
+        "    assert shell.run_cell(cell if cell.startswith('%') else '%%disco\\n' + cell).success\n"
+        "rare = {'core.report', 'functions.agreement', 'session.comparing', 'session.looking_into',\n"
+        "        'values.divergence', 'values.gaps'}\n"
+        "found = {each for each in rare if f'disco_magic.{each}' in sys.modules}\n"
+        "assert not found, found\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program
+
+
 def test_loading_does_not_import_what_only_cells_and_programs_need():
     program = (
         "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"

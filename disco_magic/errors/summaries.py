@@ -14,20 +14,19 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
 
 
-_ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
+# Texts, which `re` compiles with the first failure and keeps: that takes as long as three of our files.
+_ADDRESS: Final = r"(?<= at )0x[0-9a-fA-F]{4,}"
 # Numbers of workers in our own messages, and the way from one to the worker that failed first.
-_PEOPLE: Final = re.compile(
-    r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])|(?<=\bsend\(\.\.\., )\d+"
-)
+_PEOPLE: Final = r", for which worker \d+ waited|\bworkers? (\d+|\[[\d,:-]+\])|(?<=\bsend\(\.\.\., )\d+"
 _FEW: Final = 2
 # The worker that a line of ours is about: the first one that it names.
-_CAUSE: Final = re.compile(r"\bworkers? (\d+|\[[\d,:-]+\])")
+_CAUSE: Final = r"\bworkers? (\d+|\[[\d,:-]+\])"
 # Names that Python gives threads, by numbers that it counts for the process: `Thread-7 (run)`. Without that
 # end, only as Python quotes them: a user's text may number threads as well.
-_THREAD: Final = re.compile(
+_THREAD: Final = (
     r"\b(ThreadPoolExecutor)-\d+_\d+\b|\b(Thread)-\d+(?= \()|(?<=[('\"])(Thread|Dummy)-\d+(?=[,'\"])"
 )
-_IDENT: Final = re.compile(r"(?<=started )((?:daemon )?)\d{6,}(?=\)>)")  # in a thread's repr
+_IDENT: Final = r"(?<=started )((?:daemon )?)\d{6,}(?=\)>)"  # in a thread's repr
 
 
 def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, stopped: str = "") -> str:
@@ -83,7 +82,7 @@ def _likewise(failures: Mapping[int, Failure], lines: Mapping[int, str]) -> dict
     alike: dict[str, dict[int, str]] = {}
     for worker, failure in failures.items():
         if issubclass(type(failure.exception), PlaneError):
-            alike.setdefault(_PEOPLE.sub("", lines[worker]), {})[worker] = lines[worker]
+            alike.setdefault(re.sub(_PEOPLE, "", lines[worker]), {})[worker] = lines[worker]
     told = dict(lines)
     for group in alike.values():
         if len(set(group.values())) > _FEW:
@@ -96,7 +95,7 @@ def _likewise(failures: Mapping[int, Failure], lines: Mapping[int, str]) -> dict
 
 def _because_of(lines: Iterable[str]) -> str:
     """The workers other than the first line's that the lines are about, in words."""
-    others = [*dict.fromkeys(found[1] for line in lines if (found := _CAUSE.search(line)))][1:]
+    others = [*dict.fromkeys(found[1] for line in lines if (found := re.search(_CAUSE, line)))][1:]
     if not others:
         return ""
     if all(map(str.isdecimal, others)):
@@ -115,8 +114,9 @@ def _without_origin(failure: Failure, line: str) -> str:
 
 def form_of(text: str, worker: int) -> str:
     """The text of an error without what differs between workers: its own number, threads, and addresses."""
-    text = _THREAD.sub(lambda found: f"{found[found.lastindex or 0]}-…", _ADDRESS.sub("0x…", text))
-    text = _IDENT.sub(r"\1…", text)
+    text = re.sub(_ADDRESS, "0x…", text)
+    text = re.sub(_THREAD, lambda found: f"{found[found.lastindex or 0]}-…", text)
+    text = re.sub(_IDENT, r"\1…", text)
     # As a program would write it: the text may be the user's, with a path that has such a name.
     return re.sub(rf"\b(worker |disco-\d+-worker-){worker}\b", r"\1{worker_id}", text)
 

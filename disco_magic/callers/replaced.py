@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
+
+    Fit = Callable[[ModuleType], Callable[[], None]]
 
 
 class Replaced:
@@ -73,3 +76,32 @@ def replace_all(replaced: list[Replaced]) -> Callable[[], None]:
         take()
         raise
     return take
+
+
+def in_place_of(name: str, within: str = "") -> Callable[[Callable[..., Any]], Fit]:
+    """Turn a function into what puts it in another one's place in a module, and returns what undoes that.
+
+    It gets the other one, then the arguments of the call; of a method that is a class's, the class first. It
+    is called by a frame of ours: code that looks at its caller finds that one frame further up.
+
+    Args:
+        name: of the one to be replaced.
+        within: the class of the module that has it; "": the module itself.
+    """
+
+    def made(ours: Callable[..., Any]) -> Fit:
+        def fit(module: ModuleType) -> Callable[[], None]:
+            owner = getattr(module, within) if within else module
+            is_of_class = isinstance(vars(owner).get(name), classmethod)
+
+            @wraps(getattr(owner, name))
+            def call(*args: Any, **options: Any) -> Any:
+                below = replaced.below
+                return ours(below.__func__ if is_of_class else below, *args, **options)
+
+            replaced = Replaced(owner, name, classmethod(call) if is_of_class else call)
+            return replace_all([replaced])
+
+        return fit
+
+    return made

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.per_worker import PerProgram
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.isolation import programs
 from disco_magic.isolation.main_module import fit_main
 
@@ -103,51 +103,41 @@ class _Prologue:
         return exec, (_PROLOGUE, self._names)
 
 
-def fit_spawn(module: ModuleType) -> Callable[[], None]:
-    """Tell processes that workers start their program and rank; `module` is ``multiprocessing.spawn``."""
-
-    @replacing(module, "get_preparation_data")
-    def get_preparation_data(name: str) -> dict[str, Any]:
-        data: dict[str, Any] = get_preparation_data.below(name)
-        me = calling_worker()
-        if me is None:
-            return data
-        execution = programs.execution_of(me)
-        main, ranks, gone = "", dict[str, str](), list[str]()
-        if execution is not None:
-            program = execution.program
-            ranks, gone = execution.environment.copy(), programs.removed_by(execution)
-            way, main = ("name", program.module) if program.module else ("path", program.path)
-            for each in ("name", "path"):
-                data.pop(f"init_main_from_{each}", None)
-            data[f"init_main_from_{way}"] = main
-        # Unpickled first: the rest, which says what is to be called, needs it.
-        return {"disco_magic": _Prologue(main, ranks, gone), **data}
-
-    return replace_all([get_preparation_data])
+@in_place_of("get_preparation_data")
+def fit_spawn(below: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]:
+    """Tell processes that workers start their program and rank; in ``multiprocessing.spawn``."""
+    data, me = below(name), calling_worker()
+    if me is None:
+        return data
+    execution = programs.execution_of(me)
+    main, ranks, gone = "", dict[str, str](), list[str]()
+    if execution is not None:
+        program = execution.program
+        ranks, gone = execution.environment.copy(), programs.removed_by(execution)
+        way, main = ("name", program.module) if program.module else ("path", program.path)
+        for each in ("name", "path"):
+            data.pop(f"init_main_from_{each}", None)
+        data[f"init_main_from_{way}"] = main
+    # Unpickled first: the rest, which says what is to be called, needs it.
+    return {"disco_magic": _Prologue(main, ranks, gone), **data}
 
 
-def fit_pool(module: Any) -> Callable[[], None]:
+@in_place_of("__init__", within="Pool")
+def fit_pool(below: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
     """Refuse pools whose processes cannot begin and would be started again for ever.
 
-    `module` is ``multiprocessing.pool``.
+    In ``multiprocessing.pool``.
     """
-    signature = inspect.signature(module.Pool.__init__)
-
-    @replacing(module.Pool, "__init__")
-    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
-        me = calling_worker()
-        if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
-            given = signature.bind(self, *args, **options).arguments
-            called = given.get("initializer"), *given.get("initargs", ())
-            of_cell = next(chain.from_iterable(map(_of_cells, called)), None)
-            context = given.get("context") or sys.modules["multiprocessing"].get_context()
-            if of_cell is not None and context.get_start_method() != "fork":
-                self._state = module.INIT  # its finalizer reads that
-                raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
-        __init__.below(self, *args, **options)
-
-    return replace_all([__init__])
+    me, module = calling_worker(), sys.modules["multiprocessing.pool"]
+    if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
+        given = inspect.signature(below).bind(self, *args, **options).arguments
+        called = given.get("initializer"), *given.get("initargs", ())
+        of_cell = next(chain.from_iterable(map(_of_cells, called)), None)
+        context = given.get("context") or sys.modules["multiprocessing"].get_context()
+        if of_cell is not None and context.get_start_method() != "fork":
+            self._state = module.INIT  # its finalizer reads that
+            raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
+    below(self, *args, **options)
 
 
 def _of_cells(called: Any) -> Iterator[Any]:
@@ -158,42 +148,35 @@ def _of_cells(called: Any) -> Iterator[Any]:
         yield called
 
 
-def fit_subprocess(module: ModuleType) -> Callable[[], None]:
-    """Give processes that programs run their rank in the environment; `module` is ``subprocess``."""
-
-    @replacing(vars(module)["Popen"], "__init__")
-    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - replaces one
-        is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
-        if not is_given and programs.is_executed():
-            options["env"] = dict(os.environ)
-        __init__.below(self, *args, **options)
-
-    return replace_all([__init__])
+@in_place_of("__init__", within="Popen")
+def fit_subprocess(below: Callable[..., None], self: Any, *args: Any, **options: Any) -> None:
+    """Give processes that programs run their rank in the environment; in ``subprocess``."""
+    is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
+    if not is_given and programs.is_executed():
+        options["env"] = dict(os.environ)
+    below(self, *args, **options)
 
 
-def fit_commands(module: ModuleType) -> Callable[[], None]:
-    """Give what programs execute by `os.system` and `os.exec*` their rank in the environment.
+@in_place_of("execv")
+def fit_execv(below: Callable[..., None], path: Any, argv: Any, /) -> None:
+    """Give what programs execute by `os.exec*` their rank in the environment; in ``os``.
 
-    `module` is ``os``. In a process that `os.fork` or `os.spawn*` has made, the worker is still known.
+    In a process that `os.fork` or `os.spawn*` has made, the worker is still known.
     """
+    if not programs.is_executed():
+        below(path, argv)
+    os.execve(path, argv, dict(os.environ))  # noqa: S606 - what the user executes
 
-    @replacing(module, "execv")
-    def execv(path: Any, argv: Any, /) -> None:
-        if not programs.is_executed():
-            execv.below(path, argv)
-        os.execve(path, argv, dict(os.environ))  # noqa: S606 - what the user executes
 
-    @replacing(module, "system")
-    def system(command: Any) -> int:
-        if not programs.is_executed():
-            return system.below(command)  # type: ignore[no-any-return]
-        # The C function would give it the environment of the process.
-        code = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604 - as asked
-        if os.name == "nt":
-            return code  # type: ignore[no-any-return]
-        return -code if code < 0 else code << 8  # type: ignore[no-any-return] # as `os.wait` has it
-
-    return replace_all([system, execv])
+@in_place_of("system")
+def fit_system(below: Callable[..., int], command: Any) -> int:
+    """Likewise what they execute by `os.system`: the C function would give it that of the process."""
+    if not programs.is_executed():
+        return below(command)
+    code: int = importlib.import_module("subprocess").call(os.fspath(command), shell=True)  # noqa: S604 - as asked
+    if os.name == "nt":
+        return code
+    return -code if code < 0 else code << 8  # as `os.wait` has it
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:

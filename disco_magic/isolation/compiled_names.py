@@ -7,78 +7,67 @@ They are in the `__builtins__` of a worker's namespace. Numba looks in the modul
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.callers.sites import Site
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+
+    Below = Callable[..., Any]
 
 _NOTHING: Final = object()
 
 
-def fit_numba(module: ModuleType) -> Callable[[], None]:
-    """Let Numba find them, as constants like globals; `module` is ``numba.core.interpreter``."""
-
-    @replacing(module.Interpreter, "get_global_value")
-    def get_global_value(self: Any, name: str) -> Any:
-        value = get_global_value.below(self, name)
-        given = _given(self.func_id, name) if value is module.ir.UNDEFINED else _NOTHING
-        return value if given is _NOTHING else given
-
-    return replace_all([get_global_value])
+@in_place_of("get_global_value", within="Interpreter")
+def fit_numba(below: Below, self: Any, name: str) -> Any:
+    """Let Numba find them, as constants like globals; in ``numba.core.interpreter``."""
+    value = below(self, name)
+    given = _given(self.func_id, name) if value is _numba("interpreter").ir.UNDEFINED else _NOTHING
+    return value if given is _NOTHING else given
 
 
-def fit_numba_types(module: ModuleType) -> Callable[[], None]:
-    """Refuse to compile those that are functions; `module` is ``numba.core.typeinfer``."""
-
-    @replacing(module.TypeInferer, "typeof_global")
-    def typeof_global(self: Any, inst: Any, target: Any, gvar: Any) -> Any:
-        try:
-            return typeof_global.below(self, inst, target, gvar)
-        except module.TypingError:
-            if _given(self.func_id, gvar.name) is _NOTHING:
-                raise
-        at = f" at {Site(self.func_id.func.__code__.co_filename, inst.loc.line)}"
-        raise UsageMistake(
-            f"Numba cannot compile {gvar.name}{at} - call it outside of the compiled function or in its "
-            "`objmode`"
-        )
-
-    return replace_all([typeof_global])
+@in_place_of("typeof_global", within="TypeInferer")
+def fit_numba_types(below: Below, self: Any, inst: Any, target: Any, gvar: Any) -> Any:
+    """Refuse to compile those that are functions; in ``numba.core.typeinfer``."""
+    try:
+        return below(self, inst, target, gvar)
+    except _numba("typeinfer").TypingError:
+        if _given(self.func_id, gvar.name) is _NOTHING:
+            raise
+    at = f" at {Site(self.func_id.func.__code__.co_filename, inst.loc.line)}"
+    raise UsageMistake(
+        f"Numba cannot compile {gvar.name}{at} - call it outside of the compiled function or in its `objmode`"
+    )
 
 
-def fit_numba_objects(module: ModuleType) -> Callable[[], None]:
-    """Let code in ``objmode``, which is not compiled, find them; `module` is ``numba.core.pylowering``."""
-
-    @replacing(module.PyLower, "lower_global")
-    def lower_global(self: Any, name: str, value: Any) -> Any:
-        is_given = _given(self.func_ir.func_id, name) is not _NOTHING
-        return self.get_builtin_obj(name) if is_given else lower_global.below(self, name, value)
-
-    return replace_all([lower_global])
+@in_place_of("lower_global", within="PyLower")
+def fit_numba_objects(below: Below, self: Any, name: str, value: Any) -> Any:
+    """Let code in ``objmode``, which is not compiled, find them; in ``numba.core.pylowering``."""
+    is_given = _given(self.func_ir.func_id, name) is not _NOTHING
+    return self.get_builtin_obj(name) if is_given else below(self, name, value)
 
 
-def fit_numba_cache(module: ModuleType) -> Callable[[], None]:
+@in_place_of("_index_key", within="Cache")
+def fit_numba_cache(below: Below, self: Any, *what: Any) -> Any:
     """Keep compiled code in files for each worker apart, because its number is a constant in that code.
 
     With ``cache=True`` Numba finds it by the function's own code alone: all workers would get the code of the
-    first one, without a word, and so would the next session, of another number of workers. `module` is
+    first one, without a word, and so would the next session, of another number of workers. In
     ``numba.core.caching``.
     """
+    behind = self._py_func.__globals__.get("__builtins__")
+    numbers = behind.items() if isinstance(behind, dict) else ()
+    mine = tuple(sorted((name, value) for name, value in numbers if type(value) is int))
+    key = below(self, *what)
+    return (key, mine) if mine else key
 
-    @replacing(module.Cache, "_index_key")
-    def _index_key(self: Any, *what: Any) -> Any:
-        behind = self._py_func.__globals__.get("__builtins__")
-        numbers = behind.items() if isinstance(behind, dict) else ()
-        mine = tuple(sorted((name, value) for name, value in numbers if type(value) is int))
-        key = _index_key.below(self, *what)
-        return (key, mine) if mine else key
 
-    return replace_all([_index_key])
+def _numba(module: str) -> Any:
+    return sys.modules[f"numba.core.{module}"]
 
 
 def _given(identity: Any, name: str) -> Any:

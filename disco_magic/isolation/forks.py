@@ -10,50 +10,41 @@ import gc
 import os
 import sys
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.threads.locks import new_lock
 from disco_magic.threads.stacks import forget_import, import_locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+
+# Freed in the child, which is forked, and ends, within the call.
+_LAUNCHING: Final = new_lock()
+_MAKING: Final = new_lock()
 
 
-def fit_launching(module: ModuleType) -> Callable[[], None]:
-    """Let one process at a time be forked; `module` is ``multiprocessing.popen_fork``.
+@in_place_of("_launch", within="Popen")
+def fit_launching(below: Callable[..., None], self: Any, process: Any) -> None:
+    """Let one process at a time be forked; in ``multiprocessing.popen_fork``.
 
     A parent knows by a pipe that its child has ended. If another worker forks between the making of the pipe
     and its own fork, that child has the pipe, too: joins then wait for a stranger's process, DataLoaders end
     after five seconds each.
     """
-    # Freed in the child, which is forked, and ends, within the call.
-    launching = new_lock()
-
-    @replacing(vars(module)["Popen"], "_launch")
-    def _launch(self: Any, process: Any) -> None:
-        with launching:
-            _launch.below(self, process)
-
-    return replace_all([_launch])
+    with _LAUNCHING:
+        below(self, process)
 
 
-def fit_joblib(module: ModuleType) -> Callable[[], None]:
-    """Let one worker at a time ask for joblib's processes, which all share; `module` is ``joblib.executor``.
+@in_place_of("get_memmapping_executor", within="MemmappingExecutor")
+def fit_joblib(below: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Let one worker at a time ask for joblib's processes, which all share; in ``joblib.executor``.
 
     Who asks second could get them before who made them has added the folder for their arrays.
     """
-    making = new_lock()
-
-    @classmethod  # type: ignore[misc]
-    def get_memmapping_executor(cls: type, *args: Any, **options: Any) -> Any:
-        with making:
-            return made.below.__get__(None, cls)(*args, **options)
-
-    made = Replaced(vars(module)["MemmappingExecutor"], "get_memmapping_executor", get_memmapping_executor)
-    return replace_all([made])
+    with _MAKING:
+        return below(*args, **options)
 
 
 def _begin_alone() -> None:

@@ -11,43 +11,41 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.current import calling_worker
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.isolation.programs import Exit, execution_of
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from disco_magic.isolation.programs import Execution
 
 
-def fit_atexit(module: ModuleType) -> Callable[[], None]:
-    """Let programs on workers register functions to be called at their end; `module` is ``atexit``."""
-
-    @replacing(module, "register")
-    def register(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-        execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the caller's file
-        if execution is None or not callable(func):
-            return register.below(func, *args, **kwargs)  # type: ignore[no-any-return]
-        execution.exits.append(Exit(func, args, kwargs))
-        return func
-
-    @replacing(module, "unregister")
-    def unregister(func: Callable[..., Any], /) -> None:
-        execution = _of_caller(sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - as above
-        if execution is not None:
-            execution.exits[:] = [each for each in execution.exits if each.function != func]
-        unregister.below(func)
-
-    return replace_all([register, unregister])
+@in_place_of("register")
+def fit_register(below: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Let programs on workers register functions to be called at their end; in ``atexit``."""
+    execution = _of_caller()
+    if execution is None or not callable(func):
+        return below(func, *args, **kwargs)
+    execution.exits.append(Exit(func, args, kwargs))
+    return func
 
 
-def _of_caller(filename: str) -> Execution | None:
-    """The program of the calling worker, if that file is the user's; else None."""
+@in_place_of("unregister")
+def fit_unregister(below: Any, func: Callable[..., Any], /) -> None:
+    """Let them take it back; in ``atexit``."""
+    execution = _of_caller()
+    if execution is not None:
+        execution.exits[:] = [each for each in execution.exits if each.function != func]
+    below(func)
+
+
+def _of_caller() -> Execution | None:
+    """The program of the calling worker, if a file of the user's calls one of these; else None."""
     me = calling_worker()
-    return None if me is None or is_of_library(filename) else execution_of(me)
+    file = sys._getframe(3).f_code.co_filename  # noqa: SLF001 - above the replacement
+    return None if me is None or is_of_library(file) else execution_of(me)
 
 
 def call_all(execution: Execution) -> None:

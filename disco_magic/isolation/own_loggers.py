@@ -26,11 +26,11 @@ from weakref import WeakSet
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.per_worker import PerProgram, PerWorker
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from types import FrameType, ModuleType
+    from types import FrameType
 
     from disco_magic.callers.current import CallingWorker
 
@@ -205,31 +205,29 @@ def fit_loggers(module: Any) -> Callable[[], None]:
     return undo
 
 
-def fit_configuring(module: ModuleType) -> Callable[[], None]:
-    """Let a worker that configures logging see its own loggers and handlers only.
+@in_place_of("_clearExistingHandlers")
+def fit_clearing(below: Callable[[], None]) -> None:
+    """Let a worker that configures logging close its own handlers only; in ``logging.config``."""
+    mine = _OWN.mine()
+    if mine is None:
+        below()
+    else:
+        close_all(_own_handlers(mine))
+
+
+@in_place_of("_handle_existing_loggers")
+def fit_configuring(below: Any, existing: Iterable[str], children: Collection[str], *disable: bool) -> None:
+    """Let such a worker see its own loggers only; in ``logging.config``.
 
     It would disable the loggers that other workers, or former programs, have made: those that it asks for
-    later are new ones in a process of its own. `module` is ``logging.config``.
+    later are new ones in a process of its own.
     """
-
-    @replacing(module, "_clearExistingHandlers")
-    def clear() -> None:
-        mine = _OWN.mine()
-        if mine is None:
-            clear.below()
-        else:
-            close_all(_own_handlers(mine))
-
-    @replacing(module, "_handle_existing_loggers")
-    def handle(existing: Iterable[str], children: Collection[str], disable: bool) -> None:  # noqa: FBT001 - as there
-        me = calling_worker()
-        if me is not None:
-            there, known = logging.root.manager.loggerDict, _ASKED.of(me)
-            others = {name for name in existing if there[name] in _made and there[name] not in known}
-            existing = [name for name in existing if name in children or name not in others]
-        handle.below(existing, children, disable)
-
-    return replace_all([clear, handle])
+    me = calling_worker()
+    if me is not None:
+        there, known = logging.root.manager.loggerDict, _ASKED.of(me)
+        others = {name for name in existing if there[name] in _made and there[name] not in known}
+        existing = [name for name in existing if name in children or name not in others]
+    below(existing, children, *disable)
 
 
 class LoggersThen(NamedTuple):

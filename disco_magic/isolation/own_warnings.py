@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import sys
 import types
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange
 from disco_magic.callers.per_worker import PerProgram
-from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.callers.replaced import Replaced, in_place_of, replace_all, replacing
 from disco_magic.callers.sites import label_of
 
 if TYPE_CHECKING:
@@ -180,27 +179,22 @@ def _blocks(module: ModuleType) -> list[Replaced]:
     return [__enter__, __exit__]
 
 
-def fit_capturing(module: ModuleType) -> Callable[[], None]:
-    """Let each worker have its warnings logged, or not; `module` is ``logging``.
+@in_place_of("captureWarnings")
+def fit_capturing(below: Callable[[bool], None], capture: bool) -> None:  # noqa: FBT001 - as Python's
+    """Let each worker have its warnings logged, or not; in ``logging``.
 
     `logging` itself notes for the whole process whether they are, and what showed them before.
     """
-
-    @wraps(vars(module)["captureWarnings"])
-    def capture(capture: bool) -> None:  # noqa: FBT001 - as Python's
-        me, warnings = calling_worker(), cast("Any", sys.modules["warnings"])
-        if me is None or type(warnings) is not WarningsOfWorkers:  # from Python 3.14 on workers share them
-            captured.below(capture)
-            return
-        own = _OWN.of(me)
-        if capture and _BEFORE not in own:
-            own[_BEFORE] = warnings.showwarning
-            warnings.showwarning = vars(module)["_showwarning"]
-        elif not capture and _BEFORE in own:
-            warnings.showwarning = own.pop(_BEFORE)
-
-    captured = Replaced(module, "captureWarnings", capture)
-    return replace_all([captured])
+    me, warnings = calling_worker(), cast("Any", sys.modules["warnings"])
+    if me is None or type(warnings) is not WarningsOfWorkers:  # from Python 3.14 on workers share them
+        below(capture)
+        return
+    own = _OWN.of(me)
+    if capture and _BEFORE not in own:
+        own[_BEFORE] = warnings.showwarning
+        warnings.showwarning = vars(sys.modules["logging"])["_showwarning"]
+    elif not capture and _BEFORE in own:
+        warnings.showwarning = own.pop(_BEFORE)
 
 
 def warnings_now(me: CallingWorker) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import spec_of
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.isolation import sources
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
 
@@ -44,22 +44,20 @@ class _Reloaded(NamedTuple):
 _reloaded: Final[WeakKeyDictionary[types.ModuleType, _Reloaded]] = WeakKeyDictionary()
 
 
-def fit_reload(module: types.ModuleType) -> Callable[[], None]:
-    """Let workers reload modules that they share once; `module` is `importlib`."""
-
-    @replacing(module, "reload")
-    def reload(module: types.ModuleType) -> types.ModuleType:
-        if _is_importing():  # it holds an import lock, for which the thread that has the mutex may wait
-            return reload.below(module)  # type: ignore[no-any-return]
-        with WORKER_MUTEX.taken("modules are reloaded"):
-            return _reloaded_once(reload.below, module)
-
-    return replace_all([reload])
+@in_place_of("reload")
+def fit_reload(
+    below: Callable[[types.ModuleType], types.ModuleType], module: types.ModuleType
+) -> types.ModuleType:
+    """Let workers reload modules that they share once; in `importlib`."""
+    if _is_importing():  # it holds an import lock, for which the thread that has the mutex may wait
+        return below(module)
+    with WORKER_MUTEX.taken("modules are reloaded"):
+        return _reloaded_once(below, module)
 
 
 def _is_importing() -> bool:
     """Whether the body of a module that is being imported calls: one thread executes that anyway."""
-    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - the caller of `reload`
+    frame: types.FrameType | None = sys._getframe(3)  # noqa: SLF001 - the caller of `reload`
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_load_unlocked" and code.co_filename == "<frozen importlib._bootstrap>":

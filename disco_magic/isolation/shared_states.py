@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import ModuleOfWorkers, dictionary_of, exchange
 from disco_magic.callers.namespaces import CELL_MODULE
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import in_place_of, replace_all, replacing
 from disco_magic.errors import UsageMistake
 from disco_magic.isolation.standing_modules import imports_of
 
@@ -25,45 +25,39 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def fit_hydra_programs(module: ModuleType) -> Callable[[], None]:
-    """Let Hydra find configurations beside a worker's program; `module` is ``hydra._internal.utils``.
+@in_place_of("detect_calling_file_or_module_from_task_function")
+def fit_hydra_tasks(below: Callable[..., Any], task: Any) -> Any:
+    """Let Hydra find configurations beside a worker's program; in ``hydra._internal.utils``.
 
     It looks beside the file of ``__main__``, in IPython's folder for cells, and in the package of any other
     module.
     """
-
-    @replacing(module, "detect_calling_file_or_module_from_task_function")
-    def of_task(task: Any) -> Any:
-        inner = inspect.unwrap(task)
-        if inspect.isfunction(inner) and inner.__module__ == CELL_MODULE:
-            return inspect.getfile(inner), None
-        return of_task.below(task)
-
-    @replacing(module, "detect_calling_file_or_module_from_stack_frame")
-    def of_frame(depth: int) -> Any:
-        file, name = of_frame.below(depth + 1)  # one more: this one
-        if name is None and calling_worker() is not None and not os.path.exists(file):
-            file = os.path.join(os.getcwd(), "notebook.ipynb")  # as of a notebook's cell, for its folder
-        return file, name
-
-    return replace_all([of_task, of_frame])
+    inner = inspect.unwrap(task)
+    if inspect.isfunction(inner) and inner.__module__ == CELL_MODULE:
+        return inspect.getfile(inner), None
+    return below(task)
 
 
-def fit_rpc(module: ModuleType) -> Callable[[], None]:
-    """Refuse PyTorch's RPC, which has one agent per process; `module` is ``torch.distributed.rpc``."""
+@in_place_of("detect_calling_file_or_module_from_stack_frame")
+def fit_hydra_frames(below: Callable[..., Any], depth: int) -> Any:
+    """Likewise where a cell calls Hydra."""
+    file, name = below(depth + 2)  # two more: this one, and what calls it
+    if name is None and calling_worker() is not None and not os.path.exists(file):
+        file = os.path.join(os.getcwd(), "notebook.ipynb")  # as of a notebook's cell, for its folder
+    return file, name
 
-    @replacing(module, "init_rpc")
-    def init_rpc(*args: Any, **options: Any) -> Any:
-        me = calling_worker()
-        if me is not None and me.num_workers > 1:
-            raise UsageMistake(
-                "torch.distributed.rpc has one agent in a process, and workers are threads of one: who"
-                " waited for others would wait for ever. Call functions with session.call_packed, or send"
-                " and recv"
-            )
-        return init_rpc.below(*args, **options)
 
-    return replace_all([init_rpc])
+@in_place_of("init_rpc")
+def fit_rpc(below: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Refuse PyTorch's RPC, which has one agent per process; in ``torch.distributed.rpc``."""
+    me = calling_worker()
+    if me is not None and me.num_workers > 1:
+        raise UsageMistake(
+            "torch.distributed.rpc has one agent in a process, and workers are threads of one: who"
+            " waited for others would wait for ever. Call functions with session.call_packed, or send"
+            " and recv"
+        )
+    return below(*args, **options)
 
 
 def fit_mpi(module: ModuleType) -> Callable[[], None]:

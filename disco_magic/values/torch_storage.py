@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -23,44 +23,32 @@ LOOKING: Final = new_rlock()  # reentrant: a finalizer may release memory during
 """Held while a tensor's memory is examined and NumPy gets its view, and while memory is released."""
 
 
-def fit_storage(module: Any) -> Callable[[], None]:
-    """Change ``torch.storage``; return what undoes it."""
-
-    @replacing(module.UntypedStorage, "resize_")
-    def resize_(self: Any, size: Any) -> Any:
-        try:
-            with LOOKING:
-                return resize_.below(self, size)
-        except RuntimeError:
-            if size not in (0, self.nbytes()) or self.resizable():
-                raise
-            return self
-
-    return replace_all([resize_])
+@in_place_of("resize_", within="UntypedStorage")
+def fit_storage(below: Callable[..., Any], self: Any, size: Any) -> Any:
+    """Change ``torch.storage``."""
+    try:
+        with LOOKING:
+            return below(self, size)
+    except RuntimeError:
+        if size not in (0, self.nbytes()) or self.resizable():
+            raise
+        return self
 
 
-def fit_flat_parameters(module: Any) -> Callable[[], None]:
+@in_place_of("_free_storage")
+def fit_flat_parameters(below: Callable[..., None], tensor: Any) -> None:
     """Change ``torch.distributed.fsdp._flat_param``, which infers from memory whether all shards are there.
 
     A tensor that cannot be resized gets other memory, which is then released. What was computed from the
     former memory, and is needed by a backward pass, still has that.
     """
-
-    @replacing(module, "_free_storage")
-    def free(tensor: Any) -> None:
-        if not tensor.untyped_storage().resizable():
-            new = tensor.new_empty(tensor.size())
-            tensor.set_(new.untyped_storage(), 0, new.size(), new.stride())
-        free.below(tensor)
-
-    return replace_all([free])
+    if not tensor.untyped_storage().resizable():
+        new = tensor.new_empty(tensor.size())
+        tensor.set_(new.untyped_storage(), 0, new.size(), new.stride())
+    below(tensor)
 
 
-def fit_profiler(module: Any) -> Callable[[], None]:
+@in_place_of("profile", within="SimpleProfiler")
+def fit_profiler(*_: Any) -> AbstractContextManager[None]:
     """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers execute."""
-
-    def profile(_profiler: Any, _what: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    former = Replaced(module.SimpleProfiler, "profile", classmethod(profile))
-    return replace_all([former])
+    return nullcontext()

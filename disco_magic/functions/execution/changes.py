@@ -12,11 +12,12 @@ from disco_magic.isolation import process_hooks
 from disco_magic.isolation.adopted import fit_threads
 from disco_magic.isolation.child_processes import (
     fit_alias,
-    fit_commands,
+    fit_execv,
     fit_pool,
     fit_spawn,
     fit_start_methods,
     fit_subprocess,
+    fit_system,
 )
 from disco_magic.isolation.compiled_names import (
     fit_numba,
@@ -30,10 +31,10 @@ from disco_magic.isolation.lazy_imports import fit_lazy_imports
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
-from disco_magic.isolation.own_exits import fit_atexit
+from disco_magic.isolation.own_exits import fit_register, fit_unregister
 from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_functions import fit_copy
-from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
+from disco_magic.isolation.own_loggers import fit_clearing, fit_configuring, fit_loggers
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
@@ -52,7 +53,7 @@ from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fi
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
-from disco_magic.isolation.shared_states import fit_hydra_programs, fit_mpi, fit_rpc, telling
+from disco_magic.isolation.shared_states import fit_hydra_frames, fit_hydra_tasks, fit_mpi, fit_rpc, telling
 from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 
@@ -78,12 +79,12 @@ CHANGES: Final = Libraries(
         "multiprocessing.popen_fork": fit_launching,
         "joblib.executor": fit_joblib,
         "subprocess": fit_subprocess,
-        "os": each_of(fit_commands, fit_folders),
+        "os": each_of(fit_system, fit_execv, fit_folders),
         "multiprocessing.context": told_if_unknown(
             fit_start_methods, "all workers share one start method for processes in this version of Python"
         ),
         "signal": fit_signal,
-        "atexit": fit_atexit,
+        "atexit": each_of(fit_register, fit_unregister),
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
@@ -94,7 +95,7 @@ CHANGES: Final = Libraries(
             fit_capturing,
         ),
         "warnings": fit_warnings,
-        "logging.config": fit_configuring,
+        "logging.config": each_of(fit_clearing, fit_configuring),
         "accelerate.state": telling("PartialState", "__init__", "transformers"),
         "accelerate.big_modeling": fit_accelerate_models,
         "transformers.modeling_utils": fit_transformers,
@@ -106,7 +107,7 @@ CHANGES: Final = Libraries(
         "numba.core.pylowering": fit_numba_objects,
         "numba.core.caching": fit_numba_cache,
         "hydra.core.global_hydra": telling("GlobalHydra", "initialize", "omegaconf", kept="a configuration"),
-        "hydra._internal.utils": fit_hydra_programs,
+        "hydra._internal.utils": each_of(fit_hydra_tasks, fit_hydra_frames),
         "mpi4py.MPI": fit_mpi,
         "wandb": telling("", "init", kept="the run", silent=1),
         "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),

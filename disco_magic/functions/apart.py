@@ -16,8 +16,8 @@ from disco_magic.core.divergence import to_explain
 from disco_magic.core.registers import nearest
 from disco_magic.functions.participants import among
 from disco_magic.phrases import ranges
+from disco_magic.values.distances import elements_compared, gap, is_of
 from disco_magic.values.frames import COLUMN
-from disco_magic.values.gaps import elements_compared, gap, is_of
 from disco_magic.values.lookalikes import MOST, numbers_apart, numbers_in, texts_apart, texts_in
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at

@@ -23,8 +23,7 @@ from disco_magic.values.kinds import (
     is_tensor,
     name_of,
 )
-from disco_magic.values.lending import has_dlpack, lent
-from disco_magic.values.tensors import array_of, over_memory, without_history
+from disco_magic.values.tensors import array_of, has_dlpack, lent, over_memory, without_history
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from disco_magic.functions.context import worker
 from disco_magic.functions.holdings import found_in, parts_named
 from disco_magic.functions.tolerances import Tolerance, near_enough
-from disco_magic.values.gaps import elements_compared
+from disco_magic.values.distances import elements_compared
 
 if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow

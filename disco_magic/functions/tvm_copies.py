@@ -16,7 +16,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.phrases import words
-from disco_magic.values.lending import lent
+from disco_magic.values.tensors import lent
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 

@@ -25,7 +25,7 @@ from disco_magic.functions.aligned import ALIGNMENT, aligned
 from disco_magic.functions.bridges import bring, cross, land, lands
 from disco_magic.functions.modules import Module
 from disco_magic.functions.places import HOST_PLACE
-from disco_magic.values.lending import lent
+from disco_magic.values.tensors import lent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

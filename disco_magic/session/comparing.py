@@ -27,8 +27,8 @@ from disco_magic.functions.surveys import Nearness, Sample, Survey
 from disco_magic.functions.tolerances import Tolerance, tolerance_of
 from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
+from disco_magic.values.distances import gap, is_of
 from disco_magic.values.frames import COLUMN
-from disco_magic.values.gaps import gap, is_of
 from disco_magic.values.parts import as_listed
 
 if TYPE_CHECKING:

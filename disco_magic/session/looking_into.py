@@ -15,8 +15,7 @@ from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
 from disco_magic.session.marked import innermost
 from disco_magic.values.describe import affordable_sample, describe
-from disco_magic.values.part_lists import MOST, PartList, list_parts
-from disco_magic.values.parts import as_listed, describe_parts
+from disco_magic.values.parts import MOST, PartList, as_listed, describe_parts, list_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.values.array_fingerprints import of_sample
 from disco_magic.values.columns import facts_of, facts_of_items, facts_of_labels
 from disco_magic.values.content import is_plain
-from disco_magic.values.digests import digest
+from disco_magic.values.digests import digest, of_sample
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import CONTAINER_IDS, fingerprint
 from disco_magic.values.frames import Column, array_of, is_frame, is_table
-from disco_magic.values.inside import content_of, is_atom
+from disco_magic.values.inside import DEPTH, content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import nans_and_infs, sample_of
 from disco_magic.values.scalars import is_scalar, scalar_text
@@ -29,7 +28,6 @@ _PARTS: Final = 1000
 # The same for small samples, which are taken every second.
 _FEW_PARTS: Final = 256
 _WHOLE: Final = 1 << 16
-_DEPTH: Final = 8
 # So many texts and other objects in a column or an array are looked at: the interpreter's lock is kept.
 _OBJECTS: Final = 1 << 12
 # So many row labels are looked at.
@@ -103,7 +101,7 @@ def _gather(
     kind = type(value)
     # Checked before all of it is copied.
     too_long = (id(kind) in CONTAINER_IDS and len(value) > most) or (is_frame(kind) and value.shape[1] > most)
-    content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
+    content = None if too_long or len(above) == DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > most:
         raise _Unknown
     places = tuple(content.places) if content.in_order and type(content.places) is list else ()

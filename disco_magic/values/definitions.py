@@ -13,8 +13,8 @@ import numpy as np
 
 from disco_magic.callers.module_classes import dictionary_of, is_plain_module
 from disco_magic.libraries import is_of_library
-from disco_magic.values.array_fingerprints import of_tensor
 from disco_magic.values.content import tells_all
+from disco_magic.values.digests import of_tensor
 from disco_magic.values.fields import classes_of, own_attributes
 from disco_magic.values.fingerprint import fingerprint
 from disco_magic.values.kinds import (

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.snapshot import RegisterInfo
-from disco_magic.values.array_fingerprints import of_sample
 from disco_magic.values.compared import NOT_COMPARED, array_in, look_into_objects
 from disco_magic.values.described import describe_other, short
+from disco_magic.values.digests import of_sample
 from disco_magic.values.frames import column_of, is_series
 from disco_magic.values.kinds import is_gpu_array, name_of
 from disco_magic.values.samples import SAMPLE, Summary, is_number, sample_of, summaries

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.values.array_fingerprints import of_array, of_tensor
-from disco_magic.values.digests import digest
+from disco_magic.values.digests import digest, of_array, of_tensor
 from disco_magic.values.kinds import is_all_elements, is_gpu_array
 from disco_magic.values.pickled import pickled_fingerprint
 

@@ -15,11 +15,11 @@ from disco_magic.values.columns import alone, facts_of, texts_of
 from disco_magic.values.content import kinds_of, tells_all
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
+from disco_magic.values.distances import gap, most_of
 from disco_magic.values.elements import elements_of
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.frames import Column, is_frame, is_series
-from disco_magic.values.gaps import gap, most_of
 from disco_magic.values.inside import content_of, parts_of
 from disco_magic.values.kinds import module_of, type_name
 
@@ -42,7 +42,7 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
         nothing was found: it is in a set, in objects of a library, or between the elements compared.
 
     Cost: 20 ns per element of arrays up to the first that differs, 1 us of columns of texts; those with
-    more than `gaps.MOST` are sampled.
+    more than `distances.MOST` are sampled.
     """
     others = dict(parts_of("", other))
     for path, part in parts_of("", first):

@@ -1,4 +1,4 @@
-"""Parts of values by their paths, written after a name: ``.0.weight`` of a model, ``['w'][2]`` of a dict.
+"""Parts of values, listed, or found by paths that are written after a name: ``.0.weight``, ``['w'][2]``.
 
 For looks from outside of the workers: no code of the values runs.
 """
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.core.registers import register_of
+from disco_magic.values.content import is_plain
 from disco_magic.values.describe import describe, describe_all
 from disco_magic.values.fields import is_module, module_in
 from disco_magic.values.frames import Column
-from disco_magic.values.inside import content_of, parts_of
+from disco_magic.values.inside import DEPTH, content_of, parts_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor
 from disco_magic.values.members import NOTHING
 
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.values.content import Content
 
 _GRADIENT: Final = ".grad"
-MOST: Final = 200
-"""How many arrays of a value are listed at most."""
+MOST: Final = 1000
+"""How many parts of a value are listed at most, with what is in each."""
+_MOST_ARRAYS: Final = 200  # of a value are listed
 
 # A text in double quotes, where Python itself mostly writes single ones; or any other, to be passed over.
 _QUOTED: Final = re.compile(r"""\[("(?:[^"\\]|\\.)*")\]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
@@ -109,15 +112,15 @@ def describe_parts(value: Any, written: Collection[str], sample: int) -> list[Re
 
 def arrays_in(value: Any) -> list[Part]:
     """The first arrays in a container, a PyTorch module or the like, in its order; columns of tables, too."""
-    return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
+    return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), _MOST_ARRAYS)]
 
 
 def paths_in(name: str, value: Any) -> list[str]:
     """The paths of the first parts of a value, after its name, and of the numbers and texts in it itself."""
-    paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + MOST)]
+    paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + _MOST_ARRAYS)]
     content = content_of(value)
     plain = () if content is None else content.parts(plain=True)
-    return paths + [f"{name}{label}" for label, _ in islice(plain, MOST)]
+    return paths + [f"{name}{label}" for label, _ in islice(plain, _MOST_ARRAYS)]
 
 
 def together(lists: Iterable[list[Part] | None]) -> list[Part]:
@@ -150,3 +153,48 @@ def on_parts(written: str, function: Callable[..., Any], first: Any, second: Any
 def has_part(value: Any, written: str) -> bool:
     """Whether `value` has a part at that path."""
     return part_at(value, written) is not NOTHING
+
+
+class PartList(NamedTuple):
+    """What is in a value.
+
+    Attributes:
+        parts: path of each part, as written after the value's name -> its type, shape and bytes.
+        is_all: whether there are no more.
+    """
+
+    parts: dict[str, RegisterInfo]
+    is_all: bool
+
+
+def list_parts(value: Any) -> PartList:
+    """List what is in a value, in its order, 1,000 parts at most; nothing for a value without parts.
+
+    Parts are arrays, numbers and texts, objects that are not looked into, and what lies in more than 8
+    containers; a list of numbers, or a set, is one part.
+    """
+    found = list(islice(_leaves("", value, ()), MOST + 1))
+    shown = found[:MOST]
+    infos = describe_all([part for _, part in shown], 0)
+    return PartList(dict(zip([path for path, _ in shown], infos, strict=True)), len(found) <= MOST)
+
+
+def _leaves(path: str, value: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each part; `above`: ids of the containers that `value` is in."""
+    content = content_of(value) if len(above) < DEPTH else None
+    if content is None or content.places is None or not content.items or _is_series(value, content):
+        if path:
+            yield path, value
+        return
+    inside = (*above, id(value))
+    for place, item in zip(content.places, content.items, strict=True):
+        label = f"{path}{content.written(place)}"
+        if is_plain(type(item)):
+            yield label, item
+        elif id(item) not in inside:  # a value that contains itself has no end
+            yield from _leaves(label, item, inside)
+
+
+def _is_series(value: Any, content: Content) -> bool:
+    """Whether it is a list or tuple of numbers and texts, which is shown as one part."""
+    return content.is_plain and (type(value) is list or type(value) is tuple)

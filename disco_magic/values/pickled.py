@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from disco_magic.callers.namespaces import CELL_MODULE, is_defined
-from disco_magic.values.array_fingerprints import of_array, of_tensor
-from disco_magic.values.digests import digest
+from disco_magic.values.digests import digest, of_array, of_tensor
 from disco_magic.values.kinds import (
     home_of,
     is_all_elements,

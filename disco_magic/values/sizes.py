@@ -1,7 +1,8 @@
-"""How many bytes values take, determined without running their code."""
+"""How many bytes values take, and keep of a GPU, determined without running their code."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,11 +10,14 @@ import numpy as np
 from disco_magic.values.fields import is_module, is_optimizer, is_random_generator
 from disco_magic.values.frames import is_frame, nbytes_of_frame
 from disco_magic.values.inside import content_of
-from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of
+from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_gpu_array
+from disco_magic.values.located import lies_on
 from disco_magic.values.tensors import local_part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.core.device import Device
 
 # NumPy's own descriptors: a subclass may have a property of that name.
 _NBYTES: Final = np.ndarray.nbytes
@@ -92,3 +96,29 @@ def _foreign(value: Any) -> int:
     except Exception:  # noqa: BLE001 - sparse tensors of PyTorch have no such number, others no such attribute
         return 0
     return nbytes if isinstance(nbytes, int) else 0
+
+
+def nbytes_kept(values: Iterable[Any], device: Device) -> int:
+    """Bytes of `device` that are not free as long as these values live; 0 for the CPU.
+
+    A view keeps the whole array that it is a view of. cupy allocates in units of 512 bytes.
+
+    Takes 2 us for each array.
+    """
+    if device.kind == "cpu":
+        return 0
+    parts = (part for value in values for part in sized_parts(value) if lies_on(part, device))
+    return sum(dict(map(_allocation, parts)).values())
+
+
+def _allocation(array: Any) -> tuple[object, int]:
+    """A key of the array's allocation, and its bytes."""
+    kind = type(array)
+    with suppress(Exception):  # a sparse tensor of PyTorch has no storage
+        if is_gpu_array(kind):
+            memory = array.data.mem
+            return int(memory.ptr), int(memory.size)
+        if home_of(kind) == "torch":
+            storage = array.untyped_storage()
+            return int(storage.data_ptr()), int(storage.nbytes())
+    return ("array", id(array)), nbytes_of(array)

@@ -1,4 +1,4 @@
-"""PyTorch tensors and JAX arrays on the host as NumPy arrays, without importing PyTorch or JAX."""
+"""Tensors of other libraries as NumPy arrays, over their own memory where possible; imports none of these."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import numpy as np
 from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import words
-from disco_magic.values.kinds import is_jax_array, is_split_tensor, is_tensor, name_of
+from disco_magic.values.kinds import home_of, is_jax_array, is_split_tensor, is_tensor, name_of
 from disco_magic.values.located import device_of
 from disco_magic.values.torch_storage import LOOKING
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from disco_magic.core.place import Place
 
 Array = np.ndarray[Any, Any]
@@ -218,3 +220,28 @@ def filled(out: Any) -> Any:
     if type(out) is not np.ndarray and is_tensor(type(out)) and not out.is_inference():
         sys.modules["torch"].autograd.graph.increment_version(out)
     return out
+
+
+# Owners of writable memory: before 2.2, NumPy makes all memory that it gets by DLPack read-only.
+_ALWAYS_WRITABLE: Final = ("tvm", "tvm_ffi")
+
+
+class _Writable:
+    """The memory of `array`, presented to NumPy as writable."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array  # users of the memory keep this object, and it keeps the array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def has_dlpack(x: object) -> bool:
+    """Whether `x` lends its memory through DLPack, and is no NumPy array: a tensor of TVM, PyTorch, ..."""
+    return hasattr(type(x), "__dlpack__") and not isinstance(x, np.ndarray)
+
+
+def lent(x: Any) -> NDArray[Any]:
+    """The memory of an object that `has_dlpack`; read-only where its owner says so."""
+    array: NDArray[Any] = np.from_dlpack(x)
+    if array.flags.writeable or home_of(type(x)) not in _ALWAYS_WRITABLE:
+        return array
+    return np.asarray(_Writable(array))

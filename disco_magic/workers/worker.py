@@ -15,8 +15,7 @@ from disco_magic.core.waits import unread_in
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.phrases import words
 from disco_magic.threads.stacks import frame_of
-from disco_magic.values.allocations import nbytes_kept
-from disco_magic.values.sizes import nbytes_of
+from disco_magic.values.sizes import nbytes_kept, nbytes_of
 from disco_magic.workers.lane import Lane
 from disco_magic.workers.look import Look
 from disco_magic.workers.striking import Striking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.values import gaps, lookalikes
+from disco_magic.values import distances, lookalikes
 
 
 def noting(monkeypatch):
@@ -282,7 +282,7 @@ y = Odd(worker_id)
 
 
 def test_large_arrays_are_compared_by_a_sample(monkeypatch):
-    monkeypatch.setattr(gaps, "MOST", 65_536)
+    monkeypatch.setattr(distances, "MOST", 65_536)
     x = np.ones(1 << 17)
     told = lookalikes.why_apart(x, x + 1, "worker 3's")
     assert told == "65,536 of 65,536 sampled elements differ from worker 3's, by up to 1"

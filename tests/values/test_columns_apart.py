@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from disco_magic.values import gaps, lookalikes
+from disco_magic.values import distances, lookalikes
 from disco_magic.values.differences import difference_of
 from disco_magic.values.peek import Window
 
@@ -67,8 +67,8 @@ def test_the_first_element_that_differs_is_named_with_both_values(first, other, 
 
 
 def test_a_long_column_is_compared_in_part(monkeypatch):
-    monkeypatch.setattr(gaps, "MOST", 10)
-    monkeypatch.setattr(gaps, "SAMPLE", 5)
+    monkeypatch.setattr(distances, "MOST", 10)
+    monkeypatch.setattr(distances, "SAMPLE", 5)
     texts = [str(number) for number in range(20)]
     other = ["x", *texts[1:]]
     said = ".values: 1 of 5 sampled elements differs from worker 0's: 'x', worker 0's is '0'"

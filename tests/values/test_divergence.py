@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from disco_magic.values import divergence
+from disco_magic.values.distances import gap
 from disco_magic.values.divergence import look, survey
-from disco_magic.values.gaps import gap
 from tests.values.conftest import without_address
 
 ml_dtypes = pytest.importorskip("ml_dtypes")

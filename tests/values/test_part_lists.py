@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from disco_magic.values.part_lists import MOST, list_parts
-from disco_magic.values.parts import describe_parts
+from disco_magic.values.parts import MOST, describe_parts, list_parts
 
 
 class Pair(NamedTuple):

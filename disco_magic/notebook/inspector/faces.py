@@ -22,7 +22,7 @@ from disco_magic.notebook.pictures.scales import common_limits
 from disco_magic.phrases import ranges
 from disco_magic.values.describe import describe
 from disco_magic.values.fingerprint import PLAIN
-from disco_magic.values.part_lists import list_parts
+from disco_magic.values.parts import list_parts
 from disco_magic.values.peek import (
     NoPicture,
     Window,

@@ -41,7 +41,7 @@ HOMES = {
     "cupy": {"devices/find.py"},
     "mpi4py": {"planes/mpi.py", "launchers/mpi.py"},
     "tvm": {"functions/tvm_modules.py"},
-    "tvm_ffi": {"functions/tvm_values.py", "functions/tvm_copies.py", "functions/tvm_modules.py"},
+    "tvm_ffi": {"functions/tvm_values.py", "functions/copies.py", "functions/tvm_modules.py"},
 }
 
 

@@ -6,11 +6,13 @@ import ast
 import linecache
 import textwrap
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.sites import place_at
 
 if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Iterator
     from types import CodeType
 
 _PARSES: Final = 20
@@ -43,3 +45,47 @@ def parsed(source: str, filename: str) -> ast.Module:
         with suppress(SystemError):
             return ast.parse(source, filename)
     return ast.parse(source, filename)
+
+
+_LONGEST: Final = 60
+
+
+def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[str]:
+    """Names for the `count` positional arguments of the call of `verb` that `frame` makes.
+
+    Each is the argument as written there, or else ``value 1``: if the source is not available, several come
+    from one list, ``f(*x)``, the text is long or on several lines, or another argument has the same.
+    """
+    names: list[str] = []
+    written = _written(frame, verb)
+    for number in range(1, count + 1):
+        name = written[number - 1] if len(written) == count else ""
+        plain = name and len(name) <= _LONGEST and name not in names and "\n" not in name
+        names.append(name if plain else f"value {number}")
+    return names
+
+
+def texts_among(names: Iterable[str]) -> Iterator[str]:
+    """Yield the values of those names that are string literals: ``"w"``, not ``name``."""
+    for name in names:
+        with suppress(SyntaxError, ValueError):
+            text = ast.literal_eval(name)
+            if isinstance(text, str):
+                yield text
+
+
+def _written(frame: types.FrameType, verb: str) -> list[str]:
+    """The arguments as they are written; none if that is unknown, or if the verb is called indirectly."""
+    text = source_at(frame.f_code, frame.f_lasti)
+    with suppress(SyntaxError, ValueError, RecursionError):  # these lines have been replaced meanwhile
+        (statement,) = parsed(text, "<call>").body
+        call: Any = statement.value if isinstance(statement, ast.Expr) else None
+        if _calls(call, verb):
+            return [ast.get_source_segment(text, each) or "" for each in call.args]
+    return []
+
+
+def _calls(call: Any, verb: str) -> bool:
+    """Whether it is a direct call with all arguments: neither ``map(worker.check, x)`` nor one of ``*x``."""
+    is_direct = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb
+    return is_direct and not any(isinstance(each, ast.Starred) for each in call.args)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.callers.source_text import names_of_arguments, texts_among
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare
 from disco_magic.core.held import marked_everywhere
@@ -15,7 +16,6 @@ from disco_magic.core.topology import axes_of
 from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, UsageMistake, is_told
 from disco_magic.functions.apart import told_apart_by
-from disco_magic.functions.execution.written import names_of_arguments, texts_among
 from disco_magic.functions.holdings import found_in, parts_named, values_found, with_marks
 from disco_magic.functions.tolerances import Tolerance, near_enough
 from disco_magic.values.digests import digest

@@ -23,11 +23,11 @@ from disco_magic.functions import worker_builtins  # noqa: F401 - registers the 
 from disco_magic.functions.arrays import shared
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.destinations import are_of_one_dtype, check_array, check_count, fill, target_of
 from disco_magic.functions.participants import Who, who
 from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.returned import as_array_of
+from disco_magic.functions.worker_builtins import are_of_one_dtype, check_array, check_count, fill, target_of
 from disco_magic.isolation.own_classes import CALLER
 from disco_magic.isolation.own_functions import own_definition
 from disco_magic.values.tensors import read_out

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.callers.source_text import names_of_arguments
 from disco_magic.core.registers import RegisterFile, is_public, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.cell_copies import ATOMS
 from disco_magic.functions.execution.bindings import MODULE, deleted_names, hold, loop_names, names_of_result
-from disco_magic.functions.execution.written import names_of_arguments
 from disco_magic.functions.marked_values import Pending, places_of, warn_of_lost
 from disco_magic.values.finding import PresentPlaces, paths_of
 from disco_magic.values.kinds import type_name

@@ -12,8 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.callers.namespaces import CELL_MODULE, found_in
-from disco_magic.isolation.module_homes import homes_of, is_of_workers
-from disco_magic.isolation.own_classes import own_class
+from disco_magic.isolation.own_classes import homes_of, is_of_workers, own_class
 from disco_magic.values.kinds import module_of
 
 if TYPE_CHECKING:

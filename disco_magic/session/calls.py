@@ -23,8 +23,7 @@ from disco_magic.functions.cell_copies import ATOMS
 from disco_magic.functions.copies import copy_of, is_shared
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.registry import find_func
-from disco_magic.isolation.module_homes import is_of_workers
-from disco_magic.isolation.own_classes import only_receiver
+from disco_magic.isolation.own_classes import is_of_workers, only_receiver
 from disco_magic.isolation.own_functions import is_of_cells
 from disco_magic.session.arguments import name_of
 from disco_magic.session.dref import DPackedFunc, DRef

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.isolation.reloading import fit_reload
+from disco_magic.isolation.shared_imports import fit_reload
 
 COUNTED = "import sys, time\nsys.executed.append(1)\ntime.sleep(0.02)\nsaid = {!r}\n"
 

@@ -38,7 +38,7 @@ from disco_magic.isolation.own_loggers import fit_clearing, fit_configuring, fit
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
-from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits
+from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
 from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
@@ -47,12 +47,10 @@ from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.profiler import fit_profilers
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
-from disco_magic.isolation.pytorch.resets import fit_resets
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
-from disco_magic.isolation.reloading import fit_reload
-from disco_magic.isolation.replacing_modules import fit_imports
+from disco_magic.isolation.shared_imports import fit_imports, fit_reload
 from disco_magic.isolation.shared_states import fit_hydra_frames, fit_hydra_tasks, fit_mpi, fit_rpc, telling
 from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage

@@ -13,6 +13,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.awaits import Shield
 from disco_magic.functions.execution.bindings import MODULE, unreached
 from disco_magic.isolation import (
+    lasting,
     own_builtins,
     own_exits,
     own_folders,
@@ -20,9 +21,7 @@ from disco_magic.isolation import (
     own_loggers,
     process_hooks,
     programs,
-    set_by_modules,
 )
-from disco_magic.isolation.lasting import part_decimals
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
@@ -83,7 +82,7 @@ class ProgramRun:
         process_hooks.give_back(self._worker, self._hooks)
         restore_settings(self._worker, self._settings)
         self._handlers = own_loggers.restore_loggers(self._worker, self._loggers)
-        end_switches(self._worker, {**self._switches, **set_by_modules.switches_of(self._worker)})
+        end_switches(self._worker, {**self._switches, **lasting.switches_of(self._worker)})
         own_folders.settle(self._worker)
         return self._streams.restore(self._streams_before)
 
@@ -111,7 +110,7 @@ class ProgramRun:
                 if (sys.gettrace(), sys.getprofile()) != watching:
                     sys.settrace(watching[0])
                     sys.setprofile(watching[1])
-                set_by_modules.set_variables(self._worker)
+                lasting.set_variables(self._worker)
 
         try:
             shield.shut(executed)
@@ -121,7 +120,7 @@ class ProgramRun:
 
     def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:
         before, failed = frozenset(namespace), []
-        part_decimals()
+        lasting.part_decimals()
         try:
             if self.program.package:  # here, where it can be the worker's own copy
                 namespace["__builtins__"]["__import__"](self.program.package)

@@ -1,9 +1,15 @@
-"""Executes cells on one worker, in its namespace."""
+"""Executes cells on one worker, in its namespace.
+
+An interrupt may strike where a ``with`` block begins or ends. So a stopped cell restores what it has found of
+state that is changed for a while; if its thread is given up, the successor does, and nothing that the old
+thread still does changes that.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
+import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +21,6 @@ from disco_magic.callers.current import is_given_up
 from disco_magic.callers.sites import led_by
 from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.context import WorkerContext, enter_worker
-from disco_magic.functions.execution.as_found import AsFound
 from disco_magic.functions.execution.awaits import Await
 from disco_magic.functions.execution.bindings import Watch
 from disco_magic.functions.execution.forked import end_if_forked
@@ -24,7 +29,11 @@ from disco_magic.functions.execution.worker_namespace import drop_namespace
 from disco_magic.isolation.lasting import LastingVariables
 from disco_magic.isolation.own_functions import with_own_code
 from disco_magic.isolation.own_streams import OwnStreams, end_all
+from disco_magic.isolation.own_warnings import restore_warnings, warnings_now
 from disco_magic.isolation.pytorch.losses import leave_losses
+from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
+from disco_magic.isolation.pytorch.own_values import own_values_now, restore_own_values
+from disco_magic.isolation.pytorch.switches import restore_switches, switches_now
 from disco_magic.isolation.streams import own_streams
 from disco_magic.values.alike import digest_of_result
 
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Mapping
 
+    from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.execution.awaits import Holder
     from disco_magic.functions.execution.cells import Cell
 
@@ -256,3 +266,30 @@ class CellRunner:
 
 def _is_coroutine(code: types.CodeType) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+class AsFound:
+    """A snapshot of PyTorch's switches, own values and modes, and of the filters of warnings.
+
+    Args:
+        me: the worker, whose own thread takes it. Costs 5 us.
+    """
+
+    def __init__(self, me: WorkerContext) -> None:
+        self._me = me
+        self._warned = warnings_now(me)
+        is_loaded = "torch" in sys.modules
+        self._switches = switches_now(me) if is_loaded else {}
+        self._modes = modes_now() if is_loaded else None
+        self._own_values = own_values_now(me)
+
+    def restore(self) -> None:
+        """Restore the state, in the same thread."""
+        self.succeed()
+        restore_modes(self._modes)
+
+    def succeed(self) -> None:
+        """Restore the state in a thread that replaces the original one; not modes, which are per thread."""
+        restore_switches(self._me, self._switches)
+        restore_own_values(self._me, self._own_values)
+        restore_warnings(self._me, self._warned)

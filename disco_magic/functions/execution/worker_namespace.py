@@ -26,7 +26,7 @@ from disco_magic.isolation import (
     process_hooks,
     programs,
 )
-from disco_magic.isolation.printing import whole_print
+from disco_magic.isolation.own_streams import whole_print
 from disco_magic.isolation.pytorch.hooks import leave_hooks
 from disco_magic.isolation.pytorch.losses import leave_losses
 from disco_magic.isolation.pytorch.switches import leave_switches

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.process_groups.arguments import (
+    as_called,
     root_of,
     see_can_be_averaged,
     see_one_each,
 )
 from disco_magic.functions.process_groups.messages import Messages
-from disco_magic.functions.process_groups.object_lists import as_called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,8 +17,8 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.core.seat import Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
+from disco_magic.functions.process_groups.arguments import as_called
 from disco_magic.functions.process_groups.memory import flat, written
-from disco_magic.functions.process_groups.object_lists import as_called
 from disco_magic.functions.process_groups.work import done, work_of
 
 if TYPE_CHECKING:

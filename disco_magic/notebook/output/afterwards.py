@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from disco_magic.core.markup import LINE_INDENT
-from disco_magic.functions.execution.transcript import LIMIT
+from disco_magic.functions.execution.printed import LIMIT
 from disco_magic.notebook.output.arrange import Item, append_lines, display_id
 from disco_magic.notebook.output.gallery import ERROR, TEXT, html_of, plain_of
 from disco_magic.notebook.output.outlet import split_prefix

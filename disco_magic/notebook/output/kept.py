@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.execution.transcript import LIMIT
+from disco_magic.functions.execution.printed import LIMIT
 from disco_magic.notebook.output.arrange import Item, append_lines
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected
@@ -25,7 +25,7 @@ class KeptPage(Page):
     Args:
         arrange: takes worker -> items; returns the items to show, in order, with their workers.
 
-    At most `transcript.LIMIT` characters of lines are kept per worker; a line says how many were left out.
+    At most `printed.LIMIT` characters of lines are kept per worker; a line says how many were left out.
     Lines of threads that outlive the cell are shown as they come. The number of messages that a kernel sends
     does not depend on timing either: lines without a display between them are sent as one.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from disco_magic.callers.module_classes import SYS
-from disco_magic.isolation.printing import WholePrint
+from disco_magic.isolation.own_streams import WholePrint
 from disco_magic.isolation.streams import WorkerStream
 
 

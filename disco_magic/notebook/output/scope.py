@@ -206,7 +206,7 @@ class NotebookScope:
 
     @property
     def stdout(self) -> Mapping[int, str]:
-        """Worker -> its output; beyond `transcript.LIMIT` characters only the beginning and the end."""
+        """Worker -> its output; beyond `printed.LIMIT` characters only the beginning and the end."""
         return {worker: sink.text for worker, sink in self._sinks.items()}
 
 

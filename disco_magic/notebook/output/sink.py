@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.callers.current import is_beside
-from disco_magic.functions.execution.transcript import Transcript
+from disco_magic.functions.execution.printed import Transcript
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.libraries.contents import updated
 from disco_magic.notebook.output.unfinished import Unfinished

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from disco_magic.functions.execution.written import names_of_arguments
+from disco_magic.callers.source_text import names_of_arguments
 
 
 def called(*values, **_):

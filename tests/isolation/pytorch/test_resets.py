@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from disco_magic.isolation.pytorch import resets
+from disco_magic.isolation.pytorch import compiler as resets
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def compiler():
 
 
 NOTED = (
-    "from disco_magic.isolation.pytorch import resets\n"
+    "from disco_magic.isolation.pytorch import compiler as resets\n"
     "def mine(): pass\n"
     "resets.note_compiled(mine.__code__, globals())\n"
     "resets.note_compiled(threading.Thread.run.__code__, vars(threading))"

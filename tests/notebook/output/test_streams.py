@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from disco_magic.functions.execution.transcript import Transcript
+from disco_magic.functions.execution.printed import Transcript
 from disco_magic.isolation.streams import (
     WorkerStream,
     install_streams,

@@ -12,8 +12,8 @@ import pytest
 
 from disco_magic.devices import find, pinned, staging
 from disco_magic.errors import CellError, UsageMistake
+from disco_magic.planes.nccl_calls import wire
 from disco_magic.planes.reductions import OPS
-from disco_magic.planes.wire import wire
 from disco_magic.session.equipment import MOST_SHARING, choose
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.gpus import found

@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.kernel_source import BLOCK, KernelSource, Parameters
+from disco_magic.planes.kernels import BLOCK, KernelSource, Parameters
 from disco_magic.planes.rows import rows_of
 from disco_magic.planes.variants import work
 

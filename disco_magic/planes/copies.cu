@@ -17,7 +17,7 @@ typedef long long i64;
 
 #define INLINE __device__ __forceinline__
 
-// As in kernel_source.py and copier.py.
+// As in kernels.py and copier.py.
 enum { BLOCK = 256, MOST = 64 };
 
 struct Copy {

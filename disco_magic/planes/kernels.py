@@ -1,27 +1,33 @@
-"""One fold over arrays on one GPU: what `Reduction.fold` does with NumPy, by the kernel in ``fold.cu``.
+"""Our CUDA sources; and one fold over arrays on one GPU, by the kernel in ``fold.cu``.
 
-Results are bitwise equal to NumPy's on x86 processors with FMA. On other processors NumPy itself differs in
-whether a product of complex numbers is fused, and in whether 0.0 or -0.0 is the minimum (here the later
-rank's). The bits of a NaN are never guaranteed.
+That does what `Reduction.fold` does with NumPy. Results are bitwise equal to NumPy's on x86 processors with
+FMA. On other processors NumPy itself differs in whether a product of complex numbers is fused, and in whether
+0.0 or -0.0 is the minimum (here the later rank's). The bits of a NaN are never guaranteed.
+
+NVRTC compiles a kernel for each `Variant` that is used, in a few tenths of a second. cupy keeps the result on
+disk, so this happens once per machine.
 """
 
 from __future__ import annotations
 
 import struct
+import threading
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.kernel_source import BLOCK, KernelSource, Parameters
 from disco_magic.planes.rows import rows_of
 from disco_magic.planes.variants import refusal, supported, work
+from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.planes.reductions import Reduction
-    from disco_magic.planes.variants import Work
+    from disco_magic.planes.variants import Variant, Work
 
 # As in fold.cu: the most sources and targets, which take 2 KiB of the 4 KiB that a kernel's parameters may
 # have; the layout of these parameters.
@@ -121,3 +127,65 @@ def _checked(arrays: Sequence[Any], sources: int, reduction: Reduction | None) -
                 f" {shape} and {expected}, as the others have"
             )
     return source.itemsize, result.itemsize
+
+
+BLOCK = 256  # threads per block, as in the sources
+# More blocks than a multiprocessor holds at a time, so that one that is done early gets another.
+_BLOCKS_PER_MULTIPROCESSOR = 32
+
+
+class Parameters(threading.local):
+    """A kernel's parameters, thread-local: making new ones would take as long as the rest of a launch.
+
+    Args:
+        nbytes: size of the parameters in bytes.
+
+    Attributes:
+        value: the kernel's argument. Bytes without fields: cupy asks NumPy to describe its argument, and
+            with fields that takes 20 us.
+        memory: the same bytes, for writing. A launch copies them before it returns.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.value = np.zeros((), f"V{nbytes}")
+        self.memory = self.value.reshape(1).view(np.uint8).data
+
+
+class KernelSource:
+    """A file ``NAME.cu`` next to this one, whose kernel is called NAME. Thread-safe.
+
+    Args:
+        cupy: the module, or an object with the same `RawModule` and `cuda.Device`.
+        name: name of the file and of the kernel.
+    """
+
+    def __init__(self, cupy: Any, name: str) -> None:
+        self._cupy, self._name = cupy, name
+        self._functions: dict[Variant, Any] = {}
+        self._compiling = new_lock()
+
+    @cached_property
+    def code(self) -> str:
+        """The file's text."""
+        return Path(__file__).with_name(f"{self._name}.cu").read_text(encoding="utf-8")
+
+    def function(self, variant: Variant) -> Any:
+        """The kernel compiled as `variant`; compiled only once."""
+        return self._functions.get(variant) or self._compiled(variant)
+
+    def _compiled(self, variant: Variant) -> Any:
+        with self._compiling:
+            if variant not in self._functions:
+                module = self._cupy.RawModule(code=self.code, options=variant.options(), backend="nvrtc")
+                self._functions[variant] = module.get_function(self._name)
+            return self._functions[variant]
+
+    def blocks(self, todo: Work, beside: int = 1) -> int:
+        """How many blocks to launch for `todo` if `beside` such rows of blocks share the current GPU."""
+        wanted = -(-todo.accesses // (BLOCK * todo.variant.unroll))
+        return max(1, min(wanted, self._most_blocks // beside))
+
+    @cached_property
+    def _most_blocks(self) -> int:
+        device = self._cupy.cuda.Device()
+        return _BLOCKS_PER_MULTIPROCESSOR * int(device.attributes["MultiProcessorCount"])

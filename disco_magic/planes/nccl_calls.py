@@ -2,7 +2,7 @@
 
 NCCL moves contiguous runs. Verbs that cut or join along another axis than the first use an array of runs in
 between, ``(n, *part)``, which costs one more copy on the GPU. Verbs that NCCL has no call for become sends
-and receives that start together.
+and receives that start together. NCCL has numbers for dtypes and operations, and cannot reduce all arrays.
 
 While a member's part runs, its GPU waits for the others. Steps that could wait for the GPU itself, such as
 allocating memory or loading a kernel on its first use, come before or after the start of all parts:
@@ -15,12 +15,15 @@ allocating memory or loading a kernel on its first use, come before or after the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
+from disco_magic.errors import UsageMistake
 from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
 from disco_magic.planes.layout import Expected, arriving, axis_of, cut, sent, split
 from disco_magic.planes.plans import arrays_of
-from disco_magic.planes.wire import BYTES, Wire, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,3 +231,70 @@ class Together:
 
     def __exit__(self, *_: object) -> None:
         self._nccl.groupEnd()  # also after an error, or the thread would stay in the group for ever
+
+
+# ncclDataType_t of nccl.h; cupy has no names for all of them.
+BYTES: Final = 1
+_TYPES: Final = {
+    "int8": 0,
+    "uint8": 1,
+    "int32": 2,
+    "uint32": 3,
+    "int64": 4,
+    "uint64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+    "bfloat16": 9,
+    "float8_e4m3fn": 10,
+    "float8_e5m2": 11,
+}
+# ncclRedOp_t.
+_OPS: Final = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
+# On bytes of 0 and 1: *or*, *and*.
+_OF_BOOLS: Final = {"sum": "max", "prod": "min", "min": "min", "max": "max"}
+
+
+class Wire(NamedTuple):
+    """How arrays of one dtype are reduced with one operation.
+
+    Attributes:
+        dtype: what arrays are converted to first; None: they are taken as they are.
+        code: NCCL's type of the elements that it sees.
+        per_element: how many of those one element of the array is.
+        op: NCCL's number for the operation.
+        divide: whether to divide by the number of members afterwards.
+    """
+
+    dtype: np.dtype[np.float64] | None
+    code: int
+    per_element: int
+    op: int
+    divide: bool
+
+
+@lru_cache(maxsize=256)
+def wire(verb: str, op: str, dtype: np.dtype[np.generic]) -> Wire:
+    """How NCCL reduces arrays of `dtype` with `op`.
+
+    NCCL adds in the arrays' own precision, also float16, and in its own order; all members get the same bits.
+
+    Raises:
+        UsageMistake: NCCL cannot reduce them; the message says what to do instead.
+    """
+    if op == "avg" and dtype.kind in "biu":  # the average is a float64, as on all planes
+        return Wire(np.dtype(np.float64), _TYPES["float64"], 1, _OPS["sum"], divide=True)
+    if dtype.kind == "b":
+        return Wire(None, BYTES, 1, _OPS[_OF_BOOLS[op]], divide=False)
+    if dtype.kind == "c":
+        if op not in ("sum", "avg"):
+            raise UsageMistake(
+                f"{verb}: NCCL has no {op} of complex numbers - allgather them and reduce the result"
+            )
+        return Wire(None, _TYPES[f"float{dtype.itemsize * 4}"], 2, _OPS[op], divide=False)
+    code = _TYPES.get(dtype.name)
+    if code is None:
+        wider = {"int16": "int32", "uint16": "uint32"}.get(dtype.name)
+        advice = f"convert with x.astype('{wider}') first" if wider else "convert first"
+        raise UsageMistake(f"{verb}: NCCL cannot reduce arrays of dtype {dtype} - {advice}")
+    return Wire(None, code, 1, _OPS[op], divide=False)

@@ -12,9 +12,9 @@ from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation, Ledger
 from disco_magic.errors import WorkerError, is_of_interrupt, is_told
 from disco_magic.errors.summaries import describe
+from disco_magic.session.dispatch import Dispatch
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.queues import KEPT
-from disco_magic.session.resting import Resting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ class Unheard(weakref.ref["PendingCell"]):
     seq: int
 
 
-class Failures(Resting):
+class Failures(Dispatch):
     """The mixin of `Session` that collects and raises failures."""
 
     def take_failures(

@@ -13,11 +13,10 @@ from disco_magic.offers import Offers
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
 from disco_magic.session.judging import Verdict
-from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult, HasResult
 from disco_magic.session.sigint import interrupt, sigint_to
-from disco_magic.session.stop import SentCell, Stop
+from disco_magic.session.stop import SentCell, Stop, sentence, tell
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:

@@ -1,24 +1,29 @@
-"""The state of a cell's stop, what was asked for and done, and the errors that describe it."""
+"""The state of a cell's stop, what was asked for and done, and the errors that describe it.
+
+These say where it was stopped, what came before it, what it may have left, and which workers have failed in a
+cell that ran out of time: that may be why the others did not finish.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from disco_magic.errors import SessionClosed
+from disco_magic.callers.tracebacks import site_of_error
+from disco_magic.core.words import plural, until_the_end
+from disco_magic.errors import CellError, SessionClosed
 from disco_magic.functions.stepping import done
-from disco_magic.session.halfway import halfway
-from disco_magic.session.meanwhile import sentence, tell
+from disco_magic.phrases import people, people_who, ranges, who_has
+from disco_magic.session.halfway import half_imported, halfway, older, refused
 from disco_magic.session.sigint import interrupt
-from disco_magic.session.stop_words import between_steps, given_up, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.core.ledger import Expectation
     from disco_magic.core.messages import CellDone
-    from disco_magic.errors import Failure
+    from disco_magic.errors import Failure, SyncTimeout
     from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.failures import Unheard
     from disco_magic.session.session import Session
@@ -153,3 +158,83 @@ def _failures(ended: Expectation | None) -> list[Failure]:
     replies = {} if ended is None else ended.replies
     failures = (cast("CellDone", reply).failure for reply in replies.values())
     return [each for each in failures if each is not None]
+
+
+def told(stop: Stop, failures: Sequence[Failure], halfway: str) -> str:
+    """The message about a cell that has ended."""
+    where = f"Where they were: {stop.then}" if stop.then is not None else ""
+    left = refused(failures), older(failures), half_imported(failures), halfway
+    return ". ".join(
+        filter(None, (_who(stop, failures), _what_was_before(stop), given_up(stop), *left, where))
+    )
+
+
+def between_steps(cell: SentCell, failures: Sequence[Failure], done: Mapping[int, int]) -> str:
+    """The message about a cell that was asked to end after a step; `done`: steps of each worker."""
+    steps = who_has((each, plural(count, "step")) for each, count in done.items())
+    told = [f"{people_who(workers, 'has', 'have')} done {count}" for count, workers in steps.items()]
+    each = " each" if len(told) == 1 < len(cell.workers) else ""
+    stopped = f"{cell.label} was stopped between two steps: {', '.join(told)}{each}"
+    return ". ".join(filter(None, (stopped, older(failures))))
+
+
+def _who(stop: Stop, failures: Sequence[Failure]) -> str:
+    """On which workers it was stopped, and which had not begun it or had done it."""
+    label, workers = stop.cell.label, stop.cell.workers
+    if stop.was_withdrawn:
+        return f"{label} was stopped before any worker had begun it"
+    if not stop.unbegun:
+        return f"{label} was stopped on workers {ranges(workers)}; registers may differ between them"
+    failed = {each.worker for each in failures}
+    groups = {
+        "stopped on": sorted(failed - stop.unbegun),
+        "left out on": sorted(stop.unbegun),
+        "done on": sorted(set(workers) - failed - stop.unbegun),
+    }
+    said = [f"{what} {people(who)}" for what, who in groups.items() if who]
+    return f"{label} was {', '.join(said)}; registers may differ between them"
+
+
+def _what_was_before(stop: Stop) -> str:
+    """A sentence about commands that were sent before it; or ""."""
+    stopped = stop.before or []
+    if not stop.spared:
+        return f"So was what had been sent before it: {', '.join(stopped)}" if stopped else ""
+    before = list(dict.fromkeys([*stopped, *stop.spared]))
+    if before != stop.spared:
+        stops = "session.interrupt() stops all that was sent"
+    else:
+        stops = ".cancel() stops it" if len(before) == 1 else ".cancel() stops each"
+    return f"{', '.join(before)} {'goes' if len(before) == 1 else 'go'} on - {stops}"
+
+
+def given_up(stop: Stop) -> str:
+    """A sentence about threads that did not end; or ""."""
+    if not stop.replaced:
+        return ""
+    workers = sorted(stop.replaced)
+    one = len(workers) == 1
+    ended = f"{'The thread' if one else 'The threads'} of {people(workers)} did not end"
+    anew = "was replaced by a new one: it is" if one else "were replaced by new ones: each is"
+    runs = "If it runs on, it takes" if one else "Those that run on take"
+    return (
+        f"{ended} and {anew} in a call that cannot be interrupted, or its code catches every exception. "
+        f"{runs} time from the others and may change registers {until_the_end()}"
+    )
+
+
+def sentence(failed: Sequence[Failure]) -> str:
+    """``worker 0 failed meanwhile: ValueError: no at Cell In[7], line 2``; a line per kind of failure."""
+    sites = ((each, site_of_error(each.exception)) for each in failed)
+    texts = who_has(
+        (each.worker, f"{each.summary} at {site}" if site.filename else each.summary) for each, site in sites
+    )
+    return "\n".join(f"{people(workers)} failed meanwhile: {text}" for text, workers in texts.items())
+
+
+def tell(late: SyncTimeout, failed: Sequence[Failure]) -> SyncTimeout:
+    """Attach the failures to `late`, and return it."""
+    if failed:
+        late.failures = {each.worker: each for each in failed}
+        late.__cause__ = CellError(late.failures)
+    return late

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from disco_magic.core.named import MOST
+from disco_magic.core.lanes import MOST
 from disco_magic.core.timeline import Span, Timeline
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.planes import copier, kernel_source, variants
+from disco_magic.planes import copier, kernels, variants
 from disco_magic.planes.copier import Copier
 from disco_magic.planes.device import DevicePlane
 from disco_magic.testing.gpu import SimulatedGpus
@@ -81,7 +81,7 @@ def test_sections_of_any_widths_are_copied_row_by_row(dtype):
 
 
 def test_fewer_blocks_than_work_go_on_with_what_is_left(monkeypatch):
-    monkeypatch.setattr(kernel_source, "_BLOCKS_PER_MULTIPROCESSOR", 2)
+    monkeypatch.setattr(kernels, "_BLOCKS_PER_MULTIPROCESSOR", 2)
     cupy = HostCupy(1)
     copied(
         lambda yard: [(yard.flat("u1", 70_001, 0), yard.flat("u1", 70_001, 0)) for _ in range(2)], cupy=cupy
@@ -133,7 +133,7 @@ def test_arrays_that_are_no_rows_are_refused():
 
 def test_python_and_the_source_have_the_same_constants():
     (line,) = re.findall(r"enum \{ (BLOCK .*) \};", Copier(HostCupy())._source.code)
-    assert line == f"BLOCK = {kernel_source.BLOCK}, MOST = {copier.MOST}"
+    assert line == f"BLOCK = {kernels.BLOCK}, MOST = {copier.MOST}"
     assert copier.NBYTES <= 4096  # what the parameters of a kernel may have
 
 

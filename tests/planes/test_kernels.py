@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disco_magic.planes import kernel_source, kernels, variants
+from disco_magic.planes import kernels, variants
 from disco_magic.planes.kernels import JOB, MOST, Folder
 from disco_magic.planes.reductions import OPS, Reduction, reduction
 from disco_magic.planes.rows import Rows
@@ -103,7 +103,7 @@ def test_a_bool_is_any_byte_that_is_not_zero(op):
 
 
 def test_blocks_go_on_with_what_is_left_when_there_are_fewer_of_them_than_work(monkeypatch):
-    monkeypatch.setattr(kernel_source, "_BLOCKS_PER_MULTIPROCESSOR", 1)
+    monkeypatch.setattr(kernels, "_BLOCKS_PER_MULTIPROCESSOR", 1)
     cupy = HostCupy(1)
     compare("flat", np.dtype("i2"), "sum", 9, cupy=cupy)
     ((_, grid, _, _),) = cupy.launches
@@ -223,7 +223,7 @@ NVCC = shutil.which("nvcc")
 
 def test_python_and_the_source_have_the_same_constants():
     (line,) = re.findall(r"enum \{ (BLOCK .*) \};", Folder(HostCupy())._source.code)
-    assert line == f"BLOCK = {kernel_source.BLOCK}, GROUP = {variants.GROUP}, MOST = {MOST}"
+    assert line == f"BLOCK = {kernels.BLOCK}, GROUP = {variants.GROUP}, MOST = {MOST}"
     assert JOB.itemsize <= 4096  # what the parameters of a kernel may have
 
 

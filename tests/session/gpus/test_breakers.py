@@ -9,7 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, UsageMistake
-from disco_magic.planes.kernel_source import KernelSource
+from disco_magic.planes.kernels import KernelSource
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles

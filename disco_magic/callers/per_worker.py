@@ -39,19 +39,24 @@ class PerWorker(Generic[_Thing]):
 
 
 class PerProgram(PerWorker[dict[Any, Any]]):
-    """A worker's own settings; those that a program makes end with the program."""
+    """A worker's own settings; those that a program makes end with the program.
 
-    def __init__(self) -> None:
+    Args:
+        passing: whether code sets them for a while, in ``with`` blocks: a stopped cell restores these, too.
+    """
+
+    def __init__(self, *, passing: bool = False) -> None:
         super().__init__(dict)
-        _of_programs.append(self)
+        _of_programs[self] = passing
 
 
-_of_programs: Final[list[PerProgram]] = []
+_of_programs: Final[dict[PerProgram, bool]] = {}
 
 
-def settings_now(worker: CallingWorker) -> dict[PerProgram, dict[Any, Any]]:
-    """Return a copy of a worker's settings in every `PerProgram`."""
-    return {each: dict(worker.belongings.get(each, {})) for each in _of_programs}
+def settings_now(worker: CallingWorker, *, passing: bool = False) -> dict[PerProgram, dict[Any, Any]]:
+    """Return a copy of a worker's settings in every `PerProgram`; or only in those that are `passing`."""
+    chosen = [each for each, passes in _of_programs.items() if passes or not passing]
+    return {each: dict(worker.belongings.get(each, {})) for each in chosen}
 
 
 def restore_settings(worker: CallingWorker, then: dict[PerProgram, dict[Any, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The source text of an instruction, and parsing it."""
+"""The source text of an instruction, and of the arguments of a call; parsing it, also on several threads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import textwrap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.callers.sites import place_at
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType
 
 _PARSES: Final = 20
@@ -89,3 +90,22 @@ def _calls(call: Any, verb: str) -> bool:
     """Whether it is a direct call with all arguments: neither ``map(worker.check, x)`` nor one of ``*x``."""
     is_direct = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb
     return is_direct and not any(isinstance(each, ast.Starred) for each in call.args)
+
+
+# One try per file that another thread has dropped because it had changed: there are never that many.
+_TIMES: Final = 1000
+
+
+@in_place_of("checkcache")
+def fit_linecache(below: Callable[..., None], filename: str | None = None) -> None:
+    """Let several workers drop the lines of changed files at once; in ``linecache``.
+
+    `doctest`, `pdb` and every traceback do so. Python's function iterates over what was there when it began,
+    and fails if another thread drops an entry meanwhile.
+    """
+    for _ in range(_TIMES):
+        try:
+            below(filename)
+        except KeyError:
+            continue
+        return

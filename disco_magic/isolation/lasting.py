@@ -20,7 +20,7 @@ from disco_magic.callers.current import calling_worker, is_beside, is_given_up
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.isolation import settings
 from disco_magic.isolation.imported import is_imported
-from disco_magic.isolation.pytorch.switches import every_switch
+from disco_magic.isolation.pytorch.switches import switches_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +101,7 @@ def kept() -> Iterator[None]:
     if me is None or is_beside():
         yield
         return
-    switches, variables = every_switch(me), _variables()
+    switches, variables = switches_now(me, lasting=True), _variables()
     with settings.kept():
         try:
             yield
@@ -111,7 +111,7 @@ def kept() -> Iterator[None]:
 
 
 def _note(me: CallingWorker, switches: dict[Any, Any], variables: dict[Any, Any]) -> None:
-    for each, wanted in every_switch(me).items():
+    for each, wanted in switches_now(me, lasting=True).items():
         if switches.get(each) != wanted:
             _SWITCHES.of(me)[each] = wanted
     for variable, (value, text) in _variables().items():

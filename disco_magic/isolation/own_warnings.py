@@ -36,7 +36,7 @@ _NONE: Final = object()
 _WHOSE: Final = "_disco_whose"  # attribute of a `catch_warnings` object
 _BEFORE: Final = "before they were logged"
 # Keyed by these names. Lists of filters are replaced, never changed: a program begins with the cell's list.
-_OWN: Final = PerProgram()
+_OWN: Final = PerProgram(passing=True)
 
 
 def _mine() -> dict[str, Any]:
@@ -202,8 +202,6 @@ def warnings_now(me: CallingWorker) -> dict[str, Any]:
     return dict(me.belongings.get(_OWN, {}))
 
 
-def restore_warnings(me: CallingWorker, then: dict[str, Any]) -> None:
-    """Restore a worker's settings: a stop may strike where a ``with catch_warnings()`` begins or ends."""
-    if me.belongings.get(_OWN, {}) != then:
-        me.belongings[_OWN] = then
-        vars(sys.modules["warnings"])["_filters_mutated"]()
+def filters_restored() -> None:
+    """Have Python's C code look at the caller's filters anew."""
+    vars(sys.modules["warnings"])["_filters_mutated"]()

@@ -22,16 +22,16 @@ import random
 from _thread import RLock
 from contextvars import Context
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.callers.stand_ins import StandIn, standing
-from disco_magic.isolation.hidden_generator import HiddenGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
+
 
 # Functions of `numpy.random` that are no methods of a state -> the method's name.
 _NO_METHODS: Final = {"sample": "random_sample", "ranf": "random_sample"}
@@ -190,27 +190,18 @@ class _Gpus(dict[int, Any]):
         super().__init__(everyones)
         self._own: PerWorker[dict[int, Any]] = PerWorker(dict)
 
-    def get(self, gpu: int, default: Any = None) -> Any:
-        mine = self._own.mine()
-        return super().get(gpu, default) if mine is None else mine.get(gpu, default)
+    @staticmethod
+    def _of_caller(name: str) -> Callable[..., Any]:
+        """The method of that name, for the caller's entries."""
+        method = getattr(dict, name)
 
-    def setdefault(self, gpu: int, default: Any = None) -> Any:
-        mine = self._own.mine()
-        return super().setdefault(gpu, default) if mine is None else mine.setdefault(gpu, default)
+        def act(self: _Gpus, *args: Any) -> Any:
+            mine = self._own.mine()
+            return method(self if mine is None else mine, *args)
 
-    def __setitem__(self, gpu: int, state: Any) -> None:
-        mine = self._own.mine()
-        if mine is None:
-            super().__setitem__(gpu, state)
-        else:
-            mine[gpu] = state
+        return act
 
-    def clear(self) -> None:
-        mine = self._own.mine()
-        if mine is None:
-            super().clear()
-        else:
-            mine.clear()
+    get, setdefault, __setitem__, clear = map(_of_caller, ("get", "setdefault", "__setitem__", "clear"))
 
 
 # Made once, like the functions that draw from them, see `standing`.
@@ -277,3 +268,33 @@ def fit_cupy(module: Any) -> Callable[[], None]:
             module._random_states = dict(ours)  # noqa: SLF001
 
     return undo
+
+
+class HiddenGenerator(random.Random):
+    """Python's hidden generator, ``random._inst``: does what the caller's does.
+
+    NetworkX draws from it where it is given no seed. Seeds are given to `random.seed`, which is the worker's
+    own: drawn from the process's generator, graphs would differ from run to run and from worker to worker.
+    """
+
+    __slots__ = ("_everyones", "_own")
+
+    def __new__(cls, *_: Any) -> Self:
+        """Do not take the arguments for seeds."""
+        return super().__new__(cls)
+
+    def __init__(self, everyones: random.Random, own: PerWorker[random.Random]) -> None:
+        object.__setattr__(self, "_everyones", everyones)
+        object.__setattr__(self, "_own", own)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_of_caller(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # `gauss` keeps its second number there
+        setattr(_of_caller(self), name, value)
+
+
+def _of_caller(hidden: HiddenGenerator) -> random.Random:
+    mine: random.Random | None = object.__getattribute__(hidden, "_own").mine()
+    everyones: random.Random = object.__getattribute__(hidden, "_everyones")
+    return everyones if mine is None else mine

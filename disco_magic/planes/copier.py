@@ -2,6 +2,8 @@
 
 An alltoall of eight workers is 64 copies, and the host needs longer to launch a kernel than the GPU needs to
 copy a few kilobytes.
+
+A GPU can read and write elements only at multiples of their size, or of their parts'.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.variants import Variant, Work
 
     Entry = tuple[int, int, int, int, int, int, int]
+    import numpy as np
 
 # Copies per launch, as in copies.cu: they take 3.5 KiB of the 4 KiB that a kernel's parameters may have.
 MOST = 64
@@ -78,3 +81,25 @@ def _read(source: Any, target: Any) -> tuple[Work, Entry]:
     pointers = (source.data.ptr, target.data.ptr)
     todo = work(pointers, rows, (source.itemsize, source.itemsize), 1, None)
     return todo, (*pointers, todo.accesses, todo.width, *rows.pitches, todo.tail)
+
+
+def _alignment(dtype: np.dtype[Any]) -> int:
+    """Of which multiples a GPU reads and writes elements; both parts of a complex number are read at once."""
+    return dtype.itemsize if dtype.kind == "c" else dtype.alignment
+
+
+def lies_oddly(array: Any) -> bool:
+    """Whether some elements are not aligned as a GPU needs them to read and write them."""
+    need = _alignment(array.dtype)
+    if array.data.ptr % need or array.flags.c_contiguous:
+        return bool(array.data.ptr % need)
+    return any(step % need for step, length in zip(array.strides, array.shape, strict=True) if length > 1)
+
+
+def check_alignment(kind: str, worker: int, array: Any) -> None:
+    """Refuse an array that kernels could not read or write; what they do there ends all work of the GPU."""
+    if lies_oddly(array):
+        raise UsageMistake(
+            f"{kind}: an array of worker {worker} has elements of {array.dtype} that lie at no multiples of"
+            f" {_alignment(array.dtype)} bytes - a GPU reads and writes them there only; copy the bytes first"
+        )

@@ -14,8 +14,7 @@ import numpy as np
 
 from disco_magic.devices.events import has_passed, is_captured
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.alignment import check_alignment, lies_oddly
-from disco_magic.planes.copier import Copier
+from disco_magic.planes.copier import Copier, check_alignment, lies_oddly
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.verdicts import Broken

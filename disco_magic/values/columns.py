@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.values.content import kinds_of, tells_all
+from disco_magic.values.content import is_scalar, kinds_of, scalar_text, tells_all
 from disco_magic.values.fingerprint import number_text
 from disco_magic.values.frames import Column, array_behind, is_frame, is_index, levels_of
 from disco_magic.values.kinds import home_of, name_of
-from disco_magic.values.scalars import is_scalar, scalar_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.values.columns import facts_of, facts_of_items, facts_of_labels
-from disco_magic.values.content import is_plain
+from disco_magic.values.content import is_plain, is_scalar, scalar_text
 from disco_magic.values.digests import digest, of_sample
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import CONTAINER_IDS, fingerprint
@@ -16,7 +16,6 @@ from disco_magic.values.frames import Column, array_of, is_frame, is_table
 from disco_magic.values.inside import DEPTH, content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import nans_and_infs, sample_of
-from disco_magic.values.scalars import is_scalar, scalar_text
 from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
 
 if TYPE_CHECKING:

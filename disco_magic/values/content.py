@@ -1,14 +1,16 @@
-"""What is in a value, as places and items."""
+"""What is in a value, as places and items; and values that are described completely by their repr."""
 
 from __future__ import annotations
 
+import datetime as dt
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.values.fingerprint import PLAIN_IDS, number_text
-from disco_magic.values.kinds import home_of
+from disco_magic.values.kinds import home_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,3 +91,43 @@ def tells_all(kind: type) -> bool:
 def is_plain(kind: type) -> bool:
     """Whether values of this type are numbers or text, which have no parts."""
     return id(kind) in PLAIN_IDS or issubclass(kind, np.generic)
+
+
+# Of modules that are not imported for their sake.
+_CLASSES: Final = {
+    "datetime": ("datetime", "time"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "pandas": ("Timedelta", "Timestamp"),
+    "torch": ("Size", "device", "dtype", "layout", "memory_format", "qscheme"),
+    "uuid": ("UUID",),
+}
+_MISSING: Final = ("NA", "NaT")  # single values of pandas
+# Where time zones come from that are written without code of the user's; of NoneType, too.
+_ZONES: Final = ("builtins", "datetime", "dateutil", "pytz", "zoneinfo")
+
+
+def is_scalar(kind: type) -> bool:
+    """Whether this is one of these classes itself, and none derived from it."""
+    home, name = home_of(kind), name_of(kind)
+    if home not in _CLASSES:
+        return False
+    module = sys.modules.get(home)
+    if name in _CLASSES[home]:
+        return getattr(module, name, None) is kind
+    return home == "pandas" and any(type(getattr(module, each, None)) is kind for each in _MISSING)
+
+
+def scalar_text(value: Any) -> str:
+    """The value as Python can read it; "" for one of any other class, or in a time zone of the user's."""
+    if not is_scalar(type(value)):
+        return ""
+    zone = getattr(value, "tzinfo", None)
+    if home_of(type(zone)) not in _ZONES or (
+        type(zone) is dt.timezone and type(zone.tzname(None)) is not str
+    ):
+        return ""
+    try:
+        return repr(value)
+    except ValueError:  # a fraction of more digits than Python writes
+        return f"Fraction({value.numerator:#x}, {value.denominator:#x})"

@@ -13,7 +13,7 @@ from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.values.compared import Compared, look_into_column, look_into_parts
-from disco_magic.values.content import kinds_of
+from disco_magic.values.content import kinds_of, scalar_text
 from disco_magic.values.digests import digest
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, fingerprint, number_text
@@ -30,7 +30,6 @@ from disco_magic.values.kinds import (
     what_it_is,
 )
 from disco_magic.values.located import common_device, device_of
-from disco_magic.values.scalars import scalar_text
 from disco_magic.values.sizes import nbytes_of, sized_parts
 from disco_magic.values.tensors import kind_of_split, local_part
 

@@ -21,7 +21,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.core.held import Held
 from disco_magic.values.columns import facts_of_labels
-from disco_magic.values.content import is_plain, kinds_of, tells_all
+from disco_magic.values.content import is_plain, kinds_of, scalar_text, tells_all
 from disco_magic.values.definitions import fingerprint_of_definition, is_definition
 from disco_magic.values.describe import SHORT, describe, elements_text
 from disco_magic.values.digests import digest_of
@@ -46,7 +46,6 @@ from disco_magic.values.kinds import (
     type_name,
     what_it_is,
 )
-from disco_magic.values.scalars import scalar_text
 from disco_magic.values.tensors import (
     bits_of,
     has_replicas,

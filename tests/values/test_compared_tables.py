@@ -13,11 +13,11 @@ import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row
 from disco_magic.values.columns import facts_of, facts_of_items
+from disco_magic.values.content import scalar_text
 from disco_magic.values.describe import describe
 from disco_magic.values.divergence import look, survey
 from disco_magic.values.frames import Column
 from disco_magic.values.inside import parts_of
-from disco_magic.values.scalars import scalar_text
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from disco_magic.callers.source_text import fit_linecache
 from disco_magic.functions.execution.unheard import fit_unraisable
-from disco_magic.functions.process_groups.barriers import fit_barriers
+from disco_magic.functions.process_groups.backend import fit_barriers
 from disco_magic.functions.process_groups.work import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation import process_hooks
@@ -52,7 +53,6 @@ from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fi
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
 from disco_magic.isolation.shared_states import fit_hydra_frames, fit_hydra_tasks, fit_mpi, fit_rpc, telling
-from disco_magic.isolation.source_lines import fit_linecache
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 
 _LIGHTNING: Final = telling("Trainer", "__init__", "lightning_fabric", "lightning_utilities")

@@ -25,7 +25,7 @@ from disco_magic.isolation import (
 from disco_magic.isolation.own_modules import Importer
 from disco_magic.isolation.own_streams import end_all
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
-from disco_magic.isolation.pytorch.switches import end_switches, every_switch
+from disco_magic.isolation.pytorch.switches import end_switches, switches_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class ProgramRun:
         self._streams = streams
         self._streams_before: Mapping[str, Any] = streams.now
         self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
-        self._loggers, self._switches = own_loggers.loggers_now(worker), every_switch(worker)
+        self._loggers, self._switches = own_loggers.loggers_now(worker), switches_now(worker, lasting=True)
         self._handlers = list[Any]()
         self._hooks = process_hooks.now()
         self._execution = programs.Execution(program, list(program.argv), programs.environment_of(worker))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.callers.current import is_given_up
+from disco_magic.callers.per_worker import restore_settings, settings_now
 from disco_magic.callers.sites import led_by
 from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.context import WorkerContext, enter_worker
@@ -29,10 +30,9 @@ from disco_magic.functions.execution.worker_namespace import drop_namespace
 from disco_magic.isolation.lasting import LastingVariables
 from disco_magic.isolation.own_functions import with_own_code
 from disco_magic.isolation.own_streams import OwnStreams, end_all
-from disco_magic.isolation.own_warnings import restore_warnings, warnings_now
+from disco_magic.isolation.own_warnings import filters_restored
 from disco_magic.isolation.pytorch.losses import leave_losses
 from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
-from disco_magic.isolation.pytorch.own_values import own_values_now, restore_own_values
 from disco_magic.isolation.pytorch.switches import restore_switches, switches_now
 from disco_magic.isolation.streams import own_streams
 from disco_magic.values.alike import digest_of_result
@@ -276,12 +276,10 @@ class AsFound:
     """
 
     def __init__(self, me: WorkerContext) -> None:
-        self._me = me
-        self._warned = warnings_now(me)
+        self._me, self._settings = me, settings_now(me, passing=True)
         is_loaded = "torch" in sys.modules
-        self._switches = switches_now(me) if is_loaded else {}
+        self._switches = switches_now(me, lasting=False) if is_loaded else {}
         self._modes = modes_now() if is_loaded else None
-        self._own_values = own_values_now(me)
 
     def restore(self) -> None:
         """Restore the state, in the same thread."""
@@ -291,5 +289,7 @@ class AsFound:
     def succeed(self) -> None:
         """Restore the state in a thread that replaces the original one; not modes, which are per thread."""
         restore_switches(self._me, self._switches)
-        restore_own_values(self._me, self._own_values)
-        restore_warnings(self._me, self._warned)
+        has_changed = settings_now(self._me, passing=True) != self._settings
+        restore_settings(self._me, self._settings)
+        if has_changed:
+            filters_restored()

@@ -29,7 +29,7 @@ from disco_magic.isolation import (
 from disco_magic.isolation.own_streams import whole_print
 from disco_magic.isolation.pytorch.hooks import leave_hooks
 from disco_magic.isolation.pytorch.losses import leave_losses
-from disco_magic.isolation.pytorch.switches import leave_switches
+from disco_magic.isolation.pytorch.switches import end_switches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     own_imports.end(context)
     own_loggers.end(context)
     own_builtins.leave(context)
-    leave_switches(context)
+    end_switches(context, {})
     leave_hooks(context)
     leave_losses(context)
     CHANGES.leave(context)

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from disco_magic.callers.current import CallingWorker
-
-OWN_VALUES: Final = PerProgram()
+OWN_VALUES: Final = PerProgram(passing=True)
 """Name -> the worker's value.
 
 Code that restores one keeps the dictionary in which it has set it. A stop, or the end of a program, puts
@@ -44,16 +42,6 @@ def _while_set(process: Replaced, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         own[name] = before
-
-
-def own_values_now(me: CallingWorker) -> dict[Any, Any]:
-    """Return what a worker has set."""
-    return dict(OWN_VALUES.of(me))
-
-
-def restore_own_values(me: CallingWorker, then: dict[Any, Any]) -> None:
-    """Restore that: a stop may have struck where a ``with`` block begins or ends."""
-    me.belongings[OWN_VALUES] = dict(then)
 
 
 _STANCE: Final = "_stance"

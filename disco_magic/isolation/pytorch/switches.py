@@ -259,28 +259,17 @@ def _settings(torch: ModuleType) -> Iterator[Any]:
                 yield each
 
 
-def switches_now(me: CallingWorker) -> dict[_Switch, tuple[Any, ...] | None]:
-    """Return what a worker wants of the switches that are set for a while."""
-    return {each: each.wanted_by(me) for each in _switches if not each.lasting}
-
-
-def every_switch(me: CallingWorker) -> dict[_Switch, tuple[Any, ...] | None]:
-    """Return what a worker wants of all switches."""
-    return {each: each.wanted_by(me) for each in list(_switches)}
+def switches_now(me: CallingWorker, *, lasting: bool) -> dict[_Switch, tuple[Any, ...] | None]:
+    """Return what a worker wants of the switches that are set for a while; with `lasting`, of all."""
+    return {each: each.wanted_by(me) for each in list(_switches) if lasting or not each.lasting}
 
 
 def end_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
-    """Restore all switches, also those of a PyTorch that was imported since: `every_switch` of then."""
-    for each in _switches:
-        each.restore(me, then.get(each))
+    """Restore all switches, also those of a PyTorch that was imported since; {}: the worker has ended."""
+    restore_switches(me, {each: then.get(each) for each in _switches})
 
 
 def restore_switches(me: CallingWorker, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
     """Restore that: a stop may have struck where a ``with`` block begins or ends."""
     for each, wanted in then.items():
         each.restore(me, wanted)
-
-
-def leave_switches(me: CallingWorker) -> None:
-    """Drop what a worker that has ended has set: its switches are as the others want them."""
-    end_switches(me, {})

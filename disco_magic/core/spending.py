@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.charging import Charges, last_of
+from disco_magic.core.gathered import gathered
 from disco_magic.core.missed import missed
 from disco_magic.core.register_values import FEW_WORKERS
 from disco_magic.core.words import from_to, human_seconds
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from disco_magic.core.missed import Group, Missed
     from disco_magic.core.timeline import Meeting, Span, Timeline
@@ -248,41 +249,3 @@ def stretches(spans: Iterable[Span], start_s: float, end_s: float) -> Sequence[t
         else:
             found.append((start, end))
     return found
-
-
-class OfWorker(Protocol):
-    """What is known of a worker."""
-
-    @property
-    def worker(self) -> int:
-        """Its id."""
-
-
-T = TypeVar("T", bound=OfWorker)
-
-
-def gathered(
-    workers: Sequence[T], figures: Callable[[T], tuple[float, ...]], limit: float, alone: T | None = None
-) -> list[list[T]]:
-    """The rows of a table, in the order of their first workers: each, or of many, those alike together.
-
-    Args:
-        workers: ascending.
-        figures: of one of them; those alike differ from the first of them by `limit` at most, in each figure.
-        limit: see above.
-        alone: has a row of its own.
-    """
-    if len(workers) <= FEW_WORKERS:
-        return [[each] for each in workers]
-    found: list[list[T]] = [] if alone is None else [[alone]]
-    first: tuple[float, ...] = ()
-    for each in sorted((each for each in workers if each is not alone), key=figures):
-        mine = figures(each)
-        if first and all(abs(one - other) <= limit for one, other in zip(mine, first, strict=True)):
-            found[-1].append(each)
-        else:
-            first = mine
-            found.append([each])
-    for group in found:
-        group.sort(key=lambda each: each.worker)
-    return sorted(found, key=lambda group: group[0].worker)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.gathered import gathered
 from disco_magic.core.register_values import FEW_WORKERS
-from disco_magic.core.spending import gathered
 from disco_magic.core.words import aligned, from_to, human_bytes, human_seconds
 from disco_magic.phrases import ranges
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from disco_magic.core.spending import gathered
+from disco_magic.core.gathered import gathered
 
 
 class Figures(NamedTuple):

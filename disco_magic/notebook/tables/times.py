@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, foot_lines, head_cells
-from disco_magic.core.spending import gathered, stands_out
+from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
 from disco_magic.phrases import ranges

@@ -32,7 +32,6 @@ _BETWEEN: Final = frozenset(
         "callers/stand_ins.py",
         "isolation/own_imports.py",
         "isolation/own_modules.py",
-        "isolation/pytorch/drawing.py",
         "isolation/pytorch/generators.py",
         "isolation/random_states.py",
     )

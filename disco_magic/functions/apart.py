@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.topology import Over
-    from disco_magic.functions.objects import Objects
+    from disco_magic.functions.trees import Trees
     from disco_magic.values.distances import Array
 
 
 def told_apart_by(
-    me: Objects, rows: tuple[CheckRow, ...], held: Mapping[str, Any], over: Over | None
+    me: Trees, rows: tuple[CheckRow, ...], held: Mapping[str, Any], over: Over | None
 ) -> tuple[CheckRow, ...]:
     """Return the rows; the first few that differ only in value also say how far apart they are.
 
@@ -58,7 +58,7 @@ def told_apart_by(
     return tuple(replace(row, gap=said.get(row.name, "")) for row in rows)
 
 
-def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers) -> str:
+def _of_arrays(me: Trees, array: Any, shape: tuple[int, ...], circle: Workers) -> str:
     """How far the arrays of a circle are apart, on its first worker; "" on the others, or if unknown."""
     if math.prod(shape) < 2:  # the row shows its only value
         return ""
@@ -69,7 +69,7 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
     return attempt(gap, samples, shape) or "" if samples else ""
 
 
-def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array]:
+def gathered(me: Trees, elements: Array | None, circle: Workers) -> list[Array]:
     """The elements that the members of a circle bring, on its first worker; empty on the others.
 
     Empty on all if a member has none, or if their sizes differ.
@@ -78,7 +78,7 @@ def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array
 
 
 def gathered_in_blocks(
-    me: Objects, elements: Array | None, circle: Workers, block: int
+    me: Trees, elements: Array | None, circle: Workers, block: int
 ) -> Iterator[list[Array]]:
     """Yield as `gathered`, of so many elements at a time, 0: of all at once; on the other workers nothing.
 
@@ -97,7 +97,7 @@ def gathered_in_blocks(
             yield list(everybody_s.reshape(len(circle), -1).view(elements.dtype))
 
 
-def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
+def _of_numbers(me: Trees, container: Any, row: CheckRow) -> str:
     """Where the containers of numbers of `row.first_pair` first differ, on these two workers; else ""."""
     first, other = row.first_pair
     if me.id not in (first, other):
@@ -108,7 +108,7 @@ def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
     return f"{ranges((other,))} {why}" if why else ""
 
 
-def _of_texts(me: Objects, column: Any, row: CheckRow) -> str:
+def _of_texts(me: Trees, column: Any, row: CheckRow) -> str:
     """As `_of_numbers`, for columns that no array describes, of texts or with missing values."""
     first, other = row.first_pair
     if me.id not in (first, other):

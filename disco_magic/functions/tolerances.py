@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.topology import Over
-    from disco_magic.functions.objects import Objects
+    from disco_magic.functions.trees import Trees
     from disco_magic.values.columns import Facts
     from disco_magic.values.distances import Array
 
@@ -84,7 +84,7 @@ def _number(name: str, value: object) -> float:
 
 
 def near_enough(
-    me: Objects,
+    me: Trees,
     rows: tuple[CheckRow, ...],
     held: Mapping[str, Any],
     tolerance: Tolerance,
@@ -113,7 +113,7 @@ def near_enough(
     )
 
 
-def _arrays_are(me: Objects, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
+def _arrays_are(me: Trees, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
     """Whether the arrays of a circle are near the first worker's; known to that one, False on the others."""
     found = [
         attempt(tolerance.covers, first, other)
@@ -140,7 +140,7 @@ class _Numbers(NamedTuple):
     inexact: dict[str, Array]
 
 
-def _numbers_are(me: Objects, value: Any, circle: Workers, tolerance: Tolerance) -> bool:
+def _numbers_are(me: Trees, value: Any, circle: Workers, tolerance: Tolerance) -> bool:
     """Like `_arrays_are`, for numbers and containers; known to all of them."""
     first, *others = me.allgather_objects(attempt(_numbers_of, value), over=circle)
     return first is not None and all(

@@ -1,4 +1,4 @@
-"""Trees of arrays between workers: dicts, lists and tuples of them, reduced in few calls."""
+"""Trees of arrays between workers, reduced in few calls; and any objects, pickled and carried as bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import refuse_traced
+from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
-from disco_magic.functions.objects import Objects
+from disco_magic.functions.packing import packed, unpacked
 from disco_magic.functions.participants import several_times
 from disco_magic.phrases import people, who_has
 from disco_magic.values.digests import digest
@@ -24,8 +25,55 @@ _VERB: Final = "allreduce_tree"
 _MISSING: Final = "no such part"
 
 
-class Trees(Objects):
-    """A worker's collectives for many arrays at once; mixed into `WorkerContext`."""
+class Trees(Collectives):
+    """A worker's collectives for any objects, and for many arrays at once; mixed into `WorkerContext`.
+
+    Members, ranks and errors are those of `Collectives`. Of an object that pickle takes every member gets
+    copies, the sender too; objects of classes that cells define become objects of the receiver's own classes.
+    """
+
+    def broadcast_object(
+        self, x: Any = None, root: int = 0, *, in_group: bool = True, over: Over | None = None
+    ) -> Any:
+        """Give every member a copy of rank `root`'s object; what the others pass is ignored.
+
+        Raises:
+            UsageMistake: it cannot be pickled, or not be read again: its class is unknown there.
+
+        Cost: pickling it once and reading it once per member, plus `broadcast` of the bytes.
+
+        Example:
+            >>> session.run("broadcast_object({'lr': 0.1} if worker_id == 0 else None)")
+            [0-3] {'lr': 0.1}
+        """
+        over = several_times(over)
+        members, _ = self._over("broadcast_object", over, in_group=in_group)
+        sent = packed("broadcast_object", x) if members.index(self.id) == root else None
+        got = self.broadcast(sent, root, in_group=in_group, over=over)
+        return unpacked("broadcast_object", got, members[root])
+
+    def allgather_objects(self, x: Any, *, in_group: bool = True, over: Over | None = None) -> list[Any]:
+        """Give every member a list of all members' objects, in rank order.
+
+        Raises:
+            UsageMistake: see `broadcast_object`.
+
+        Cost: pickling each once and reading it once per member, plus two `allgather`.
+
+        Example:
+            >>> session.run("allgather_objects(('step', worker_id))[2]")
+            [0-3] ('step', 2)
+        """
+        over = several_times(over)
+        members, _ = self._over("allgather_objects", over, in_group=in_group)
+        sent = packed("allgather_objects", x)
+        lengths = self.allgather(np.array([sent.size]), in_group=in_group, over=over).tolist()
+        whole = self.allgather(sent, in_group=in_group, over=over)
+        objects, begin = [], 0
+        for worker, length in zip(members, lengths, strict=True):
+            objects.append(unpacked("allgather_objects", whole[begin : begin + length], worker))
+            begin += length
+        return objects
 
     def allreduce_tree(
         self,

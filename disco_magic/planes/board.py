@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.waits import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
 from disco_magic.functions.claims import loads_something
-from disco_magic.planes import deadlocks, departures
+from disco_magic.planes import deadlocks, verdicts
 from disco_magic.planes.reasons import Reasons
 from disco_magic.planes.verdicts import Verdict
 from disco_magic.threads.locks import new_rlock
@@ -143,7 +143,7 @@ class Board:
         """The verdict on `wait`, which `worker` has made hopeless by leaving, with this `failure`, if any."""
         # The failure of an earlier command may have made it leave this one too.
         why = failure or self.failure_of(worker, wait.scope)
-        return departures.gone(worker, wait, why, self.whereabouts(wait.scope), self.mail)
+        return verdicts.gone(worker, wait, why, self.whereabouts(wait.scope), self.mail)
 
     def failure_of(self, worker: int, scope: int) -> Failure | None:
         """Why a worker has left a scope; None if it finished or is still there. With the lock held."""
@@ -190,7 +190,7 @@ class Board:
         text, failure = deadlocks.describe(self.waiting, workers, self.sent, self.mail), self._missed(waits)
         verdict = Verdict(PlaneMismatch, text)
         if failure is not None:  # with it, one that waits for any of several could perhaps go on
-            verdict = departures.without(failure, text)
+            verdict = verdicts.without(failure, text)
         for wait in waits:
             self.fail(wait, verdict)
 

@@ -10,7 +10,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
-from disco_magic.planes import departures
+from disco_magic.planes import verdicts
 from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent, tagged
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Mailbox:
             if board.left[to] >= call.seat.scope:
                 what = f"the {sent.what}{tagged(call.seat)} that worker {call.worker} sends it at {call.site}"
                 what += self.why_not(to, call.seat.scope, call.worker, call.seat.tag)
-                raise departures.unreceived(to, what, board.failure_of(to, call.seat.scope)).error()
+                raise verdicts.unreceived(to, what, board.failure_of(to, call.seat.scope)).error()
             board.sent[call.worker] = sent
             sent.number = next(self._number)
             if call.seat.scope > self._tidied[to]:
@@ -198,7 +198,7 @@ class Mailbox:
         if call.seat.limit_s is None:
             raise AssertionError("woken without a message and without a verdict")
         with self._board.lock:
-            raise departures.late(wait, call.seat.limit_s, self._board.whereabouts(wait.scope))
+            raise verdicts.late(wait, call.seat.limit_s, self._board.whereabouts(wait.scope))
 
     def _awaited(self, receiver: int, key: Key) -> Call | None:
         """The first announcement that a message fits, which is over now; with the lock held."""

@@ -41,7 +41,7 @@ __tracebackhide__ = is_told
 
 
 # Our files whose functions make calls for the user.
-_NAMES: Final = "checking comparing dref exchange host_arrays modules names parameters placement verbs"
+_NAMES: Final = "checking comparing dref host_arrays modules names parameters placement verbs"
 _VERBS: Final = frozenset(f"{os.path.dirname(__file__)}{os.sep}{name}.py" for name in _NAMES.split(" "))
 
 

@@ -16,7 +16,6 @@ from disco_magic.session import current
 from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
 from disco_magic.session.elsewhere import Elsewhere
-from disco_magic.session.exchange import Exchange
 from disco_magic.session.host_arrays import HostArrays
 from disco_magic.session.interrupts import Interrupting
 from disco_magic.session.looks import Looks
@@ -63,7 +62,6 @@ class Session(
     Looks,
     Recording,
     Checks,
-    Exchange,
     Placement,
     Modules,
     Parameters,

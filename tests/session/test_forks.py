@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from disco_magic.isolation.forks import fit_joblib, fit_launching
+from disco_magic.isolation.child_processes import fit_joblib, fit_launching
 from tests.conftest import DEADLINE_S, until
 from tests.session.written import write
 

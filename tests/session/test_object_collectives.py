@@ -93,7 +93,7 @@ def test_an_error_tells_the_user_s_lines(four):
     text = str(caught.value)
     assert "line 2" in text
     assert "line 3" in text
-    assert "objects.py" not in text
+    assert "trees.py" not in text
 
 
 def test_the_record_tells_the_user_s_line(four):

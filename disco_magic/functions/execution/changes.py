@@ -14,6 +14,8 @@ from disco_magic.isolation.adopted import fit_threads
 from disco_magic.isolation.child_processes import (
     fit_alias,
     fit_execv,
+    fit_joblib,
+    fit_launching,
     fit_pool,
     fit_spawn,
     fit_start_methods,
@@ -26,7 +28,6 @@ from disco_magic.isolation.compiled_names import (
     fit_numba_objects,
     fit_numba_types,
 )
-from disco_magic.isolation.forks import fit_joblib, fit_launching
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.lazy_imports import fit_lazy_imports
 from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
@@ -40,10 +41,9 @@ from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
-from disco_magic.isolation.pytorch.dispatching import fit_dispatching
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
-from disco_magic.isolation.pytorch.losses import fit_losses
+from disco_magic.isolation.pytorch.noted_blocks import fit_dispatching, fit_losses
 from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.profiler import fit_profilers

@@ -15,7 +15,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.isolation.pytorch.dispatching import note_restored
+from disco_magic.isolation.pytorch.noted_blocks import note_restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable

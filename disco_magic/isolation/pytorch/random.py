@@ -21,9 +21,10 @@ import numpy as np
 
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.callers.stand_ins import StandIn, standing
-from disco_magic.isolation.pytorch.drawing import (
+from disco_magic.isolation.pytorch.generators import (
     Drawing,
     Dropout,
+    Generators,
     Given,
     Keeping,
     Method,
@@ -31,7 +32,6 @@ from disco_magic.isolation.pytorch.drawing import (
     drops,
     layer_drops,
 )
-from disco_magic.isolation.pytorch.generators import Generators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

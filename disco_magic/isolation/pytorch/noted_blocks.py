@@ -1,8 +1,12 @@
-"""Modes of PyTorch that see every operation (`TorchDispatchMode`: counters of FLOPs, fake tensors, ...).
+"""Blocks of PyTorch's that note for the process that somebody is in one.
 
-The modes are each thread's own. Whether anybody is in one is noted for the whole process, by blocks that put
-back what they found: if two workers were in one at overlapping times, it stayed noted for ever. Versions of
-PyTorch whose compiler asks for that then compiled nothing any more, in the notebook neither.
+Modes see every operation (`TorchDispatchMode`: counters of FLOPs, fake tensors, ...). They are each thread's
+own. Whether anybody is in one is noted for the whole process, by blocks that put back what they found: if two
+workers were in one at overlapping times, it stayed noted for ever. Versions of PyTorch whose compiler asks
+for that then compiled nothing any more, in the notebook neither.
+
+``loss_parallel()`` puts its handlers into a table of the process, and removes them at its end, also from
+workers that are still in it: here they stay until the last worker has left it.
 """
 
 from __future__ import annotations
@@ -10,12 +14,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
+
+    from disco_magic.callers.current import CallingWorker
 
 # What PyTorch notes, by the name of the variable -> whether a mode counts.
 _NOTED: Final[Mapping[str, Callable[[Any], bool]]] = {
@@ -96,3 +103,46 @@ def note_restored(modes: Sequence[Any]) -> None:
         if _noting and _entered.get(threading.current_thread(), []) != [*modes]:
             _entered[threading.current_thread()] = [*modes]
             _noting[0]()
+
+
+# A worker that leaves by an exception, when PyTorch does nothing, is removed the next time, or at its end.
+_inside: Final[set[CallingWorker | None]] = set()
+_disabling: Final[list[Callable[[], Any]]] = []
+
+
+def fit_losses(module: ModuleType) -> Callable[[], None]:
+    """Let several workers be in it; `module` is ``torch.distributed.tensor.parallel.loss``."""
+
+    @replacing(module, "_enable_custom_loss_ops")
+    def enable() -> None:
+        with _lock:
+            if not _inside:
+                enable.below()
+            _inside.add(calling_worker())
+
+    @replacing(module, "_disable_custom_loss_ops")
+    def disable() -> None:
+        if is_given_up():
+            return
+        with _lock:
+            _inside.discard(calling_worker())
+            if not _inside:
+                disable.below()
+
+    take = replace_all([enable, disable])
+    _disabling[:] = [disable.below]
+
+    def undo() -> None:
+        take()
+        _inside.clear()  # the notebook may still be in it, and then leaves it by PyTorch's own function
+
+    return undo
+
+
+def leave_losses(me: CallingWorker) -> None:
+    """Leave it on behalf of a worker that has ended."""
+    with _lock:
+        if me in _inside:
+            _inside.discard(me)
+            if not _inside:
+                _disabling[0]()

@@ -45,13 +45,19 @@ _JUMPS: Final = (0, 1)
 
 
 class Hold(Protocol):
-    """The state of a thread's hold on a worker that matters here: a `disco_magic.workers.lane.Lane`."""
+    """The state of a thread's hold on a worker that functions need: a `disco_magic.workers.lane.Lane`."""
 
     abandoned: bool
     crossing: int
     inject_at: float
+    shielded: int
     thread_id: int
+    told: bool
     withheld: bool
+
+    @property
+    def interrupted(self) -> object:
+        """The command that an interrupt has claimed; None: none has."""
 
 
 class _Here(threading.local):

@@ -12,8 +12,8 @@ from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import refuse_traced
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
-from disco_magic.functions.packing import packed, unpacked
 from disco_magic.functions.participants import several_times
+from disco_magic.functions.returned import packed, unpacked
 from disco_magic.phrases import people, who_has
 from disco_magic.values.digests import digest
 

@@ -19,12 +19,11 @@ from weakref import WeakSet
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     Fit = Callable[[ModuleType], Callable[[], None] | None]
-    Actions = Mapping[str, Callable[[ModuleType], object]]
 
 
 # Raised where a library lacks what we know, or has something else.
@@ -38,24 +37,25 @@ class AfterImport(MetaPathFinder):
     """A finder that finds what the others find, and calls a function once the module has been imported.
 
     Args:
-        actions: module -> what is called with it, still under the module's import lock.
-        own: the same for modules of a worker's own, see `own_modules`.
+        names: of the modules.
+        then: what is called with name and module, still under the module's import lock, and whether the
+            module is a worker's own, see `own_modules`.
 
     To be put first into `sys.meta_path`, and removed again.
     """
 
-    def __init__(self, actions: Actions, own: Actions | None = None) -> None:
-        self._actions, self._own = actions, own or {}
+    def __init__(self, names: Container[str], then: Callable[[str, ModuleType, bool], object]) -> None:
+        self._names, self._then = names, then
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
-        if name not in self._actions:
+        if name not in self._names:
             return None
         spec = find_beside(self, name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._actions[name], self._own.get(name, _nothing_to_do))
+            spec.loader = _Loader(spec.loader, partial(self._then, name))
         return spec
 
 
@@ -97,11 +97,8 @@ class _Loader(Loader):
     Code that only looks for the module finds what its own loader can do, too: `runpy` asks for its code.
     """
 
-    def __init__(
-        self, loader: Any, action: Callable[[ModuleType], object], own: Callable[[ModuleType], object]
-    ) -> None:
-        self._loader = loader
-        self._action, self._own = action, own
+    def __init__(self, loader: Any, then: Callable[[ModuleType, bool], object]) -> None:
+        self._loader, self._then = loader, then
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """See `importlib.abc.Loader`."""
@@ -114,13 +111,13 @@ class _Loader(Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         # A worker's own module, see `own_modules`: the usual changes are made to shared modules.
-        if "__builtins__" in vars(module):
+        is_own = "__builtins__" in vars(module)
+        if is_own:
             self._loader.exec_module(module)
-            self._own(module)
-            return
-        # Module and what it sets up are the process's, not of the worker that happens to import it first.
-        Context().run(self._loader.exec_module, module)
-        self._action(module)
+        else:
+            # Module and what it sets up are the process's, not of the worker that happens to import it first.
+            Context().run(self._loader.exec_module, module)
+        self._then(module, is_own)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_loader"), name)  # being copied, it has none yet
@@ -149,8 +146,8 @@ class Libraries:
         self._undo: dict[str, Callable[[], None]] = {}
         # Reentrant: a `fit`, or a finalizer, may import another of the modules.
         self._lock = new_rlock()
-        own = {name: partial(self._fit_own, name) for name in also_own}
-        self._finder = AfterImport({name: partial(self._fit, name) for name in fits}, own)
+        self._also_own = also_own
+        self._finder = AfterImport(fits, self._imported)
 
     def enter(self, user: object) -> None:
         """Change them until `user` and all others have left or are gone. Costs 3 us if nothing is new."""
@@ -187,22 +184,17 @@ class Libraries:
                 failed.append(error)
         return failed
 
-    def _fit(self, name: str, module: ModuleType) -> None:
-        with self._lock:
-            self._fit_locked(name, module)
+    def _imported(self, name: str, module: ModuleType, is_own: bool) -> None:  # noqa: FBT001 - see `AfterImport`
+        if not is_own:
+            with self._lock:
+                self._fit_locked(name, module)
+        elif name in self._also_own:
+            each_of(self._fits[name])(module)
         _tell()
 
     def _fit_locked(self, name: str, module: ModuleType) -> None:
         if self._users and name not in self._undo:
             self._undo[name] = each_of(self._fits[name])(module)
-
-    def _fit_own(self, name: str, module: ModuleType) -> None:
-        each_of(self._fits[name])(module)
-        _tell()
-
-
-def _nothing_to_do(_module: ModuleType) -> None:
-    """Leave a module as it is."""
 
 
 def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:

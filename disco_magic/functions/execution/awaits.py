@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from disco_magic.callers.sites import Site
+    from disco_magic.functions.bridges import Hold
 
 # Asyncio's own coroutines, which `Runner.close` runs as tasks: their steps are not user code.
 _CLOSING: Final = tuple(
@@ -51,19 +52,6 @@ _CLOSING: Final = tuple(
 _JUMPS: Final = (0, 1)
 # A loop that has not noticed a request for this long is in a callback; less than `injection.PAUSES_S`.
 _DEAF_S: Final = 0.3
-
-
-class Hold(Protocol):
-    """A thread's hold on a worker, as far as it is used here: a `disco_magic.workers.lane.Lane`."""
-
-    abandoned: bool
-    shielded: int
-    thread_id: int
-    told: bool
-
-    @property
-    def interrupted(self) -> object:
-        """The command that an interrupt has claimed; None: none has."""
 
 
 class Holder(Protocol):

@@ -43,7 +43,7 @@ from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
-from disco_magic.isolation.pytorch.noted_blocks import fit_dispatching, fit_losses
+from disco_magic.isolation.pytorch.modes import fit_dispatching, fit_losses
 from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.profiler import fit_profilers

@@ -28,7 +28,7 @@ from disco_magic.isolation import (
 )
 from disco_magic.isolation.own_streams import whole_print
 from disco_magic.isolation.pytorch.hooks import leave_hooks
-from disco_magic.isolation.pytorch.noted_blocks import leave_losses
+from disco_magic.isolation.pytorch.modes import leave_losses
 from disco_magic.isolation.pytorch.switches import end_switches
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ import numpy as np
 
 from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker
+from disco_magic.callers.per_worker import PerWorker
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.isolation.pytorch.entries import is_of_shared_module
 from disco_magic.isolation.worker_mutex import WORKER_MUTEX
@@ -146,26 +147,20 @@ class _Compiled:
         self.resets = 0
 
 
-_COMPILED: Final = object()
-"""Where a worker's `_Compiled` is among its belongings."""
-
-
-def _of(worker: Any) -> _Compiled:
-    found: _Compiled = worker.belongings.setdefault(_COMPILED, _Compiled())
-    return found
+_COMPILED: Final = PerWorker(_Compiled)
 
 
 def note_compiled(code: object, scope: Mapping[str, Any] | None) -> None:
     """Note that the calling worker compiles `code`, whose global variables are `scope`."""
     me = calling_worker()
     if me is not None and isinstance(code, CodeType) and not is_of_shared_module(scope):
-        _of(me).own[id(code)] = weakref.ref(code)
+        _COMPILED.of(me).own[id(code)] = weakref.ref(code)
 
 
 def resets_of_caller() -> int:
     """How often the calling worker has reset the compiler without dropping what is of shared modules."""
     me = calling_worker()
-    return 0 if me is None else _of(me).resets
+    return 0 if me is None else _COMPILED.of(me).resets
 
 
 def fit_resets(module: ModuleType) -> Callable[[], None]:
@@ -178,7 +173,7 @@ def fit_resets(module: ModuleType) -> Callable[[], None]:
             reset.below()
             return
         with module.convert_frame.compile_lock:
-            compiled = _of(me)
+            compiled = _COMPILED.of(me)
             for code in filter(None, [each() for each in compiled.own.values()]):
                 module.reset_code(code)
             compiled.own.clear()

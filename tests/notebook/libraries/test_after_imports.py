@@ -12,12 +12,20 @@ from disco_magic.isolation.imported import AfterImport, each_of, is_imported
 from tests.notebook.acting import as_worker, new_worker
 
 
+def _after(actions):
+    return AfterImport(actions, lambda name, module, _: actions[name](module))
+
+
 @pytest.fixture
 def finder(monkeypatch):
     """``finder(actions)`` puts a finder before all others."""
 
     def put_first(actions):
-        monkeypatch.setattr(sys, "meta_path", [AfterImport(actions), *sys.meta_path])
+        monkeypatch.setattr(
+            sys,
+            "meta_path",
+            [_after(actions), *sys.meta_path],
+        )
 
     return put_first
 
@@ -45,7 +53,7 @@ def test_who_only_looks_for_a_module_finds_what_its_loader_can_do(module_of, fin
 def test_a_finder_that_cannot_find_is_not_asked(module_of, monkeypatch):
     # The import system goes past what has no `find_spec`; ours asks all others in its place.
     name, seen = module_of("x = 1"), []
-    monkeypatch.setattr(sys, "meta_path", [AfterImport({name: seen.append}), object(), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [_after({name: seen.append}), object(), *sys.meta_path])
     assert [__import__(name)] == seen
 
 

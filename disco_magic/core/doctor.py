@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from disco_magic.core.waits import not_received
+from disco_magic.core.seat import not_received
 from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
 from disco_magic.phrases import people, people_who, ranges
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.core.blame import is_consequence, standing
-from disco_magic.core.waits import not_received
+from disco_magic.core.seat import not_received
 from disco_magic.errors import PlaneAborted, is_by, is_of_interrupt
 from disco_magic.phrases import people, people_who, ranges, who_has
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 import numpy as np
 
 from disco_magic.callers.sites import runtime_file, site_of
-from disco_magic.core.seat import Seat
-from disco_magic.core.waits import hopes
+from disco_magic.core.seat import Seat, hopes
 from disco_magic.errors import PlaneError, UsageMistake
 from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import taken

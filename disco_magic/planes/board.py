@@ -26,7 +26,7 @@ from __future__ import annotations
 from _thread import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.waits import hopes
+from disco_magic.core.seat import hopes
 from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
 from disco_magic.functions.claims import loads_something
 from disco_magic.planes import deadlocks, verdicts

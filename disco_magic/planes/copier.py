@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake
 from disco_magic.planes.kernels import BLOCK, KernelSource, Parameters
-from disco_magic.planes.rows import rows_of
-from disco_magic.planes.variants import work
+from disco_magic.planes.variants import rows_of, work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

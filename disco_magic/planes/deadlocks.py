@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.waits import hopes
+from disco_magic.core.seat import hopes
 from disco_magic.phrases import people, people_who
 from disco_magic.planes.mail import Delivery, LoneWait, Probe, Receive, not_received_in, unread_by
 from disco_magic.planes.meeting import Meeting

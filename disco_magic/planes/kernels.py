@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.rows import rows_of
-from disco_magic.planes.variants import refusal, supported, work
+from disco_magic.planes.variants import refusal, rows_of, supported, work
 from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:

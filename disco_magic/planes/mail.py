@@ -6,8 +6,7 @@ from abc import abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.core.seat import PICKLE
-from disco_magic.core.waits import not_received, unread_in
+from disco_magic.core.seat import PICKLE, not_received, unread_in
 from disco_magic.phrases import people
 from disco_magic.planes.meeting import Wait
 

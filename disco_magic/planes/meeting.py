@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.seat import unread_in
 from disco_magic.core.unmet import Unmet, described
-from disco_magic.core.waits import unread_in
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from disco_magic.values.kinds import (
     type_name,
     what_it_is,
 )
-from disco_magic.values.located import common_device, device_of
 from disco_magic.values.sizes import nbytes_of, sized_parts
+from disco_magic.values.spans import common_device, device_of
 from disco_magic.values.tensors import kind_of_split, local_part
 
 _TEXT: Final = 60

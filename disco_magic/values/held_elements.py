@@ -15,7 +15,7 @@ from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint, number_text
 from disco_magic.values.frames import COLUMN, Column, array_of
 from disco_magic.values.kinds import is_all_elements, is_gpu_array, type_name
-from disco_magic.values.located import device_of
+from disco_magic.values.spans import device_of
 
 if TYPE_CHECKING:
     from disco_magic.core.device import Device

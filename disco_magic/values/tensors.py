@@ -16,7 +16,7 @@ from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import words
 from disco_magic.values.kinds import home_of, is_jax_array, is_split_tensor, is_tensor, name_of
-from disco_magic.values.located import device_of
+from disco_magic.values.spans import device_of
 from disco_magic.values.torch_storage import LOOKING
 
 if TYPE_CHECKING:

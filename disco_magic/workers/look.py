@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import Stand, stand_of
-from disco_magic.core.waits import hopes
+from disco_magic.core.seat import hopes
 from disco_magic.threads.stacks import frames, import_waited_for
 from disco_magic.workers.injection import cleaning_up
 

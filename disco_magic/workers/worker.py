@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from disco_magic.callers.sites import innermost_site, runtime_file, site_of
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
-from disco_magic.core.waits import unread_in
+from disco_magic.core.seat import unread_in
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.phrases import words
 from disco_magic.threads.stacks import frame_of

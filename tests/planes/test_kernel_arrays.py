@@ -13,8 +13,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.layout import part
 from disco_magic.planes.reductions import reduction
-from disco_magic.planes.rows import Rows, rows_of
-from disco_magic.planes.variants import supported, work
+from disco_magic.planes.variants import Rows, rows_of, supported, work
 from tests.planes.fold_host import GXX, HostCupy, lent
 from tests.planes.folds import BF16, F4, LAYOUTS, Yard
 

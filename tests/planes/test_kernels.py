@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from disco_magic.planes import kernels, variants
 from disco_magic.planes.kernels import JOB, MOST, Folder
 from disco_magic.planes.reductions import OPS, Reduction, reduction
-from disco_magic.planes.rows import Rows
-from disco_magic.planes.variants import work
+from disco_magic.planes.variants import Rows, work
 from tests.conftest import DEADLINE_S
 from tests.planes.fold_host import GXX, HostCupy, lent
 from tests.planes.folds import BF16, F4, LAYOUTS, compare, real

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.core.seat import Seat
-from disco_magic.core.waits import hopes
+from disco_magic.core.seat import Seat, hopes
 from disco_magic.planes import deadlocks
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call

@@ -17,8 +17,8 @@ from disco_magic.values.describe import describe, describe_all
 from disco_magic.values.digests import digest_of
 from disco_magic.values.divergence import look
 from disco_magic.values.fingerprint import fingerprint
-from disco_magic.values.located import device_of
 from disco_magic.values.sights import Gatherers, sights_of
+from disco_magic.values.spans import device_of
 from tests.doubles.arrays import cupy_array
 
 LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, 1:7], lambda a: a[:0]]

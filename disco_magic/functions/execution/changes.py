@@ -30,16 +30,15 @@ from disco_magic.isolation.compiled_names import (
 )
 from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
 from disco_magic.isolation.lazy_imports import fit_lazy_imports
-from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
-from disco_magic.isolation.own_exits import fit_register, fit_unregister
 from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_functions import fit_copy
 from disco_magic.isolation.own_loggers import fit_clearing, fit_configuring, fit_loggers
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
+from disco_magic.isolation.process_hooks import fit_register, fit_unregister
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
 from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
@@ -52,7 +51,15 @@ from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit
 from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
-from disco_magic.isolation.shared_states import fit_hydra_frames, fit_hydra_tasks, fit_mpi, fit_rpc, telling
+from disco_magic.isolation.shared_states import (
+    fit_accelerate_models,
+    fit_hydra_frames,
+    fit_hydra_tasks,
+    fit_mpi,
+    fit_rpc,
+    fit_transformers,
+    telling,
+)
 from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 
 _LIGHTNING: Final = telling("Trainer", "__init__", "lightning_fabric", "lightning_utilities")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.errors import Interrupted, interrupted_at
 
 if TYPE_CHECKING:
@@ -69,11 +70,4 @@ class _Hook:
 
 def fit_unraisable(module: Any) -> Callable[[], None]:
     """Install the hook; `module` is `sys`. It stays if another one is installed over it."""
-    ours = _Hook(module.unraisablehook)
-    module.unraisablehook = ours
-
-    def undo() -> None:
-        if module.unraisablehook is ours:
-            module.unraisablehook = ours.below
-
-    return undo
+    return replace_all([Replaced(module, "unraisablehook", _Hook(module.unraisablehook))])

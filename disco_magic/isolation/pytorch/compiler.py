@@ -108,8 +108,7 @@ class _MutexFirst(threading.local):
 
 def fit_compile_lock(module: ModuleType) -> Callable[[], None]:
     """Change the lock of ``torch._dynamo.convert_frame``; return what undoes it."""
-    lock = _MutexFirst(vars(module)["compile_lock"])
-    return replace_all([Replaced(module, "compile_lock", lock)])
+    return replace_all([Replaced(module, "compile_lock", _MutexFirst(vars(module)["compile_lock"]))])
 
 
 def fit_limits(module: ModuleType) -> Callable[[], None]:

@@ -34,11 +34,10 @@ from disco_magic.planes.flights import Flights
 from disco_magic.planes.layout import giver
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import Part, Together, ready, wire
-from disco_magic.planes.nccl_errors import known
+from disco_magic.planes.nccl_errors import Watching, known
 from disco_magic.planes.plans import targets_of
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.verdicts import Broken, broken
-from disco_magic.planes.watching import Watching
 from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:

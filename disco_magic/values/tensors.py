@@ -1,4 +1,11 @@
-"""Tensors of other libraries as NumPy arrays, over their own memory where possible; imports none of these."""
+"""Tensors of other libraries as NumPy arrays, over their own memory where possible; imports none of these.
+
+NumPy's view of a PyTorch tensor, through which tables and checks read it, fixes its memory: PyTorch refuses
+to resize it from then on. Where memory is released and allocated again, as that of sharded parameters, a
+training would fail because somebody has looked. So memory that was seen is not released, and code that asks
+for as much of it again already has it. While memory is being released nothing begins to look (`LOOKING`):
+there would be nothing to see, and the memory would be gone.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +14,31 @@ import importlib
 import operator
 import sys
 import types
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.callers.replaced import in_place_of
 from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import words
+from disco_magic.threads.locks import new_rlock
 from disco_magic.values.kinds import home_of, is_jax_array, is_split_tensor, is_tensor, name_of
 from disco_magic.values.spans import device_of
-from disco_magic.values.torch_storage import LOOKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     from numpy.typing import NDArray
 
     from disco_magic.core.place import Place
 
 Array = np.ndarray[Any, Any]
+
+LOOKING: Final = new_rlock()  # reentrant: a finalizer may release memory during a look
+"""Held while a tensor's memory is examined and NumPy gets its view, and while memory is released."""
 _DEFINITIONS: Final = (type, types.FunctionType, types.ModuleType)
 _MOST_OBJECTS: Final = 1_000_000
 
@@ -245,3 +259,34 @@ def lent(x: Any) -> NDArray[Any]:
     if array.flags.writeable or home_of(type(x)) not in _ALWAYS_WRITABLE:
         return array
     return np.asarray(_Writable(array))
+
+
+@in_place_of("resize_", within="UntypedStorage")
+def fit_storage(below: Callable[..., Any], self: Any, size: Any) -> Any:
+    """Change ``torch.storage``."""
+    try:
+        with LOOKING:
+            return below(self, size)
+    except RuntimeError:
+        if size not in (0, self.nbytes()) or self.resizable():
+            raise
+        return self
+
+
+@in_place_of("_free_storage")
+def fit_flat_parameters(below: Callable[..., None], tensor: Any) -> None:
+    """Change ``torch.distributed.fsdp._flat_param``, which infers from memory whether all shards are there.
+
+    A tensor that cannot be resized gets other memory, which is then released. What was computed from the
+    former memory, and is needed by a backward pass, still has that.
+    """
+    if not tensor.untyped_storage().resizable():
+        new = tensor.new_empty(tensor.size())
+        tensor.set_(new.untyped_storage(), 0, new.size(), new.stride())
+    below(tensor)
+
+
+@in_place_of("profile", within="SimpleProfiler")
+def fit_profiler(*_: Any) -> AbstractContextManager[None]:
+    """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers execute."""
+    return nullcontext()

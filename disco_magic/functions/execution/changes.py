@@ -60,7 +60,7 @@ from disco_magic.isolation.shared_states import (
     fit_transformers,
     telling,
 )
-from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
+from disco_magic.values.tensors import fit_flat_parameters, fit_profiler, fit_storage
 
 _LIGHTNING: Final = telling("Trainer", "__init__", "lightning_fabric", "lightning_utilities")
 _SHARED: Final = "all workers have one random state in common in this version of"

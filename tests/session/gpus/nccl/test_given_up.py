@@ -9,7 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
-from disco_magic.planes import watching
+from disco_magic.planes import nccl_errors
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
 from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, works
@@ -229,7 +229,7 @@ def test_a_failure_of_an_earlier_command_is_told_although_a_later_one_failed_as_
 
 @pytest.fixture
 def watched(monkeypatch):
-    monkeypatch.setattr(watching, "PERIOD_S", 0.01)
+    monkeypatch.setattr(nccl_errors, "PERIOD_S", 0.01)
 
 
 @pytest.mark.usefixtures("watched")

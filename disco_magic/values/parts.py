@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _GRADIENT: Final = ".grad"
 MOST: Final = 1000
 """How many parts of a value are listed at most, with what is in each."""
-_MOST_ARRAYS: Final = 200  # of a value are listed
+MOST_ARRAYS: Final = 200
+"""How many of the arrays in it, and how many paths."""
 
 # A text in double quotes, where Python itself mostly writes single ones; or any other, to be passed over.
 _QUOTED: Final = re.compile(r"""\[("(?:[^"\\]|\\.)*")\]|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'""")
@@ -112,15 +113,15 @@ def describe_parts(value: Any, written: Collection[str], sample: int) -> list[Re
 
 def arrays_in(value: Any) -> list[Part]:
     """The first arrays in a container, a PyTorch module or the like, in its order; columns of tables, too."""
-    return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), _MOST_ARRAYS)]
+    return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST_ARRAYS)]
 
 
 def paths_in(name: str, value: Any) -> list[str]:
     """The paths of the first parts of a value, after its name, and of the numbers and texts in it itself."""
-    paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + _MOST_ARRAYS)]
+    paths = [path for path, _ in islice(parts_of(name, value), 1, 1 + MOST_ARRAYS)]
     content = content_of(value)
     plain = () if content is None else content.parts(plain=True)
-    return paths + [f"{name}{label}" for label, _ in islice(plain, _MOST_ARRAYS)]
+    return paths + [f"{name}{label}" for label, _ in islice(plain, MOST_ARRAYS)]
 
 
 def together(lists: Iterable[list[Part] | None]) -> list[Part]:

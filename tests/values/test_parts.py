@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from disco_magic.values.parts import (
-    MOST,
+    MOST_ARRAYS,
     NOTHING,
     arrays_in,
     has_part,
@@ -123,7 +123,7 @@ def test_what_holds_none_has_an_empty_list():
 
 
 def test_of_many_the_first_are_listed():
-    assert [part.written for part in arrays_in([ARRAY] * 999)] == [f"[{i}]" for i in range(MOST)]
+    assert [part.written for part in arrays_in([ARRAY] * 999)] == [f"[{i}]" for i in range(MOST_ARRAYS)]
 
 
 def test_one_that_contains_itself_comes_to_an_end():

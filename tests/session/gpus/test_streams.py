@@ -232,6 +232,7 @@ def test_who_restarts_beside_work_that_does_not_end_gets_a_stream_without_it(fre
         assert busy not in streams(two)
         assert idle in streams(two)
         assert host(two.allreduce(two.broadcast(np.ones(1))))[0] == [2]
+    busy.synchronize()  # it is released, but its thread may not have noticed
     two.restart()
     assert busy in streams(two)
 

@@ -18,7 +18,7 @@ there, and a NOT_TAKEN is between the two.
 before its target. For ``try: / while True: f()``, on two lines, that is the NOP of the `try`, outside of its
 block (CPython's issue 108214); before ``while a < b < c`` it may be a return. It may also be the last one of
 a block that is over, whose handler is then called: on 3.12 even that of the ``try`` from whose ``except`` the
-jump comes. Not mended: ``while a < b < c`` whose body begins with a ``try`` of its own.
+jump comes.
 
 3.12 has also the two instructions of the first fault; they only hide which block its jump is in.
 """
@@ -90,7 +90,7 @@ def _reaching(code: CodeType) -> bytes:
     if ends:
         entries = _longer(entries, ends)
     if jumps:
-        entries = _earlier(entries, jumps)
+        entries = _up_to_targets(_earlier(entries, jumps), jumps, words[::2])
     return table if entries == before else b"".join(map(_encoded, entries))
 
 
@@ -143,6 +143,25 @@ def _earlier(entries: list[_Entry], jumps: list[tuple[int, int]]) -> list[_Entry
     return [(start - (start in moved), end - (end in moved), handler) for start, end, handler in entries]
 
 
+def _up_to_targets(entries: list[_Entry], jumps: list[tuple[int, int]], operations: bytes) -> list[_Entry]:
+    """The entries; where loops begin with a block of their own, what stands before it is where the jumps are.
+
+    If nothing but a return is between that and their block.
+    """
+    around: dict[int, set[bytes]] = {}
+    for jump, target in jumps:
+        around.setdefault(target, set()).add(_handler(entries, jump))
+    found = list(entries)
+    for target, handlers in around.items():
+        index = bisect_left(entries, (target,)) - 1
+        start, end, handler = entries[index] if index >= 0 else (0, target, b"")
+        if handlers != {handler} or handler == _handler(entries, target):
+            continue
+        if end < target and not operations[end:target].translate(None, _quiet()):
+            found[index] = start, target, handler
+    return found
+
+
 def _handler(entries: list[_Entry], place: int) -> bytes:
     index = bisect_left(entries, (place + 1,)) - 1
     return entries[index][2] if index >= 0 and place < entries[index][1] else b""
@@ -179,6 +198,11 @@ def _back() -> re.Pattern[bytes]:
 @cache
 def _silent() -> bytes:
     return bytes(dis.opmap[each] for each in _SILENT if each in dis.opmap)
+
+
+@cache
+def _quiet() -> bytes:
+    return _silent() + bytes((dis.opmap["LOAD_CONST"],))
 
 
 def _any_of(*operations: str) -> bytes:

@@ -127,6 +127,13 @@ LOOPS = {
             if -struck is None:
                 break
     """,
+    "while of a comparison that begins with a block": """
+        while 0 < -struck < 2:
+            try:
+                _ = 0
+            finally:
+                _ = 1
+    """,
     "a loop that begins with a block": """
         while -struck:
             try:
@@ -143,6 +150,17 @@ FRAMES = {
                     {loop}
                 finally:
                     left.append("finally")
+        run()
+    """,
+    "at the end of a function": """
+        def run():
+            try:
+                try:
+                    try:
+                        {loop}
+                    except BaseException: left.append("finally"); raise
+                except BaseException: left.append("middle"); raise
+            except BaseException: left.append("outer"); raise
         run()
     """,
     "in a module": """

@@ -142,9 +142,11 @@ def _no_step(text: str) -> UsageMistake:
 
 
 def _absent(number: int, text: str, num_workers: int) -> UsageMistake:
+    # Whoever writes `%%disco --workers 8` may want to have eight.
+    many = "; %disco start -n says how many there are" if text.isdecimal() else ""
     return UsageMistake(
         f"there is no worker {number} (asked for by {text!r}): this session has "
-        f"{plural(num_workers, 'worker')}, {_span(num_workers)}"
+        f"{plural(num_workers, 'worker')}, {_span(num_workers)}{many}"
     )
 
 

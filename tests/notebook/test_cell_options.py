@@ -59,6 +59,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("--output live --group-outputs type", "both say how output is shown"),
         ("--stream -e", "both say how output is shown"),
         ("-w 9", "there is no worker 9"),
+        ("--workers 8", "this session has 4 workers, 0-3; %disco start -n says how many there are"),
         ("-g 9", "there is no group 9"),
         ("--show 9", "there is no worker 9"),
         ("--show 0 --output worker0", "both say whose output is shown"),

@@ -125,7 +125,7 @@ def test_a_group_is_its_workers_and_a_wrong_one_is_refused():
 
 
 def test_one_worker_is_spoken_of_in_the_singular():
-    with pytest.raises(UsageMistake, match=r"this session has 1 worker, 0$"):
+    with pytest.raises(UsageMistake, match=r"this session has 1 worker, 0;"):
         parse_workers("1", Topology(1))
 
 

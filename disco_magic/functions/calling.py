@@ -221,7 +221,7 @@ class Calling:
                 if lent:  # from now on its library may change or free it, on a stream of its own
                     self.place.settle()
         if result is None or result is arguments[-1]:
-            return None if result is None else filled(out)
+            return result if result is None or type(out) is np.ndarray else filled(out)
         if not library or verb == "send":
             return result
         if not lent and not isinstance(result, np.ndarray):

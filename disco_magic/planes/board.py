@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from threading import RLock
 
-    from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
     from disco_magic.planes.mail import Sent
@@ -98,15 +97,15 @@ class Board:
 
     # --- for a worker's own thread, with the lock held -----------------------------------------------
 
-    def admit(self, kind: str, seat: Seat) -> None:
-        """Raise if `seat` can make no more calls: aborted, closed, or its worker has left the scope."""
-        worker, _, scope = seat[:3]
+    def admit(self, call: Call) -> None:
+        """Raise if the seat can make no more calls: aborted, closed, or its worker has left the scope."""
+        worker, _, scope = call.seat[:3]
         if scope <= self.ended:
-            raise PlaneAborted(f"{kind} on worker {worker}: {self._reason}")
+            raise PlaneAborted(f"{call.called} on worker {worker}: {self._reason}")
         if self.left[worker] >= scope:
             raise PlaneAborted(
-                f"{kind} on worker {worker}: the worker has already left this command - collectives have"
-                f" to be called before the cell or function ends"
+                f"{call.called} on worker {worker}: the worker has already left this command - collectives"
+                f" have to be called before the cell or function ends"
             )
 
     def park(self, worker: int, wait: Wait) -> None:

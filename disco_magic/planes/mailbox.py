@@ -62,7 +62,7 @@ class Mailbox:
         board, call, sent = self._board, message.call, message.sent
         to, key = sent.receiver, (call.worker, call.seat.scope, call.seat.tag)
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             if board.left[to] >= call.seat.scope:
                 what = f"the {sent.what}{tagged(call.seat)} that worker {call.worker} sends it at {call.site}"
                 what += self.why_not(to, call.seat.scope, call.worker, call.seat.tag)
@@ -96,7 +96,7 @@ class Mailbox:
         board = self._board
         wait = Delivery(call, sent)
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             if sent.taken is not None:
                 return
             board.park(call.worker, wait)
@@ -112,7 +112,7 @@ class Mailbox:
         """
         board, key = self._board, (source, call.seat.scope, call.seat.tag)
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             self.forget(call.worker)
             message = min(self._untaken(call.worker, key), key=_number, default=None)
             if message is None:
@@ -136,7 +136,7 @@ class Mailbox:
         board, boxes = self._board, self.boxes[call.worker]
         key = source, call.seat.scope, call.seat.tag
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             if key in boxes:
                 message = boxes[key].popleft()
                 if not boxes[key]:
@@ -160,7 +160,7 @@ class Mailbox:
         """
         board = self._board
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             sender = self._oldest(call, sources)
             if sender is not None:
                 return sender
@@ -177,7 +177,7 @@ class Mailbox:
         """
         board = self._board
         with board.lock:
-            board.admit(call.called, call.seat)
+            board.admit(call)
             sender = self._oldest(call, sources)
             if sender is not None:
                 return sender

@@ -97,7 +97,7 @@ class Rendezvous:
     def _alone(self, call: Call) -> Meeting:
         """`join` for a communicator of one member."""
         with self._board.lock:
-            self._board.admit(call.called, call.seat)
+            self._board.admit(call)
         meeting = Meeting(call.seat.members, call.seat.scope)
         meeting.calls[call.worker] = call
         self._settle(meeting, call)
@@ -112,7 +112,7 @@ class Rendezvous:
         board, seat = self._board, call.seat
         worker, members, scope = seat[:3]
         with board.lock:
-            board.admit(call.called, seat)
+            board.admit(call)
             last, made = self._made[worker]
             if last != scope:
                 made = {}

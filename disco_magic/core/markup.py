@@ -52,6 +52,12 @@ def head_cells(names: Iterable[str]) -> str:
     return "".join(f'<th scope="col">{name}</th>' for name in names)
 
 
+def cells(texts: Iterable[str], kind: str = "") -> str:
+    """Cells of a table's body, of class `kind` if there is one."""
+    opening = f'<td class="{kind}">' if kind else "<td>"
+    return "".join(f"{opening}{escape(text)}</td>" for text in texts)
+
+
 def row_head(name: str, rows: int, mark: str) -> str:
     """The head cell of `rows` rows: a register's `name`, with its mark in HTML."""
     return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{mark}</th>'

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from disco_magic.core.markup import TableLook, head_cells, row_head
-from disco_magic.core.words import aligned, human_bytes, plural
+from disco_magic.core.markup import TableLook, cells, head_cells, row_head
+from disco_magic.core.words import aligned, human_bytes, plural, shape_text
 from disco_magic.errors import UnknownName
 from disco_magic.phrases import near_misses
 
@@ -87,7 +86,7 @@ class Line(NamedTuple):
 
     def cells(self) -> tuple[str, ...]:
         """Return the texts in the order of `HEADER`."""
-        shape, part = ("\u00d7".join(map(str, each)) or "0-d" for each in (self.shape, self.part))
+        shape, part = shape_text(self.shape), shape_text(self.part)
         return self.name, self.dtype, shape, self.placement, part, human_bytes(self.nbytes)
 
 
@@ -113,8 +112,5 @@ def as_text(lines: Sequence[Line]) -> str:
 
 def as_html(lines: Sequence[Line]) -> str:
     """Return the table as HTML."""
-    body = "".join(
-        f"<tr>{row_head(name, 1, '')}{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        for name, *cells in _rows(lines)
-    )
+    body = "".join(f"<tr>{row_head(name, 1, '')}{cells(rest)}</tr>" for name, *rest in _rows(lines))
     return _LOOK.html(caption(lines), head_cells(HEADER), body)

@@ -29,15 +29,18 @@ if TYPE_CHECKING:
 
 
 class _Bundle:
-    """Formats values of one type; the module that does it is imported with the first value."""
+    """Formats values of one type; the module that does it is imported with the first value.
+
+    Its function returns a MIME bundle, or HTML that stands beside the value's `repr`.
+    """
 
     def __init__(self, module: str, function: str) -> None:
         self._home = module, function
 
     def __call__(self, value: object, **_: object) -> dict[str, str]:  # IPython says which forms it wants
         module, function = self._home
-        drawn: dict[str, str] = getattr(import_module(f"disco_magic.notebook.{module}"), function)(value)
-        return drawn
+        drawn = getattr(import_module(f"disco_magic.notebook.{module}"), function)(value)
+        return drawn if isinstance(drawn, dict) else {"text/plain": repr(value), "text/html": drawn}
 
 
 # By name, because the types' modules import NumPy, for which %load_ext should not wait.
@@ -47,11 +50,11 @@ _BUNDLES: Final = {
     ("disco_magic.core.snapshot", "SessionSnapshot"): _Bundle("tables.registers", "snapshot_bundle"),
     ("disco_magic.core.register_parts", "RegisterParts"): _Bundle("tables.registers", "parts_bundle"),
     ("disco_magic.core.snapshot", "Row"): _Bundle("tables.registers", "row_bundle"),
-    ("disco_magic.core.doctor", "Diagnosis"): _Bundle("tables.diagnosis", "diagnosis_bundle"),
-    ("disco_magic.core.stats", "SessionStats"): _Bundle("tables.accounts", "stats_bundle"),
+    ("disco_magic.core.doctor", "Diagnosis"): _Bundle("tables.reports", "diagnosis_html"),
+    ("disco_magic.core.stats", "SessionStats"): _Bundle("tables.reports", "stats_html"),
     ("disco_magic.core.timeline", "Timeline"): _Bundle("timeline.picture", "timeline_bundle"),
-    ("disco_magic.core.history", "History"): _Bundle("tables.history", "history_bundle"),
-    ("disco_magic.core.report", "CheckReport"): _Bundle("tables.checks", "report_bundle"),
+    ("disco_magic.core.history", "History"): _Bundle("tables.reports", "history_html"),
+    ("disco_magic.core.report", "CheckReport"): _Bundle("tables.reports", "report_html"),
 }
 
 

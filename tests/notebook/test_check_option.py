@@ -15,7 +15,7 @@ from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
 from disco_magic.functions import holdings
-from disco_magic.notebook.tables.checks import report_bundle
+from disco_magic.notebook.tables.reports import report_html
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
 from tests.session.conftest import main_waits, until
@@ -394,7 +394,7 @@ def test_a_table_marks_what_differs_by_more_than_colour():
         CheckRow("a", {0: same, 1: same}, Circles(((0, 1),))),
         CheckRow("b['<x>']", {0: same, 1: other}, Circles(((0, 1),))),
     )
-    page = Page(report_bundle(CheckReport("Disco session 1", (0, 1), rows))["text/html"])
+    page = Page(report_html(CheckReport("Disco session 1", (0, 1), rows)))
     assert page.rows == [
         ["register", "verdict", "workers", "value"],
         ["b['<x>']", " ", "≠", "shape", "[0]", "int8 (2,)"],

@@ -12,7 +12,7 @@ from disco_magic.core.words import human_bytes
 from disco_magic.errors import CellError, SyncTimeout, UnknownName, UsageMistake
 from disco_magic.notebook.commands.table import command_of
 from disco_magic.notebook.keeper import Wanted
-from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
+from disco_magic.notebook.tables.reports import diagnosis_html
 from disco_magic.session.current import session
 
 
@@ -195,7 +195,7 @@ def test_status_beside_a_running_cell_says_who_keeps_whom_waiting(four):
 
 def test_who_keeps_others_waiting_stands_out_in_the_table():
     waiting = Position(0, "waiting", "Cell In[7]", "Cell In[7], line 6", "barrier()", (1,), 1.5)
-    html = diagnosis_bundle(Diagnosis(3, (waiting, Position(1, "executing", "call <lambda>"))))["text/html"]
+    html = diagnosis_html(Diagnosis(3, (waiting, Position(1, "executing", "call <lambda>"))))
     assert '<tr class="waiting"><th scope="row">[0]</th>' in html
     assert '<tr class="blocking"><th scope="row">[1]</th><td>executing call &lt;lambda&gt;</td>' in html
 

@@ -13,7 +13,7 @@ from disco_magic.core.stats import DeviceStats, SessionStats, WorkerStats
 from disco_magic.devices import find
 from disco_magic.errors import NoPicture
 from disco_magic.notebook.inspector.acts import copied
-from disco_magic.notebook.tables.accounts import stats_bundle
+from disco_magic.notebook.tables.reports import stats_html
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.values import gathering
@@ -92,12 +92,12 @@ def test_status_of_a_gpu_that_is_lost_still_comes(pair, gpus):
 def test_stats_have_a_line_per_gpu_under_the_table():
     worker = WorkerStats(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0)
     devices = (DeviceStats("cuda:0", (0,), 2**20, 2**30, 5), DeviceStats("cuda:<1>", (1,), None, None, 0))
-    html = stats_bundle(SessionStats(3, (worker, worker), devices))["text/html"]
+    html = stats_html(SessionStats(3, (worker, worker), devices))
     foot = html.partition("<tfoot>")[2].partition("</tfoot>")[0]
     assert foot.count("<tr>") == 2
     assert "cuda:0: 1 MiB of 1 GiB in use, 5 B in registers of [0]" in foot
     assert "cuda:&lt;1&gt;" in foot
-    assert "<tfoot>" not in stats_bundle(SessionStats(3, (worker,)))["text/html"]
+    assert "<tfoot>" not in stats_html(SessionStats(3, (worker,)))
 
 
 # --- copies ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, SyncTimeout
-from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
+from disco_magic.notebook.tables.reports import diagnosis_html
 from tests.conftest import until
 
 SENT = "not received by worker 1: float64 (2,) from worker 0, sent at "
@@ -59,5 +59,5 @@ def test_while_it_waits(gated):
 
 def test_in_the_table_of_a_notebook():
     waiting = Position(0, "waiting", "Cell 1", "Cell 1, line 6", "barrier()", (1,), 1.5, unread=("<x> from",))
-    html = diagnosis_bundle(Diagnosis(3, (waiting, Position(1, "executing", "Cell 1"))))["text/html"]
+    html = diagnosis_html(Diagnosis(3, (waiting, Position(1, "executing", "Cell 1"))))
     assert "<br>not received yet by worker 0: &lt;x&gt; from</caption>" in html

@@ -25,8 +25,8 @@ from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
-from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
+from disco_magic.notebook.tables.reports import diagnosis_html
 from disco_magic.threads.locks import new_rlock
 from disco_magic.values.describe import describe
 
@@ -208,7 +208,7 @@ class Inspector:
             self._detail.offer(snapshot.rows, snapshot.num_workers)
             told = self.is_busy or self._diagnosis.given_up  # "idle" would stay there as the next cell runs
             self._head.value = _head(session, snapshot, len(rows), self._diagnosis if told else None)
-            self._doctor.value = diagnosis_bundle(self._diagnosis)["text/html"] if self.is_busy else ""
+            self._doctor.value = diagnosis_html(self._diagnosis) if self.is_busy else ""
         table = table_html(
             rows[:MOST_ROWS],
             self._toolbar.columns,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, foot_lines, head_cells
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, cells, foot_lines, head_cells
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
-from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
+from disco_magic.notebook.tables.reports import RUNNING, WAITING, bar, swatch
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -179,10 +179,9 @@ class CellTimes:
 
 def _row_html(each: WorkerTime, row: Sequence[str], longest_s: float, *, is_last: bool) -> str:
     parts = [("computing", RUNNING, each.computing_s), ("waiting", WAITING, each.waiting_s)]
-    cells = "".join(f"<td>{cell}</td>" for cell in row[1:])
     mark = f' <span class="mark">{_LAST}</span>' if is_last else ""
     return (
-        f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells}'
+        f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells(row[1:])}'
         f"<td>{bar(parts, longest_s)}</td></tr>"
     )
 

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import more_names, named_rows, ticks
-from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.markup import cells, head_cells, table_style
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import TIMES, human_seconds
@@ -97,10 +97,7 @@ def timeline_html(timeline: Timeline, *, place: str = "live") -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with one row per worker; `heads` are HTML."""
-    body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in rows
-    )
+    body = "".join(f'<tr><th scope="row">{row[0]}</th>{cells(row[1:])}</tr>' for row in rows)
     head = f"<thead><tr>{head_cells(heads)}</tr></thead>"
     return f'<table class="disco-timeline">{head}<tbody>{body}</tbody></table>'
 

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 from disco_magic.core.history import Entry, History
 from disco_magic.core.markup import table_style
 from disco_magic.errors import CellError, Divergence, UsageMistake
-from disco_magic.notebook.tables.history import history_bundle
+from disco_magic.notebook.tables.reports import history_html
 from disco_magic.session.current import session
 
 CELL = """%%disco
@@ -23,9 +23,9 @@ if worker_id != 1:
 del_me = [1, 2]"""
 
 
-def html_of(bundle):
+def tree_of(html):
     """The HTML as a tree; it has to be well formed."""
-    return ET.fromstring(f"<page>{bundle['text/html']}</page>")  # noqa: S314 - our own
+    return ET.fromstring(f"<page>{html}</page>")  # noqa: S314 - our own
 
 
 def cells_of(page):
@@ -265,14 +265,14 @@ def test_a_notebook_shows_the_log_as_a_table():
         Entry((0,), "call <lambda>", "failed", "ValueError: boom", 3.0, (0.5, 0.5)),
         Entry((1,), "Cell In[2]", "ok", "", 2.0, (0.5, 1.5)),
     )
-    page = html_of(history_bundle(History(3, entries, "7 older ones were dropped")))
+    page = tree_of(history_html(History(3, entries, "7 older ones were dropped")))
     assert cells_of(page) == [
         ["[0]", "call <lambda>", "500.0 ms", "3.00 s ago", "failed: ValueError: boom"],
         ["[1]", "Cell In[2]", "500.0 ms - 1.50 s", "2.00 s ago", "ok"],
     ]
     assert [row.get("class") for row in page.findall(".//tbody/tr")] == ["failed", "ok"]
     assert "".join(page.find(".//tfoot").itertext()) == "7 older ones were dropped"
-    assert cells_of(html_of(history_bundle(History(3, ())))) == []
+    assert cells_of(tree_of(history_html(History(3, ())))) == []
 
 
 def test_a_shell_knows_how_a_log_looks(four):

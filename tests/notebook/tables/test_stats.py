@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from disco_magic.core.stats import SessionStats, WorkerStats
-from disco_magic.notebook.tables.accounts import stats_bundle
+from disco_magic.notebook.tables.reports import stats_html
 from disco_magic.session.current import session
 
 
@@ -33,7 +33,7 @@ class Page(HTMLParser):
 
 def test_the_bar_shows_the_shares_of_the_time_and_says_them():
     stats = SessionStats(3, (WorkerStats(0, 10, 8, 2, 1, 24, 1.0, 2.0, 7.0),))
-    page = Page(stats_bundle(stats)["text/html"])
+    page = Page(stats_html(stats))
     assert page.rows[0][0] == "worker"
     assert page.rows[1][:6] == ["0", "10", "8", "2", "1", "24 B"]
     assert page.widths == [10.0, 20.0, 70.0]
@@ -49,7 +49,7 @@ def test_workers_alike_have_one_bar_if_there_are_many():
 
 def test_a_worker_that_did_nothing_yet_has_an_empty_bar():
     stats = SessionStats(3, (WorkerStats(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0),))
-    assert Page(stats_bundle(stats)["text/html"]).widths == [0.0, 0.0, 0.0]
+    assert Page(stats_html(stats)).widths == [0.0, 0.0, 0.0]
 
 
 def test_a_notebook_shows_stats_as_a_table(four):

@@ -1,17 +1,16 @@
-"""The row of buttons below an inspector, for actions on the selected register."""
+"""The buttons of an inspector, for actions on the selected register, and what it says of the last one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import ipywidgets as widgets
-
 from disco_magic.notebook.inspector.acts import Acts
-from disco_magic.notebook.inspector.controls import STYLE, button, dropdown, show, worker_options
-from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.notebook.live.controls import button, dropdown, show, text, worker_options, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import ipywidgets as widgets
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.watch import Watch
@@ -42,12 +41,7 @@ class ActionBar:
         self._workers = 0
         self.pinned: set[str] = set()
         self._source = dropdown("value of", worker_options(1))
-        self._text = widgets.Text(
-            description="as",
-            placeholder="new name",
-            layout=widgets.Layout(width="12em"),
-            style=STYLE,
-        )
+        self._text = text("as", "12em", placeholder="new name")
         self._notebook = button("To notebook", "copy it into the notebook variable named on the left")
         self._worker_0 = button("To worker 0", "copy it into this register on worker 0")
         self._broadcast = button("To all workers", "copy it into this register on every worker")
@@ -58,7 +52,7 @@ class ActionBar:
         self._victims = dropdown("stop", [("all workers", _EVERYBODY)])
         self._stop = button("Stop", "interrupt what they execute", button_style="danger")
         self._connect()
-        self.of_register = widgets.HBox(
+        self.of_register = wrapped(
             [
                 self._source,
                 self._text,
@@ -69,8 +63,7 @@ class ActionBar:
                 self._delete,
                 self._pin,
                 self._watched,
-            ],
-            layout=wrapped(),
+            ]
         )
         self.of_workers = (self._victims, self._stop)
         self.offer("", 0)
@@ -146,3 +139,26 @@ class ActionBar:
             return f"{name} is not watched any more"
         self._watch.add(name)
         return f"the statistics of {name} are noted after every cell from now on: see Over cells"
+
+
+class Remark:
+    """What an inspector says of the last action, as long as that is about something that is still there."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self.text = ""
+        self._then = self._now()
+
+    def make(self, text: str) -> None:
+        """Say that from now on."""
+        self.text, self._then = text, self._now()
+
+    def fade(self, *, asked: bool) -> None:
+        """Let it fade in another life of the session, two cells later, or as the user asks for something."""
+        (life, cell), (life_then, cell_then) = self._now(), self._then
+        if asked or life is not life_then or cell > cell_then + 1:
+            self.text = ""
+
+    def _now(self) -> tuple[object, int]:
+        session = self._front.sessions.find()
+        return None if session is None else session.life, self._front.shell.execution_count

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import Changes, button, dropdown, named, show, worker_options
 from disco_magic.notebook.inspector.faces import (
     Choice,
     difference,
@@ -23,7 +22,7 @@ from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
 from disco_magic.notebook.inspector.watch import MEASURES
-from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.notebook.live.controls import Changes, button, dropdown, named, show, worker_options, wrapped
 from disco_magic.values.parts import split
 
 if TYPE_CHECKING:
@@ -119,14 +118,14 @@ class Detail:
         lists = [control for name, control in self._controls.items() if name != "slice"]
         self._below = widgets.VBox(
             [
-                faces := widgets.HBox([self.face, *lists], layout=wrapped()),
+                faces := wrapped([self.face, *lists]),
                 self._slices.box,
                 self._long.box,
                 self._older,
                 self._picture,
             ]
         )
-        chosen = widgets.HBox([self.register, self.part.list], layout=wrapped())
+        chosen = wrapped([self.register, self.part.list])
         self.box = widgets.VBox([chosen, self._below])
         self._rows = (chosen, faces)
         self._arrange()

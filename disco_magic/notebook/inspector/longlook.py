@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError, Stopped
-from disco_magic.notebook.inspector.controls import button
+from disco_magic.notebook.live.controls import button
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,21 +13,18 @@ from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
-from disco_magic.notebook.inspector.actions import ActionBar
+from disco_magic.notebook.inspector.actions import ActionBar, Remark
 from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.faces import parts_of
 from disco_magic.notebook.inspector.holders import holders
-from disco_magic.notebook.inspector.remark import Remark
 from disco_magic.notebook.inspector.table import DOT, status, table_html
 from disco_magic.notebook.inspector.toolbar import Toolbar
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.inspector.watch import Watch
-from disco_magic.notebook.live.comms import answer_while_busy, everything_in
-from disco_magic.notebook.live.stills import PANEL, Still, publish
-from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.notebook.live.controls import wrapped
+from disco_magic.notebook.live.live_view import LiveView, answer_while_busy, everything_in
 from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
 from disco_magic.notebook.tables.reports import diagnosis_html
-from disco_magic.threads.locks import new_rlock
 from disco_magic.values.describe import describe
 
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ BUDGET: Final = 1 << 20
 """Elements that one look reads in all; it is divided among the values, within the least and the most."""
 
 
-class Inspector:
+class Inspector(LiveView):
     """A table of registers that stays up to date, and a closer look at one of them.
 
     Args:
@@ -58,23 +55,19 @@ class Inspector:
             whatever session is the current one.
 
     Attributes:
-        widget: the outermost widget.
         snapshot: the registers at the last look.
         live: whether it looks again every second.
         is_busy: whether workers were executing something at the last look.
 
-    Threads: clicks arrive in the kernel's threads, refreshes in the refresher's; a lock lets one thread at a
-    time change the widgets. Errors are shown in the inspector, never raised into a user's cell.
+    Threads: refreshes come in the refresher's. Errors are shown here, never raised into a user's cell.
     Cost of a refresh: 15 us per register and worker, and 6 to 20 ns per element that is read (see `BUDGET`).
     """
 
     def __init__(self, front: Front) -> None:
+        super().__init__(widgets.VBox())
         self._front = front
         self._refresher = front.refresher
-        self._lock = new_rlock()
-        self._closed = False
         self._remark = Remark(front)
-        self._still = Still()
         self._watch = Watch()
         self._noted = -1
         self.live = self.is_busy = False
@@ -88,13 +81,12 @@ class Inspector:
         self._message = widgets.HTML()
         self._toolbar.refresh.on_click(lambda _: self._refresh(asked=True))
         self._toolbar.live.observe(self._on_live, "value")
-        tools = widgets.HBox([*self._toolbar.controls, *self._actions.of_workers], layout=wrapped())
+        tools = wrapped([*self._toolbar.controls, *self._actions.of_workers])
         self._all = widgets.VBox([tools, self._table])
         self._one = widgets.VBox([self._detail.box, self._actions.of_register, self._message])
-        self._hiding = widgets.HTML(self._still.hiding)
-        self.widget = widgets.VBox()
+        self._hiding = widgets.HTML(self.hiding)
         self._arrange(self._all, self._one)
-        self.widget.add_class(PANEL).add_class("disco-inspector-panel")
+        self.widget.add_class("disco-inspector-panel")
         answer_while_busy(everything_in(self.widget))
         self.refresh()
         self._refresher.add(self)
@@ -130,17 +122,11 @@ class Inspector:
     def close(self) -> None:
         """Close all its comms and threads. Idempotent."""
         with self._lock:
-            self._closed = True
             self._refresher.remove(self)
             self._detail.close()
-            for widget in reversed(everything_in(self.widget)):
-                widget.close()
+            super().close()
 
-    def _ipython_display_(self) -> None:
-        publish(self.bundles())
-
-    def bundles(self) -> list[dict[str, Any]]:
-        """The two outputs: a still, and the widget, which hides it (`stills.py`)."""
+    def _still(self) -> dict[str, str]:
         row = self._detail.row
         listing = listing_bundle(self.snapshot, self._shown(), self._held, self._places())
         bundle = listing if row is None else row_bundle(row)
@@ -150,7 +136,7 @@ class Inspector:
                 bundle["text/plain"] = repr(parts_of(session, row) or row)
         if self._detail.face.value != "Summary":
             bundle["text/plain"] += f"\n({self._detail.face.value}: shown where there is HTML)"
-        return self._still.bundles(bundle, None if self._closed else self.widget)
+        return bundle
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.snapshot.rows)} registers"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UnknownName
-from disco_magic.notebook.inspector.controls import Changes, dropdown, named
+from disco_magic.notebook.live.controls import Changes, dropdown, named
 from disco_magic.values.parts import arrays_in, together
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown
-from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.notebook.live.controls import STYLE, Changes, dropdown, wrapped
 from disco_magic.values.peek import Window
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class SlicePicker:
         self.axes.observe(self._on_axes, "value")
         for control in (self.rows, self.columns, *self.further):
             control.observe(self._changes, "value")
-        self.box = widgets.HBox([self.axes, *self.further, self.rows, self.columns], layout=wrapped())
+        self.box = wrapped([self.axes, *self.further, self.rows, self.columns])
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Offer the axes of `shape`; if the shape is unchanged, the positions stay."""
@@ -85,10 +84,6 @@ class SlicePicker:
         self._changes()
 
 
-def _width(width: str, display: str | None = None) -> widgets.Layout:
-    return widgets.Layout(width=width, display=display)
-
-
 def _range(description: str) -> widgets.IntRangeSlider:
     return widgets.IntRangeSlider(
         value=(0, 1),
@@ -96,7 +91,7 @@ def _range(description: str) -> widgets.IntRangeSlider:
         max=1,
         description=description,
         continuous_update=False,
-        layout=_width("22em"),
+        layout=widgets.Layout(width="22em"),
         style=STYLE,
     )
 
@@ -107,7 +102,7 @@ def _slider() -> widgets.IntSlider:
         min=0,
         max=0,
         continuous_update=False,
-        layout=_width("16em", "none"),
+        layout=widgets.Layout(width="16em", display="none"),
         style=STYLE,
     )
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import ipywidgets as widgets
 
 from disco_magic.core.register_values import FEW_WORKERS, columns_of
-from disco_magic.notebook.inspector.controls import STYLE, Changes, button, dropdown, named, show
 from disco_magic.notebook.inspector.view import ANY, KINDS, ORDERS, SIZES, View, dtypes
+from disco_magic.notebook.live.controls import Changes, button, dropdown, named, show, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,12 +25,8 @@ class Toolbar:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changes = Changes(changed)
-        self._search = widgets.Text(
-            placeholder="name, w_*, dtype, 64\u00d764 \u2026",
-            description="Search",
-            continuous_update=True,
-            layout=_layout("16em"),
-            style=STYLE,
+        self._search = text(
+            "Search", "16em", placeholder="name, w_*, dtype, 64\u00d764 \u2026", continuous_update=True
         )
         self._kind = dropdown("Show", named(list(KINDS)), "19em")
         self._dtype = dropdown("dtype", [("any", ANY)], "11em")
@@ -38,7 +34,7 @@ class Toolbar:
         self._order = dropdown("Sort", named(list(ORDERS)), "13em")
         self._workers = dropdown("Workers", [_BY_VALUE], "13em")
         self.numbered = widgets.Checkbox(
-            value=True, description="references (#n)", indent=False, layout=_layout("auto")
+            value=True, description="references (#n)", indent=False, layout=widgets.Layout(width="auto")
         )
         self.refresh = button("Refresh", "look again", icon="refresh")
         self.live = widgets.ToggleButton(
@@ -46,7 +42,7 @@ class Toolbar:
             description="Live",
             icon="clock-o",
             tooltip="look again every second, also while a cell runs",
-            layout=_layout("auto"),
+            layout=widgets.Layout(width="auto"),
         )
         rows = (self._search, self._kind, self._dtype, self._size, self._order)
         chosen = (*rows, self._workers, self.numbered)
@@ -102,7 +98,3 @@ class Toolbar:
 
 def _label(part: range) -> str:
     return f"{part[0]} to {part[-1]}" if len(part) > 1 else f"{part[0]}"
-
-
-def _layout(width: str) -> widgets.Layout:
-    return widgets.Layout(width=width)

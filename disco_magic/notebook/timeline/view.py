@@ -5,16 +5,14 @@ Only this module of the timeline needs ipywidgets.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError
-from disco_magic.notebook.live.comms import answer_while_busy, everything_in
-from disco_magic.notebook.live.stills import PANEL, Still, publish
-from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.notebook.live.controls import Changes, button, text, worker_options, wrapped
+from disco_magic.notebook.live.live_view import LiveView, answer_while_busy, everything_in
 from disco_magic.notebook.timeline.picture import timeline_bundle, timeline_html
-from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,19 +34,16 @@ _STYLE: Final = (
 )
 
 
-class TimelineView:
-    """A timeline with controls: time window, workers, refresh, save as a trace.
-
-    Clicks arrive in threads of the kernel, even while a cell runs; a lock lets one thread at a time draw.
-    """
+class TimelineView(LiveView):
+    """A timeline with controls: time window, workers, refresh, save as a trace."""
 
     def __init__(
         self, take: Callable[[], Timeline], choose: Callable[[Timeline], Timeline] | None = None
     ) -> None:
+        super().__init__(widgets.VBox())
         self._take = take
         self._choose = choose
-        self._lock = new_rlock()
-        self._filling = self._closed = False
+        self._changes = Changes(self._on_choice)
         self.timeline = self.shown = take()
         self.window = widgets.FloatRangeSlider(
             description="Seconds",
@@ -56,52 +51,41 @@ class TimelineView:
             readout_format=".3f",
             layout=widgets.Layout(width="34em"),
         )
-        small = widgets.Layout(width="2.6em", flex="none")
-        self.closer = widgets.Button(
-            icon="search-plus", tooltip="let the slider cover what is shown", layout=small
-        )
-        self.wider = widgets.Button(icon="search-minus", tooltip="let the slider cover more", layout=small)
-        part = widgets.Layout(width="auto", flex="none")
-        self.cell = widgets.Button(
-            description="Last cell", tooltip="show the time of the last cell, as --cell does", layout=part
-        )
-        self.all = widgets.Button(description="All", tooltip="show all of the timeline", layout=part)
+        self.closer = button("", "let the slider cover what is shown", icon="search-plus")
+        self.wider = button("", "let the slider cover more", icon="search-minus")
+        self.cell = button("Last cell", "show the time of the last cell, as --cell does")
+        self.all = button("All", "show all of the timeline")
+        for each in (self.closer, self.wider, self.cell, self.all):
+            each.layout.flex = "none"
+        self.closer.layout.width = self.wider.layout.width = "2.6em"
         self.workers = widgets.SelectMultiple(description="Show", layout=widgets.Layout(width="14em"))
         self._offer_workers()
         self.refresh = widgets.Button(description="Refresh", icon="refresh", tooltip="look again")
-        self.path = widgets.Text(
-            value="trace.json",
-            description="file",
-            layout=widgets.Layout(width="14em"),
-            style={"description_width": "initial"},
-        )
+        self.path = text("file", "14em", value="trace.json")
         self.save = widgets.Button(
             description="Save trace", icon="save", tooltip="what is shown, for https://ui.perfetto.dev"
         )
         self.picture, self.said = widgets.HTML(), widgets.Label()
-        buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=wrapped())
-        time = widgets.HBox([self.window, self.closer, self.wider, self.cell, self.all], layout=wrapped())
-        controls = widgets.HBox([time, self.workers, buttons], layout=wrapped())
-        self._still = Still()
-        controls.add_class(_CONTROLS)
-        self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding + _STYLE)])
-        self.box.add_class(PANEL)
+        buttons = wrapped([self.refresh, self.path, self.save, self.said])
+        time = wrapped([self.window, self.closer, self.wider, self.cell, self.all])
+        controls = wrapped([time, self.workers, buttons]).add_class(_CONTROLS)
+        self.widget.children = (controls, self.picture, widgets.HTML(self.hiding + _STYLE))
         self._fill(self.timeline if choose is None else choose(self.timeline))
-        self.window.observe(self._on_choice, "value")
+        self.window.observe(self._changes, "value")
         self.closer.on_click(self._on_closer)
         self.wider.on_click(self._on_wider)
         self.cell.on_click(lambda _: self._show(lambda timeline: timeline.of_cell()))
         self.all.on_click(lambda _: self._show(None))
-        self.workers.observe(self._on_choice, "value")
+        self.workers.observe(self._changes, "value")
         self.refresh.on_click(self._on_refresh)
         self.save.on_click(self._on_save)
-        answer_while_busy(everything_in(self.box))
+        answer_while_busy(everything_in(self.widget))
 
     def _offer_workers(self) -> None:
         """Offer all workers of the session, and choose all; unless it still is one of as many."""
         numbers = range(self.timeline.num_workers)
         if len(numbers) != len(self.workers.options):
-            self.workers.options = [(f"worker {number}", number) for number in numbers]
+            self.workers.options = worker_options(len(numbers))
             self.workers.value, self.workers.rows = self.timeline.workers, min(_MOST_ROWS, len(numbers))
 
     def _show(self, choose: Callable[[Timeline], Timeline] | None) -> None:
@@ -126,13 +110,10 @@ class TimelineView:
     def _cover(self, start_s: float, end_s: float, window: tuple[float, float]) -> None:
         """Set the slider's range, as far as there is a timeline, and its window."""
         start_s, end_s = max(0.0, start_s), min(self.timeline.end_s, end_s)
-        self._filling = True
-        try:
-            with self.window.hold_trait_notifications():  # the window has to lie within the range, always
-                self.window.min, self.window.max, self.window.value = start_s, end_s, window
-                self.window.step = max((end_s - start_s) / STEPS, 1e-6)
-        finally:
-            self._filling = False
+        # The window has to lie within the range, always.
+        with self._changes.of_ours(), self.window.hold_trait_notifications():
+            self.window.min, self.window.max, self.window.value = start_s, end_s, window
+            self.window.step = max((end_s - start_s) / STEPS, 1e-6)
 
     def _draw(self) -> None:
         start, end = self.window.value
@@ -145,10 +126,9 @@ class TimelineView:
         self.said.value = ""
         self.picture.value = timeline_html(self.shown)
 
-    def _on_choice(self, _: object) -> None:
+    def _on_choice(self) -> None:
         with self._lock:
-            if not self._filling:
-                self._draw()
+            self._draw()
 
     def _on_closer(self, _: object) -> None:
         with self._lock:
@@ -169,11 +149,8 @@ class TimelineView:
             except DiscoError as error:  # the session was stopped
                 self.said.value = str(error)
                 return
-            self._filling = True  # no picture of new workers in the old window
-            try:
+            with self._changes.of_ours():  # no picture of new workers in the old window
                 self._offer_workers()
-            finally:
-                self._filling = False
             self._fill(self._again(start, end))
 
     def _again(self, start_s: float, end_s: float) -> Timeline:
@@ -190,16 +167,5 @@ class TimelineView:
         else:
             self.said.value = f"saved in {self.path.value}"
 
-    def close(self) -> None:
-        """Close all its comms. Idempotent."""
-        with self._lock:
-            self._closed = True
-            for widget in reversed(everything_in(self.box)):
-                widget.close()
-
-    def _ipython_display_(self) -> None:
-        publish(self.bundles())
-
-    def bundles(self) -> list[dict[str, Any]]:
-        """The outputs: a still, and the widgets, which hide it (`stills.py`)."""
-        return self._still.bundles(timeline_bundle(self.shown), None if self._closed else self.box)
+    def _still(self) -> dict[str, str]:
+        return timeline_bundle(self.shown)

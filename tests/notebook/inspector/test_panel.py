@@ -18,7 +18,7 @@ from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import FACES
 from disco_magic.notebook.inspector.panel import MOST_ROWS, Inspector
-from disco_magic.notebook.live.comms import everything_in
+from disco_magic.notebook.live.live_view import everything_in
 from disco_magic.session.config import ThreadedSession
 from tests.notebook.inspector.conftest import text_of
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table, until
@@ -319,7 +319,7 @@ def test_it_is_displayed_as_a_still_and_a_widget_that_hides_the_still(inspector)
     assert "application/vnd.jupyter.widget-view+json" not in still
     assert "application/vnd.jupyter.widget-view+json" in widget
     name = re.search(r'class="(disco-still-\w+)"', still["text/html"])[1]
-    assert f".{name}," in inspector._still.hiding
+    assert f".{name}," in inspector.hiding
     inspector.close()
     (still,) = inspector.bundles()
     assert "<table" in still["text/html"]
@@ -370,7 +370,7 @@ def test_it_is_small_enough_to_be_sent_every_second(front, session, refresher):
 
 
 def test_comms_answer_where_a_click_was_sent_to():
-    from disco_magic.notebook.live.comms import answer_while_busy
+    from disco_magic.notebook.live.live_view import answer_while_busy
 
     class Comm:
         def _reply_subshell_for(self, data, default):

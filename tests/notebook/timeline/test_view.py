@@ -35,7 +35,7 @@ def view():
 
     yield open_view
     for each in made:
-        each.box.close_all()
+        each.widget.close_all()
 
 
 def test_a_view_shows_all_of_it_at_first(view):

@@ -1,4 +1,4 @@
-"""Common parts of the inspector's controls: their look, and whether the user has changed them."""
+"""Common parts of the controls of live views: their look, and whether the user has changed them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def button(description: str, tooltip: str, **look: str) -> widgets.Button:
     return widgets.Button(
         description=description, tooltip=tooltip, layout=widgets.Layout(width="auto"), **look
     )
+
+
+def wrapped(controls: Sequence[widgets.Widget]) -> widgets.HBox:
+    """A row that wraps to the width of the window."""
+    look = widgets.Layout(flex_flow="row wrap", align_items="center", grid_gap="0 8px")
+    return widgets.HBox(controls, layout=look)
+
+
+def text(description: str, width: str, **look: Any) -> widgets.Text:
+    """A field for a line of text."""
+    return widgets.Text(description=description, layout=widgets.Layout(width=width), style=STYLE, **look)
 
 
 def named(names: Sequence[str]) -> list[tuple[str, str]]:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 from IPython.utils.text import DollarFormatter
 
-from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.notebook.strays import way_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from string import Formatter
     from types import FrameType
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 _FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
-def expansion(front: Front) -> Replaced:
-    """The replacement of ``shell.var_expand``."""
+def guard_expansion(front: Front) -> Callable[[], None]:
+    """Replace ``shell.var_expand``; return what restores it."""
 
+    @replacing(front.shell, "var_expand")
     def expanded(cmd: str, depth: int = 0, formatter: Formatter | None = None) -> Any:
         """IPython's signature: the text, and how many callers away the frame is that also knows names."""
         used = formatter or DollarFormatter()
@@ -42,10 +43,9 @@ def expansion(front: Front) -> Replaced:
         except ValueError:  # there are not so many
             around = {}
         refuse_registers(front, cmd, around, used)
-        return replaced.below(cmd, depth + 1, used)
+        return expanded.below(cmd, depth + 1, used)
 
-    replaced = Replaced(front.shell, "var_expand", expanded)
-    return replaced
+    return replace_all([expanded])
 
 
 def refuse_registers(

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from IPython.core.extensions import ExtensionManager
 
 from disco_magic.callers.sites import add_labeller, remove_labeller
-from disco_magic.notebook.completing.completion import Completion
-from disco_magic.notebook.completing.inspection import Inspection
+from disco_magic.notebook.completing.completion import complete_for_workers
+from disco_magic.notebook.completing.inspection import inspect_for_workers
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
-from disco_magic.notebook.expansion import expansion
+from disco_magic.notebook.expansion import guard_expansion
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
-from disco_magic.notebook.plain_errors import show_all_lines, show_own_lines
+from disco_magic.notebook.plain_errors import show_own_lines
 from disco_magic.notebook.shell import cell_namer
 from disco_magic.session.ear import EAR
 
@@ -62,45 +62,37 @@ class Extension:
     """Everything of this package in one shell, installed by `__init__` and removed by `remove`."""
 
     def __init__(self, shell: Shell, front: Front | None) -> None:
-        self._shell = shell
         magics = DiscoMagics.configured(shell)
         self.front = front or Front(shell, Console(shell), SessionKeeper(shell), magics)
         self.front.settings = magics
         magics.front = self.front
-        self._hooks = (Completion(self.front), Inspection(self.front), expansion(self.front))
-        self._cell_namer = cell_namer(shell)
-        add_labeller(self._cell_namer)
+        namer, front = cell_namer(shell), self.front
+        # The last first, and every step even if another one raises: what is left could not be removed later.
+        self._removed_by = ExitStack()
+        undo = self._removed_by.callback
+        add_labeller(namer)
+        undo(remove_labeller, namer)
         shell.register_magics(magics)
+        undo(_remove_magics, shell, magics)
+        bundles = shell.display_formatter.mimebundle_formatter
         for (module, name), bundle in _BUNDLES.items():
-            shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
-        self.front.plain.install()
-        front = self.front
-        show_own_lines(shell, front.sessions.holders)
+            bundles.for_type_by_name(module, name, bundle)
+        undo(_remove_bundles, bundles)
+        undo(front.plain.install())
+        undo(show_own_lines(shell, front.sessions.holders))
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
-        self._listeners = [("pre_run_cell", front.refresher.cell_began)]
-        self._listeners += [("post_run_cell", listener) for listener in ends]
-        for event, listener in self._listeners:
+        listeners = [("pre_run_cell", front.refresher.cell_began)]
+        for event, listener in [*listeners, *(("post_run_cell", end) for end in ends)]:
             shell.events.register(event, listener)
-        for hook in self._hooks:
-            hook.put()
+            undo(shell.events.unregister, event, listener)
+        undo(BREAKPOINTS.remove)
+        for put in (complete_for_workers, inspect_for_workers, guard_expansion):
+            undo(put(front))
 
     def remove(self, *, keep_session: bool) -> None:
-        """Remove everything; stop the workers unless the extension is being reloaded.
-
-        Every step runs even if another one raises: what is left could not be removed later.
-        """
-        shell, front = self._shell, self.front
-        with ExitStack() as steps:  # they run in reverse order
-            steps.callback(_remove_magics, shell, front.settings)
-            steps.callback(_remove_bundles, shell.display_formatter.mimebundle_formatter)
-            for hook in self._hooks:
-                steps.callback(hook.take)
-            steps.callback(BREAKPOINTS.remove)
-            for event, listener in self._listeners:
-                steps.callback(shell.events.unregister, event, listener)
-            steps.callback(show_all_lines, shell)
-            steps.callback(front.plain.remove)
-            steps.callback(remove_labeller, self._cell_namer)
+        """Remove everything; stop the workers unless the extension is being reloaded."""
+        front = self.front
+        with self._removed_by as steps:
             if not keep_session:
                 for end in (LATER.end, front.console.close, front.sessions.close, front.refresher.join):
                     steps.callback(end)

@@ -12,6 +12,9 @@ in the notebook:
 * ``exit`` and ``quit``; magics without ``%`` that IPython accepts (``cd``, ``pip install x``).
 
 In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain one.
+
+``%save``, ``%macro``, ``%history -t`` and ``In`` take cells from IPython's history, as it has executed them.
+So these are kept there as Python, not as the call that sends them.
 """
 
 from __future__ import annotations
@@ -20,21 +23,20 @@ import builtins
 import linecache
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.macro import Macro
 from IPython.utils.capture import CapturedIO
 
+from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.escapes import as_python
-from disco_magic.notebook.history import PlainHistory
 from disco_magic.notebook.shell import is_of_cell, request_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from disco_magic.notebook.front import Front
@@ -90,20 +92,23 @@ class PlainCells:
     def __init__(self, front: Front) -> None:
         self.on = False
         self._front = front
-        self._history = PlainHistory(front.shell, partial(transformed, front.shell))
+        manager = getattr(front.shell, "history_manager", None)  # some derived shells have none
+        self._stores = [] if manager is None else [Replaced(manager, "store_inputs", self._store)]
+        self._sent = "", ""  # the call that sends the next cell, and that cell
 
-    def install(self) -> None:
-        """Add this to IPython's input transformers, before the one for ``%%``."""
+    def install(self) -> Callable[[], None]:
+        """Add this to IPython's input transformers, before the one for ``%%``; return what removes it."""
         transforms = self._front.shell.input_transformers_cleanup
         transforms.insert(transforms.index(cell_magic) if cell_magic in transforms else len(transforms), self)
-        self._history.install()
+        restore_history = replace_all(self._stores)
 
-    def remove(self) -> None:
-        """Remove this from IPython's input transformers."""
-        transforms = self._front.shell.input_transformers_cleanup
-        if self in transforms:  # the list may have been replaced
-            transforms.remove(self)
-        self._history.remove()
+        def remove() -> None:
+            transforms = self._front.shell.input_transformers_cleanup
+            if self in transforms:  # the list may have been replaced
+                transforms.remove(self)
+            restore_history()
+
+        return remove
 
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines that IPython should execute; `lines` end in newlines."""
@@ -133,8 +138,17 @@ class PlainCells:
             call = f"await get_ipython().run_on_workers({body!r}, {line!r})\n"
         else:
             call = f"get_ipython().run_cell_magic('disco', '', {body!r})\n"
-        self._history.note(call, "".join(lines if told else lines[len(head) :]))
+        self._sent = call.rstrip(), "".join(lines if told else lines[len(head) :])
         return [*head, call]
+
+    def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:
+        """Replace `store_inputs` of IPython's history."""
+        (call, body), self._sent = self._sent, ("", "")
+        if call and call in source:
+            with suppress(Exception):  # as IPython does; who executes the cell says what is wrong with it
+                body = transformed(self._front.shell, body)
+            source = source.replace(call, body.strip("\n"))
+        self._stores[0].below(line_num, source, source_raw)
 
     def _expanded(self, lines: list[str]) -> list[str]:
         """The lines of the macro whose name the cell consists of, or `lines`."""

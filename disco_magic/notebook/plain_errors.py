@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import linecache
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakMethod, ref
 
@@ -87,8 +88,8 @@ def _is_about_ours(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or line.lstrip().startswith("raise ")
 
 
-def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:
-    """Let IPython show errors of this package in this way.
+def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> Callable[[], None]:
+    """Let IPython show errors of this package in this way; return what undoes it.
 
     Args:
         shell: the shell of the cells.
@@ -98,10 +99,10 @@ def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> Non
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
     if hasattr(shell, "InteractiveTB"):
         shell.InteractiveTB.structured_traceback = _Others(shell, holders)
+    return partial(_show_all_lines, shell)
 
 
-def show_all_lines(shell: Shell) -> None:
-    """Undo `show_own_lines` for `shell`."""
+def _show_all_lines(shell: Shell) -> None:
     _shells[:] = [each for each in _shells if each() not in (None, shell)]
     if not _shells:
         with suppress(AttributeError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.notebook.completing.lines import make_matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from disco_magic.notebook.completing.cells import Body
     from disco_magic.notebook.front import Front
@@ -56,42 +56,36 @@ def _magic_lines(text: str) -> list[str]:
     return found
 
 
-class Completion:
-    """Hooks in IPython's completer.
+def complete_for_workers(front: Front) -> Callable[[], None]:
+    """Put hooks into IPython's completer; return what removes them.
 
     For magic lines, a matcher. For cells, the method `completions` on the instance: the results of a matcher
     are cut off after 500 names and lose their signatures, and if there are none, IPython offers variables of
     the notebook that the workers do not have.
     """
+    completer, matcher = front.shell.Completer, make_matcher(front)
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
-        self._completer = front.shell.Completer
-        self._matcher = make_matcher(front)
-        self._replaced = Replaced(self._completer, "completions", self.completions)
-
-    def put(self) -> None:
-        """Install the hooks."""
-        self._completer.custom_matchers.append(self._matcher)
-        self._replaced.put()
-
-    def take(self) -> None:
-        """Remove the hooks; a function installed over `completions` meanwhile stays."""
-        if self._matcher in self._completer.custom_matchers:  # the list may have been replaced
-            self._completer.custom_matchers.remove(self._matcher)
-        self._replaced.take()
-
-    def completions(self, text: str, offset: int) -> Iterator[Any]:
-        """Like `IPCompleter.completions`, which is called outside of workers' cells."""
-        body = body_at(self._front, text, offset)
+    @replacing(completer, "completions")
+    def completions(text: str, offset: int) -> Iterator[Any]:
+        body = body_at(front, text, offset)
         if body is None or _OF_LINE.match(text[:offset].rpartition("\n")[2]):
-            yield from self._replaced.below(text, offset)
+            yield from completions.below(text, offset)
             return
-        from disco_magic.notebook.completing.cells import completions
+        from disco_magic.notebook.completing import cells
 
         try:
-            yield from completions(self._front, body, text, offset)
+            yield from cells.completions(front, body, text, offset)
         except (Exception, KeyboardInterrupt):  # noqa: BLE001 - see below
             # The session has ended, it takes too long, or IPython's completer or Jedi failed on incomplete
             # code. Offer nothing and say nothing: a traceback would appear in the middle of the input.
             return
+
+    completer.custom_matchers.append(matcher)
+    restore = replace_all([completions])
+
+    def remove() -> None:
+        if matcher in completer.custom_matchers:  # the list may have been replaced
+            completer.custom_matchers.remove(matcher)
+        restore()
+
+    return remove

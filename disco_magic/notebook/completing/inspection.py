@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core import page
 from IPython.utils.tokenutil import token_at_cursor
 
-from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.completing.completion import body_at
 from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry, is_question
 from disco_magic.notebook.plain import transformed
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
@@ -28,54 +29,48 @@ _QUESTION: Final = re.compile(
 )
 
 
-class Inspection:
-    """Hooks in IPython's kernel and shell, so that they know the names of the workers.
+def inspect_for_workers(front: Front) -> Callable[[], None]:
+    """Let IPython's kernel and shell know the names of the workers; return what ends that.
 
     The kernel's `do_inspect`, on the instance, answers Shift-Tab. A terminal has no kernel.
     """
+    kernel = getattr(front.shell, "kernel", None)
+    answer, replaced = partial(_answer, front), []
+    if hasattr(kernel, "do_inspect"):
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
-        self._kernel = getattr(front.shell, "kernel", None)
-        has_any = hasattr(self._kernel, "do_inspect")
-        self._replaced = [Replaced(self._kernel, "do_inspect", self.do_inspect)] if has_any else []
+        @replacing(kernel, "do_inspect")
+        def do_inspect(code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()) -> Any:
+            body = body_at(front, code, cursor_pos)
+            if body is None:
+                return do_inspect.below(code, cursor_pos, detail_level, omit_sections)
+            from disco_magic.notebook.completing.cells import options_of
 
-    def put(self) -> None:
-        """Install the hooks."""
-        self._front.shell.events.register("post_run_cell", self.answer)
-        for each in self._replaced:
-            each.put()
+            options = options_of(body)
+            session = front.session_there(None if options is None else options.session)
+            name = token_at_cursor(code[body.start :], cursor_pos - body.start)
+            data = inspected(front, name, detail_level, session, omit=omit_sections)
+            return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
 
-    def take(self) -> None:
-        """Remove the hooks; a function installed over `do_inspect` meanwhile stays."""
-        self._front.shell.events.unregister("post_run_cell", self.answer)
-        for each in self._replaced:
-            each.take()
+        replaced.append(do_inspect)
+    front.shell.events.register("post_run_cell", answer)
+    restore = replace_all(replaced)
 
-    def do_inspect(
-        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Container[str] = ()
-    ) -> Any:
-        """Like the kernel's method, which is called outside of workers' cells."""
-        body = body_at(self._front, code, cursor_pos)
-        if body is None:
-            return self._replaced[0].below(code, cursor_pos, detail_level, omit_sections)
-        from disco_magic.notebook.completing.cells import options_of
+    def remove() -> None:
+        front.shell.events.unregister("post_run_cell", answer)
+        restore()
 
-        options = options_of(body)
-        session = self._front.session_there(None if options is None else options.session)
-        name = token_at_cursor(code[body.start :], cursor_pos - body.start)
-        data = inspected(self._front, name, detail_level, session, omit=omit_sections)
-        return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
+    return remove
 
-    def answer(self, *_: object) -> None:
-        """Answer the questions of a cell that has just ended, as IPython does."""
-        if not INQUIRIES:
-            return
-        current = self._front.sessions.find()
-        others = [session for session in self._front.others if session is not current]
-        for session in others if current is None else [current, *others]:
-            for inquiry, workers in INQUIRIES.take(session.id).items():
-                tell(self._front, inquiry, session, workers)
+
+def _answer(front: Front, *_: object) -> None:
+    """Answer the questions of a cell that has just ended, as IPython does."""
+    if not INQUIRIES:
+        return
+    current = front.sessions.find()
+    others = [session for session in front.others if session is not current]
+    for session in others if current is None else [current, *others]:
+        for inquiry, workers in INQUIRIES.take(session.id).items():
+            tell(front, inquiry, session, workers)
 
 
 def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Sequence[int] = ()) -> None:

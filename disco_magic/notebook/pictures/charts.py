@@ -10,16 +10,14 @@ import numpy as np
 
 from disco_magic.notebook.pictures.bars import Bars, amount, grouped, in_words, missing
 from disco_magic.notebook.pictures.colours import LINES
-from disco_magic.notebook.pictures.frames import dim, figure
-from disco_magic.notebook.pictures.plots import Plot
-from disco_magic.notebook.pictures.series import cells_of, lines_of, said
-from disco_magic.notebook.pictures.tiles import likeness, tiles_html
+from disco_magic.notebook.pictures.plots import Plot, cells_of, lines_of, said
+from disco_magic.notebook.pictures.tiles import dim, figure, likeness, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from disco_magic.notebook.pictures.series import Point
+    from disco_magic.notebook.pictures.plots import Point
     from disco_magic.values.pictures import Histogram
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from disco_magic.notebook.pictures.axes import number
 from disco_magic.notebook.pictures.colours import PLUS_SIGN
-from disco_magic.notebook.pictures.frames import figure
 from disco_magic.notebook.pictures.images import (
     colour_bar,
     gutter,
@@ -19,6 +18,7 @@ from disco_magic.notebook.pictures.images import (
     subject,
 )
 from disco_magic.notebook.pictures.scales import Scale, common_limits
+from disco_magic.notebook.pictures.tiles import figure
 
 if TYPE_CHECKING:
     from disco_magic.values.differences import Difference

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from disco_magic.notebook.pictures.frames import dim, figure
 from disco_magic.notebook.pictures.images import (
     TOP,
     captions,
@@ -21,7 +20,7 @@ from disco_magic.notebook.pictures.images import (
     subject,
 )
 from disco_magic.notebook.pictures.scales import Scale, common_limits
-from disco_magic.notebook.pictures.tiles import GAP, likeness, tiles_html
+from disco_magic.notebook.pictures.tiles import GAP, dim, figure, likeness, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:

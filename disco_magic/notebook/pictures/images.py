@@ -17,9 +17,8 @@ from disco_magic.notebook.pictures.colours import (
     css,
     css_colour,
 )
-from disco_magic.notebook.pictures.patterns import PALETTE, patterns
 from disco_magic.notebook.pictures.png import data_uri, png
-from disco_magic.notebook.pictures.scales import common_limits
+from disco_magic.notebook.pictures.scales import PALETTE, common_limits, patterns
 
 if TYPE_CHECKING:
     from disco_magic.notebook.pictures.scales import Scale

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.notebook.pictures.colours import DIFFERENCE, DIVERGING, INK, LEVELS, PAINT, PAPER, SEQUENTIAL
-from disco_magic.notebook.pictures.patterns import PALETTE, patterns
-from disco_magic.notebook.pictures.scales import Scale, common_limits
+from disco_magic.notebook.pictures.scales import PALETTE, Scale, common_limits, patterns
 
 NAN, INF = float("nan"), float("inf")
 

@@ -1,4 +1,4 @@
-"""`get_ipython()` in a cell on a worker: ``!cmd`` and ``x?`` work, magics are refused with a reason."""
+"""`get_ipython` and `print` in a worker's cell: ``!cmd`` and ``x?`` work, magics are refused with why."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import ast
 import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from disco_magic.callers.module_classes import SYS
 from disco_magic.errors import UsageMistake
+from disco_magic.isolation.own_streams import WholePrint
+from disco_magic.isolation.streams import WorkerStream
 from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry, is_question
 from disco_magic.notebook.debugging.asking import input_for
 from disco_magic.notebook.debugging.breakpoints import breakpoint_for
-from disco_magic.notebook.output.printing import worker_print
+from disco_magic.notebook.output.footer import over_the_prompt
 
 if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext
@@ -123,6 +126,20 @@ def refuse_magics(tree: ast.Module) -> None:
                     raise UsageMistake(f"line {statement.lineno}: {line_magic_refused(name, str(line))}")
                 if kind == "run_cell_magic":
                     raise UsageMistake(f"line {statement.lineno}: {cell_magic_refused(name)}")
+
+
+class _WorkerPrint(WholePrint):
+    """A whole print that keeps the worker's prefix when a cell prints while the user types."""
+
+    def __call__(self, *values: Any, file: Any = None, **options: Any) -> None:
+        """See `print`."""
+        stream = SYS.get("stdout") if file is None else file
+        if over_the_prompt(stream):  # the one case in which replacing sys.stdout is not enough
+            stream = WorkerStream(stream, "stdout")
+        super().__call__(*values, file=stream, **options)
+
+
+worker_print: Final = _WorkerPrint()
 
 
 def cell_extras(context: WorkerContext) -> dict[str, object]:

@@ -14,9 +14,8 @@ from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.errors.operands import operand_lines
 from disco_magic.errors.summaries import form_of, grouped, other_lines
 from disco_magic.notebook.miscalls import advice_on_miscalls
-from disco_magic.notebook.moduleless import moduleless
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
-from disco_magic.notebook.repeats import chained, without_repeats, without_repeats_before
+from disco_magic.notebook.repeats import chained, moduleless, without_repeats, without_repeats_before
 from disco_magic.notebook.shell import is_of_cell
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import class_name, ranges

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from disco_magic.errors import WorkerError
-from disco_magic.notebook.moduleless import moduleless
+from disco_magic.notebook.repeats import moduleless
 
 
 class Asked(types.ModuleType):

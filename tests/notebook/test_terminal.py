@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.notebook.debugging.terminal import read_line
+from disco_magic.notebook.debugging.questions import read_line
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.workers.injection import inject
 from tests.notebook.conftest import Terminal

@@ -56,7 +56,7 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
     if session is None:
         found, kinds = _of_notebook(pushed, request, front.settings.expected), {}
     else:
-        from disco_magic.notebook.completing.marks import marks
+        from disco_magic.notebook.completing.summary import marks
 
         found = _of_workers(session, _order(options, session), pushed, request)
         kinds = marks(session, [each.text for each in found if _is_name(each, code)])

@@ -153,7 +153,7 @@ def _names(asked: Asked, completes: str | None, word: str, *, results: bool = Fa
     if completes == "sessions":
         found |= dict.fromkeys(_sessions(front), "session")
     if completes in ("registers", "parts") and session is not None:
-        from disco_magic.notebook.completing.marks import marks
+        from disco_magic.notebook.completing.summary import marks
 
         found |= marks(session, [name for name in session.names() if name.startswith(word)])
     return found
@@ -161,7 +161,7 @@ def _names(asked: Asked, completes: str | None, word: str, *, results: bool = Fa
 
 def _parts(session: Session | None, word: str) -> Mapping[str, str]:
     """The arrays in the register whose name has been typed, with their descriptions."""
-    from disco_magic.notebook.completing.marks import SPACE
+    from disco_magic.notebook.completing.summary import SPACE
     from disco_magic.values.parts import arrays_in, split, together
 
     name, written = split(word)

@@ -1,4 +1,4 @@
-"""Help for a name as text and HTML: its value on every worker, then its documentation."""
+"""What is said of registers while one types: marks in completions, and help with a value per worker."""
 
 from __future__ import annotations
 
@@ -7,15 +7,43 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.register_text import line_of
-from disco_magic.core.snapshot import Row
+from disco_magic.core.snapshot import Row, merge
 from disco_magic.phrases import ranges, who_has
+from disco_magic.values.members import registers_among
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.notebook.shell import Shell
+    from disco_magic.session.session import Session
     from disco_magic.values.members import NameInfo
+
+REGISTER: Final = "register"
+MOST: Final = 10_000
+SPACE: Final = "\u00a0"  # no-break: JupyterLab would wrap at an ordinary one
+
+
+def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
+    """``register``, ``register ≠`` or ``register [0,2]`` for those of `names` that are registers.
+
+    The sign means that types, shapes, dtypes or kinds of device differ. Workers are listed if others have no
+    such register. Values are not compared. Waits for no worker. Of more than `MOST` values none are marked:
+    JupyterLab drops completions that take a second.
+    """
+    chosen = tuple(names)
+    if len(chosen) * session.num_workers > MOST:
+        return dict.fromkeys(chosen, REGISTER)
+    found = session.examine_names(registers_among, chosen)
+    return {row.name: _mark(row) for row in merge(session.id, found, session.circles_of_marks()).rows}
+
+
+def _mark(row: Row) -> str:
+    holders = [worker for worker, cell in enumerate(row.cells) if cell is not None]
+    there = row.of(holders)
+    missing = ranges(holders) if len(holders) < len(row.cells) else ""
+    return SPACE.join(part for part in (REGISTER, missing, MARK if there.differs else "") if part)
+
 
 _CODE: Final = ("Signature", "Init signature", "Call signature", "Source")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import getpass
+import os
+import select
 import sys
 import threading
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.isolation.streams import unwrapped
+from disco_magic.notebook.output.footer import FOOTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,16 +25,20 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext
 
 
+_LOOK_UP_S: Final = 0.1
+_MOST: Final = 1 << 16
+
+
 class Way:
     """One of Python's ways to ask the user.
 
     Args:
         home: the module with the function that asks, under the name of `takes`.
         takes: a function with the same parameters, which returns the prompt.
-        reads: the function of `terminal` that reads from the keyboard for a worker.
+        reads: reads from the keyboard for a worker, after a prompt.
     """
 
-    def __init__(self, home: ModuleType, takes: Callable[..., object], reads: str) -> None:
+    def __init__(self, home: ModuleType, takes: Callable[..., object], reads: Callable[[str], str]) -> None:
         self.home, self.name, self.prompt_of, self._reads = home, takes.__name__, takes, reads
 
     @property
@@ -64,12 +71,7 @@ class Way:
         """The user's answer; no other thread asks meanwhile."""
         below = self.below
         own = isinstance(below, BuiltinFunctionType) or getattr(below, "__module__", "") == "getpass"
-        if not (own and _has_keyboard()):
-            return str(below(prompt))
-        from disco_magic.notebook.debugging import terminal
-
-        answer: str = getattr(terminal, self._reads)(prompt)
-        return answer
+        return self._reads(prompt) if own and _has_keyboard() else str(below(prompt))
 
 
 class StandIn:
@@ -92,6 +94,58 @@ class StandIn:
         return self._ask(worker, str(self.way.prompt_of(*args, **kwargs)), self.way)
 
 
+# --- at a terminal ---------------------------------------------------------------------------------
+
+
+def read_line(prompt: str) -> str:
+    """Show `prompt` and read a line; return it without its end. An interrupt ends the wait.
+
+    `input` would stay in C code until the user presses Enter: the thread would be given up, and would then
+    steal the first line typed at IPython's prompt.
+    """
+    keyboard = sys.stdin.fileno()
+    moves = os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    if not moves:
+        _write(prompt)
+    line = b""
+    try:
+        with FOOTER.aside(_write, prompt if moves else ""):
+            _await_input(keyboard)
+            # The terminal delivers whole lines.
+            line = os.read(keyboard, _MOST)
+    finally:
+        if not line.endswith(b"\n"):
+            _write("\n")
+    if not line:
+        raise EOFError
+    return line.decode(sys.stdin.encoding, "replace").rstrip("\n")
+
+
+def _await_input(keyboard: int) -> None:
+    while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
+        pass
+
+
+def read_secret(prompt: str) -> str:
+    """Like `read_line`, without showing the typed text."""
+    import termios
+
+    keyboard = sys.stdin.fileno()
+    shown = termios.tcgetattr(keyboard)
+    hidden = [*shown[:3], (shown[3] & ~termios.ECHO) | termios.ECHONL, *shown[4:]]
+    try:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, hidden)
+        return read_line(prompt)
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, shown)
+
+
+def _write(text: str) -> None:
+    screen = unwrapped(sys.stdout)
+    screen.write(text)
+    screen.flush()
+
+
 def _input(prompt: object = "", /) -> object:
     return prompt
 
@@ -101,8 +155,8 @@ def _getpass(prompt: object = "Password: ", stream: object = None, *, echo_char:
 
 
 _input.__name__, _getpass.__name__ = "input", "getpass"  # the names in a TypeError
-INPUT: Final = Way(builtins, _input, "read_line")
-GETPASS: Final = Way(getpass, _getpass, "read_secret")
+INPUT: Final = Way(builtins, _input, read_line)
+GETPASS: Final = Way(getpass, _getpass, read_secret)
 
 
 def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel: Any) -> str:

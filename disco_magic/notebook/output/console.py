@@ -1,6 +1,6 @@
 """Replaces process-wide state while cells run on workers, and restores it afterwards.
 
-That is: sys.stdout and sys.stderr (`streams.WorkerStream`), also in log handlers (`handlers`); `publish` and
+That is: sys.stdout and sys.stderr (`streams.WorkerStream`), also in log handlers; `publish` and
 `clear_output` of the shell's display publisher; its `showtraceback`; the interpreter's switch
 interval. Changes in libraries stay until the extension is unloaded (`libraries.changes`). Only the main
 thread replaces and restores.
@@ -8,13 +8,20 @@ thread replaces and restores.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.isolation.streams import install_streams, present, put_back, remove_streams
-from disco_magic.notebook.output.handlers import release_handlers, route_handlers
+from disco_magic.isolation.streams import (
+    WorkerStream,
+    install_streams,
+    present,
+    put_back,
+    remove_streams,
+    unwrapped,
+)
 from disco_magic.notebook.output.publisher import WorkerPublisher, worker_formatting
 from disco_magic.threads.switching import SWITCHING
 
@@ -183,3 +190,33 @@ class Console:
             self._formatting = None
         SWITCHING.release(self)
         self._is_installed = False
+
+
+def route_handlers() -> None:
+    """Let log handlers with the stream below `sys.stdout` or `sys.stderr` write to these; takes 1 us.
+
+    A handler keeps the stream that was `sys.stderr` when it was made. One made in the notebook, before or
+    after the extension was loaded, would show workers' lines without their ids, and in pieces.
+    """
+    streams = present()
+    for handler in _stream_handlers():
+        for stream in streams.values():
+            if handler.stream is unwrapped(stream):
+                # Not setStream, which waits for the handler's lock: a stuck worker may hold it for ever.
+                handler.stream = stream
+
+
+def release_handlers() -> None:
+    """Give handlers back the original streams, also handlers that were made on a worker."""
+    for handler in _stream_handlers():
+        if isinstance(handler.stream, WorkerStream):
+            handler.stream = unwrapped(handler.stream)
+
+
+def _stream_handlers() -> Iterator[logging.StreamHandler[Any]]:
+    # All live handlers, found as in `logging.shutdown`: asking every logger would take 100 us per cell.
+    for reference in list(getattr(logging, "_handlerList", ())):
+        handler = reference()
+        # The handler of last resort has no attribute `stream` of its own: it always uses sys.stderr.
+        if isinstance(handler, logging.StreamHandler) and "stream" in vars(handler):
+            yield handler

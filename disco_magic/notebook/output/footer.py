@@ -22,6 +22,14 @@ REDRAW_S: Final = 0.05
 """While output comes faster than this, the footer is hidden; the next look draws it again."""
 
 
+def over_the_prompt(stream: object) -> bool:
+    """Whether `stream` is prompt_toolkit's replacement of sys.stdout while IPython waits at its prompt.
+
+    It prints above the line that the user types; writing past it would garble that line.
+    """
+    return type(stream).__module__.startswith("prompt_toolkit")
+
+
 class Question:
     """A question to the user; see `Footer.aside`. Compared by identity: two workers may ask the same."""
 

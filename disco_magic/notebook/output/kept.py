@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.execution.printed import LIMIT
-from disco_magic.notebook.output.arrange import Item, append_lines
+from disco_magic.notebook.output.arrange import Item, append_lines, with_own_id
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected
-from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.page import Page
 
 if TYPE_CHECKING:

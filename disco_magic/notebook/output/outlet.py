@@ -13,8 +13,7 @@ from IPython import get_ipython
 from disco_magic.callers.tracebacks import frames_of
 from disco_magic.core.markup import ink
 from disco_magic.isolation.streams import unwrapped
-from disco_magic.notebook.output.footer import FOOTER
-from disco_magic.notebook.output.printing import over_the_prompt
+from disco_magic.notebook.output.footer import FOOTER, over_the_prompt
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.libraries.bars import BARS
-from disco_magic.notebook.output.arrange import Item, by_order
+from disco_magic.notebook.output.arrange import Item, by_order, with_own_id
 from disco_magic.notebook.output.beside import Beside
 from disco_magic.notebook.output.gallery import is_held, is_picture
 from disco_magic.notebook.output.livearea import LiveArea
 from disco_magic.notebook.output.outlet import Outlet
-from disco_magic.notebook.output.own_displays import with_own_id
 from disco_magic.notebook.output.screens import screen_for
 from disco_magic.notebook.output.wall import INTERVAL_S
 from disco_magic.phrases import people

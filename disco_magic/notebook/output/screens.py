@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
-from disco_magic.notebook.output.footer import FOOTER
-from disco_magic.notebook.output.printing import over_the_prompt
+from disco_magic.notebook.output.footer import FOOTER, over_the_prompt
 from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import ranges
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from disco_magic.isolation.streams import WorkerStream, install_streams, remove_streams
-from disco_magic.notebook.output.handlers import release_handlers, route_handlers
+from disco_magic.notebook.output.console import release_handlers, route_handlers
 from disco_magic.notebook.output.streams import using_sink
 
 CONFIGURE = "import logging\nlogging.basicConfig(force=True)"

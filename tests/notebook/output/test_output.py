@@ -10,9 +10,9 @@ from collections import defaultdict
 import pytest
 
 from disco_magic.isolation.streams import WorkerStream
+from disco_magic.notebook.facade import worker_print
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output import outlet
-from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers
 from disco_magic.notebook.output.sink import RESTS
 from disco_magic.notebook.output.streams import using_sink

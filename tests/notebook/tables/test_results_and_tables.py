@@ -13,7 +13,7 @@ from IPython.core import formatters
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
-from disco_magic.notebook.completing import marks as marks_of
+from disco_magic.notebook.completing import summary
 from disco_magic.notebook.tables.registers import (
     dref_bundle,
     listing_bundle,
@@ -472,10 +472,10 @@ def test_a_still_of_many_registers_shows_300_those_that_differ_first(num_workers
 
 
 def test_marks_of_many_registers_are_left_out(four, monkeypatch):
-    monkeypatch.setattr(marks_of, "MOST", 7)
+    monkeypatch.setattr(summary, "MOST", 7)
     four.run("%%disco\na = b = 1\nif worker_id: a = 'x'")
-    assert marks_of.marks(session(), ["a"]) == {"a": "register\u00a0\u2260"}
-    assert marks_of.marks(session(), ["a", "b"]) == {"a": "register", "b": "register"}
+    assert summary.marks(session(), ["a"]) == {"a": "register\u00a0\u2260"}
+    assert summary.marks(session(), ["a", "b"]) == {"a": "register", "b": "register"}
 
 
 PICTURE = """

@@ -42,7 +42,7 @@ def test_the_bar_shows_the_shares_of_the_time_and_says_them():
 
 def test_workers_alike_have_one_bar_if_there_are_many():
     workers = tuple(WorkerStats(worker, 1, 1, 0, 1, 24, worker / 100, 2.0, 8.0) for worker in range(21))
-    page = Page(stats_bundle(SessionStats(3, workers))["text/html"])
+    page = Page(stats_html(SessionStats(3, workers)))
     assert page.rows[1][0] == "[0-20]"
     assert page.labels == ["running 100.0 ms, waiting 2.00 s, idle 8.00 s"]
 

@@ -32,6 +32,22 @@ def _reduction(name: str) -> Any:
     return method
 
 
+def _on_host(name: str) -> Any:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self.get(), name)(*args, **options)
+
+    method.__name__, method.__doc__ = name, f"As `numpy.ndarray.{name}`; waits for the stream."
+    return method
+
+
+def _view(name: str) -> Any:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return self.as_view(getattr(self.raw, name)(*args, **options))
+
+    method.__name__, method.__doc__ = name, f"As `numpy.ndarray.{name}`: a view."
+    return method
+
+
 class DeviceArray(Operators):
     """`cupy.ndarray`; each simulation has a subclass with its `world`.
 
@@ -159,43 +175,10 @@ class DeviceArray(Operators):
             "array explicitly."
         )
 
-    def item(self, *args: Any) -> Any:
-        """One element as a Python number; waits for the stream."""
-        return self.get().item(*args)
-
-    def tolist(self) -> Any:
-        """The elements as Python numbers; waits for the stream."""
-        return self.get().tolist()
-
-    def tobytes(self, order: Any = "C") -> bytes:
-        """The elements' bytes; waits for the stream."""
-        content: bytes = self.get().tobytes(order)
-        return content
-
-    def __bool__(self) -> bool:
-        return bool(self.get())
-
-    def __int__(self) -> int:
-        return int(self.get())
-
-    def __index__(self) -> int:
-        number: int = self.get().__index__()
-        return number
-
-    def __float__(self) -> float:
-        return float(self.get())
-
-    def __complex__(self) -> complex:
-        return complex(self.get())
-
-    def __repr__(self) -> str:
-        return repr(self.get())
-
-    def __str__(self) -> str:
-        return str(self.get())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.get(), spec)
+    item, tolist, tobytes = _on_host("item"), _on_host("tolist"), _on_host("tobytes")
+    __bool__, __int__, __index__ = _on_host("__bool__"), _on_host("__int__"), _on_host("__index__")
+    __float__, __complex__ = _on_host("__float__"), _on_host("__complex__")
+    __repr__, __str__, __format__ = _on_host("__repr__"), _on_host("__str__"), _on_host("__format__")
 
     # --- copies and views ------------------------------------------------------------------------------
 
@@ -259,13 +242,7 @@ class DeviceArray(Operators):
         """A copy with one axis."""
         return self.copy(order).ravel(order)
 
-    def transpose(self, *axes: Any) -> Any:
-        """A view with permuted axes."""
-        return self.as_view(self.raw.transpose(*axes))
-
-    def squeeze(self, axis: Any = None) -> Any:
-        """A view without axes of length 1."""
-        return self.as_view(self.raw.squeeze(axis))
+    transpose, squeeze = _view("transpose"), _view("squeeze")
 
     def view(self, dtype: Any = None) -> Any:
         """The same bytes as elements of another dtype."""

@@ -6,7 +6,7 @@ far recorded work is spoils the recording, which is an error at its end.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.testing.gpu.errors import (
     CAPTURE_INVALIDATED,
@@ -19,11 +19,7 @@ from disco_magic.testing.gpu.pieces import Marker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Recording(Protocol):
-    """The part of a stream's queue that a capture uses."""
-
-    capture: Capture | None
+    from disco_magic.testing.gpu.streams import WorkQueue
 
 
 class Capture:
@@ -34,14 +30,14 @@ class Capture:
         is_spoilt: whether something forbidden was done.
     """
 
-    def __init__(self, origin: Recording) -> None:
+    def __init__(self, origin: WorkQueue) -> None:
         self.work: list[Callable[[], object]] = []
         self.is_spoilt = False
         self._origin = origin
-        self._joined: dict[Recording, bool] = {origin: True}  # to whether it has come back to the first one
+        self._joined: dict[WorkQueue, bool] = {origin: True}  # to whether it has come back to the first one
         origin.capture = self
 
-    def joins(self, queue: Recording, marker: Marker) -> None:
+    def joins(self, queue: WorkQueue, marker: Marker) -> None:
         """Let `queue` wait for `marker`; one of the two is recorded.
 
         Raises:
@@ -76,7 +72,7 @@ class RecordedMarker(Marker):
 
     __slots__ = ("capture", "queue")
 
-    def __init__(self, capture: Capture, queue: Recording) -> None:
+    def __init__(self, capture: Capture, queue: WorkQueue) -> None:
         super().__init__()
         self.capture, self.queue = capture, queue
 

@@ -23,7 +23,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from disco_magic.testing.gpu.pieces import DEADLINE_S, Hold, Marker, Piece, noth
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from disco_magic.testing.gpu.device import SimulatedDevice
     from disco_magic.testing.gpu.graphs import Capture
 
 Lag: TypeAlias = "Callable[[], float] | int | None"
@@ -49,25 +50,6 @@ class DiscoStream(ctypes.Structure):
     """The C struct at `Stream.ptr`: ``int (*enqueue)(self, work, argument)`` for libraries in C."""
 
     _fields_ = (("enqueue", _ENQUEUE),)
-
-
-class Owner(Protocol):
-    """The part of a device that its queues use."""
-
-    id: int
-    error: BaseException | None
-
-    def fail(self, error: BaseException) -> None:
-        """Break the device: its work raised `error`."""
-        ...
-
-    def check(self) -> None:
-        """Raise if the device is broken."""
-        ...
-
-    def before(self, queue: WorkQueue) -> list[Marker]:
-        """See `SimulatedDevice.before`."""
-        ...
 
 
 def _lag_of(lag: Lag, name: str) -> Callable[[], float] | None:
@@ -89,7 +71,7 @@ class WorkQueue:
         capture: what records its work; None: the work is done.
     """
 
-    def __init__(self, device: Owner, number: int, lag: Lag, *, blocking: bool) -> None:
+    def __init__(self, device: SimulatedDevice, number: int, lag: Lag, *, blocking: bool) -> None:
         self.device = device
         self.number = number
         self.blocking = blocking

@@ -53,6 +53,8 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
     refuse_magics(tree)
     shows = shell.ast_node_interactivity
+    # Most cells have no semicolon: looking for the last token would read the whole cell again.
+    is_silent = ";" in body and shell.displayhook.semicolon_at_end_of_expression(body)
     if shows == "last_expr_or_assign":
         _show_assigned(tree)
     return cell_from_tree(
@@ -61,13 +63,8 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
         filename=filename,
         label=f"Cell In[{place.number}]",
         flags=shell.compile.flags | futures,
-        show_last=shows != "none" and not _ends_silent(shell, body),
+        show_last=shows != "none" and not is_silent,
     )
-
-
-def _ends_silent(shell: Shell, body: str) -> bool:
-    # Most cells have no semicolon: looking for the last token would read the whole cell again.
-    return ";" in body and shell.displayhook.semicolon_at_end_of_expression(body)
 
 
 def _show_assigned(tree: ast.Module) -> None:
@@ -90,7 +87,8 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
         raw = body if line is None else f"%%disco {line}\n{body}"
     before = raw[: raw.rindex(stripped)]
     # The transforms drop leading blank lines, so they count as skipped.
-    return Place(number, raw, before.count("\n") + _blank_lines(stripped))
+    blank = stripped[: len(stripped) - len(stripped.lstrip())]
+    return Place(number, raw, (before + blank).count("\n"))
 
 
 def _ends_with(raw: str, body: str) -> bool:
@@ -98,11 +96,6 @@ def _ends_with(raw: str, body: str) -> bool:
     before, found, _ = raw.rpartition(body) if body else (raw, "", "")
     lines = filter(None, map(str.strip, before.split("\n")))
     return bool(found or not body) and all(line.startswith(("%", "#")) for line in lines)
-
-
-def _blank_lines(text: str) -> int:
-    """The number of blank lines at the top of `text`."""
-    return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def _complete_listing(filename: str, place: Place) -> None:

@@ -102,16 +102,14 @@ def _hidden(failed: FailedExpression) -> str:
     if not isinstance(used, ast.Name) or used.id not in given:
         return ""
     name, own = used.id, frame.f_globals
-    if name in own_names(frame) or name not in own or _serves_as(own[name], frame.f_builtins.get(name)):
+    if name in own_names(frame) or name not in own:
         return ""
-    kind = class_name(own[name])
+    theirs, behind = own[name], frame.f_builtins.get(name)
+    if type(theirs) is type(behind) or (callable(theirs) and callable(behind)):
+        return ""  # of the same kind: another array module, or another function
+    kind = class_name(theirs)
     way = f"%disco rm {name} brings that back"
     return f"{name} is a register ({kind}), which hides what cells have under that name; {way}"
-
-
-def _serves_as(own: object, given: object) -> bool:
-    """Whether the user's object is of the same kind: another array module, or another function."""
-    return type(own) is type(given) or (callable(own) and callable(given))
 
 
 def _of_root(failed: FailedExpression, message: str) -> str:

@@ -55,7 +55,7 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
         return f"{name} is given to every cell, behind the cell's own names, and cannot be deleted"
     if name in _OF_IPYTHON:
         return f"{name} is the notebook's; {_OF_IPYTHON[name]}"
-    holders = _holders(frame, name)
+    holders = [worker for worker, names in beside(frame.f_globals).items() if name in names]
     if holders:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
@@ -161,11 +161,6 @@ def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] 
     if error.name in code.co_freevars or error.name in code.co_cellvars:
         return None
     return (error.name, frames[-1]) if is_of_cell(shell, code) else None
-
-
-def _holders(frame: types.FrameType, name: str) -> list[int]:
-    """The workers of the same session that now have a register of this name."""
-    return [worker for worker, names in beside(frame.f_globals).items() if name in names]
 
 
 def _known(frame: types.FrameType) -> list[str]:

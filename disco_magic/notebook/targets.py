@@ -10,8 +10,6 @@ from disco_magic.errors import UsageMistake
 from disco_magic.notebook.option_types import unquoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from disco_magic.core.mesh import Mesh
     from disco_magic.core.topology import Topology
 
@@ -80,12 +78,10 @@ def _at(text: str, mesh: Mesh) -> tuple[int, ...]:
                 f"{text!r} names nobody: {name} goes from 0 to {length - 1}; write {name}=0, {name}=0:2 or "
                 f"{name}=::2"
             ) from None
-    everybody = range(mesh.num_workers)
-    return tuple(each for each in everybody if _is_at(mesh.coordinates(each), places))
-
-
-def _is_at(coordinates: Mapping[str, int], places: Mapping[str, range]) -> bool:
-    return all(coordinates[name] in allowed for name, allowed in places.items())
+    at = [mesh.coordinates(each) for each in range(mesh.num_workers)]
+    return tuple(
+        worker for worker, each in enumerate(at) if all(each[name] in places[name] for name in places)
+    )
 
 
 def _part(part: str, text: str, num_workers: int) -> range:

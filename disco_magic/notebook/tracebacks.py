@@ -46,7 +46,8 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     if isinstance(error, WorkerError):
         # A list now, to which `add_note` adds later, too: the user may catch the error and raise it again.
         notes: list[str] = vars(error).setdefault("__notes__", [])
-        lines = partial(worker_lines, shell, error.failures, error.others, _stop(error), notes)
+        head = str(error).partition("\n")[0] if error.stopped else ""
+        lines = partial(worker_lines, shell, error.failures, error.others, head, notes)
         error._render_traceback_ = _once(shell, lines, notes)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # Errors of this package have one in their class, for plain cells: see `plain_errors`.
@@ -142,11 +143,6 @@ def _advice_on_imports(_: Shell, error: BaseException) -> str:
     from disco_magic.session.halfway import imported_again  # here: %load_ext imports this file
 
     return imported_again(error)
-
-
-def _stop(error: WorkerError) -> str:
-    """The first line of `error` if the cell was stopped on purpose, else ""."""
-    return str(error).partition("\n")[0] if error.stopped else ""
 
 
 def _line(workers: list[int], text: str, origin: Failure, *, alone: bool) -> str:

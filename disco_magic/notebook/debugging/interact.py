@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pdb import Pdb
-    from types import CodeType, FrameType
+    from types import CodeType
 
 NOTES: Final = "__pdb_convenience_variables"
 """Name that pdb writes into the globals of the frames it shows; its value refers to the frame."""
@@ -117,13 +117,9 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
                 del names[name]
         elif stay:
             debugger.error(f"{', '.join(stay)}: not deleted, Python cannot do that to a function that runs")
-        _take_over(frame)
+        # Back into the frame; those that are missing are unbound, if that is possible.
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(_CAN_UNBIND))
 
 
 def _bound_since(before: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in seen.items() if before.get(name, _NOTHING) is not value}
-
-
-def _take_over(frame: FrameType) -> None:
-    """Copy the names back into the frame; unbind those that are missing, if that is possible."""
-    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(_CAN_UNBIND))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _NONE_YET: Final = "nothing has failed on a worker yet; %disco debug looks at the last failure"
+_UNBEGUN: Final = (Interrupted.SKIPPED, Interrupted.WITHDRAWN)  # there are no frames to look at
 _FORGOTTEN: Final = "the last failure was forgotten; %disco debug looks at the next one"
 
 
@@ -74,7 +75,11 @@ class LastFailure:
 
     def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
-        failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
+        failures = {
+            worker: each
+            for worker, each in failures_of(error).items()
+            if interrupted_at(each.exception) not in _UNBEGUN
+        }
         diagnosis = getattr(error, "diagnosis", None)
         self._blocking = () if diagnosis is None else diagnosis.blocking()
         if failures:
@@ -145,11 +150,6 @@ def _session_of(failures: Mapping[int, Failure]) -> Session | None:
     there = {session.id: session for session in open_sessions()}
     frames = (frame for each in failures.values() for frame in frames_of(traceback_of(each.exception)))
     return next((there[made] for frame in frames if (made := session_of(frame.f_globals)) in there), None)
-
-
-def _has_begun(failure: Failure) -> bool:
-    """Whether the command had begun: one that was skipped has no frames to look at."""
-    return interrupted_at(failure.exception) not in (Interrupted.SKIPPED, Interrupted.WITHDRAWN)
 
 
 def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> None:

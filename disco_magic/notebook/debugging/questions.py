@@ -110,7 +110,8 @@ def read_line(prompt: str) -> str:
     line = b""
     try:
         with FOOTER.aside(_write, prompt if moves else ""):
-            _await_input(keyboard)
+            while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
+                pass
             # The terminal delivers whole lines.
             line = os.read(keyboard, _MOST)
     finally:
@@ -119,11 +120,6 @@ def read_line(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n")
-
-
-def _await_input(keyboard: int) -> None:
-    while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
-        pass
 
 
 def read_secret(prompt: str) -> str:

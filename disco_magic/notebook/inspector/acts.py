@@ -143,14 +143,10 @@ def _boxed(value: Any) -> tuple[Any]:
     return (copy_of(value),)
 
 
-def _is_there(_: Any) -> bool:
-    return True
-
-
 def _ready(session: Session, label: str) -> None:
     """Refuse actions that would wait, or fail on a worker, which the user's next cell would raise."""
     session.keep_pace(0.0)
-    held = session.examine(label, _is_there)
+    held = session.examine(label, lambda _: True)
     lacking = tuple(worker for worker, each in enumerate(held) if each is None)
     if lacking:
         raise UsageMistake(f"{label} has no value on {ranges(lacking)}; To all workers gives it one")

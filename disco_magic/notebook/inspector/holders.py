@@ -67,7 +67,10 @@ def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:
 
 
 def _inside(who: str, value: Any) -> Iterator[tuple[str, DRef]]:
-    for place, each in [("", value), *((f"[{key!r}]", item) for key, item in _items(value) if _plain(key))]:
+    for place, each in [
+        ("", value),
+        *((f"[{key!r}]", item) for key, item in _items(value) if type(key) in (int, str)),
+    ]:
         if issubclass(type(each), CellResult):  # isinstance would read __class__, which may be a property
             each = each.reference  # noqa: PLW2901 - what the result keeps
         if issubclass(type(each), DRef):
@@ -83,7 +86,3 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
         return list(islice(value.items(), MOST)) if kind is dict else []
     except RuntimeError:  # another thread is changing it
         return []
-
-
-def _plain(key: Any) -> bool:
-    return type(key) in (int, str)

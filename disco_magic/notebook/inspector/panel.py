@@ -166,7 +166,8 @@ class Inspector(LiveView):
             known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
             values = max(1, known * session.num_workers)  # without what a running cell has bound since
             few = values <= FEW and sum(self.snapshot.nbytes) <= FEW_NBYTES
-            few = few and _items(self.snapshot) <= FEW_ITEMS
+            items = sum(cell.items or 0 for row in self.snapshot.rows for cell in row.present)
+            few = few and items <= FEW_ITEMS
             sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
             if session.closed:  # meanwhile: the look before is the last one of all its registers
@@ -253,10 +254,6 @@ class Inspector(LiveView):
             complaint = _in_words(error)
         said = [f"<div>{escape(text)}</div>" for text in (self._remark.text, complaint) if text]
         self._message.value = f'<div role="status">{"".join(said)}</div>' if said else ""
-
-
-def _items(snapshot: SessionSnapshot) -> int:
-    return sum(cell.items or 0 for row in snapshot.rows for cell in row.present)
 
 
 def _in_words(error: Exception) -> str:

@@ -128,11 +128,10 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
         shape = wrapper.below()
         return None if shape is None else lambda stream: _narrower(*shape(stream))
 
-    return replace_all([wrapper, Replaced(module.TMonitor, "start", _start_for_all)])
+    def start_for_all(thread: threading.Thread) -> None:
+        Context().run(threading.Thread.start, thread)
 
-
-def _start_for_all(thread: threading.Thread) -> None:
-    Context().run(threading.Thread.start, thread)
+    return replace_all([wrapper, Replaced(module.TMonitor, "start", start_for_all)])
 
 
 def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int | None]:

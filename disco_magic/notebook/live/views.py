@@ -34,7 +34,8 @@ class LiveViews:
 
         A cell may open several views in one run.
         """
-        cell, number = _cell_id(shell), shell.execution_count
+        cell = request_of(shell).get("metadata", {}).get("cellId", "")  # some front ends send none
+        number = shell.execution_count
         for place, view in list(self._open):
             if cell and place.startswith(f"{cell} ") and place != f"{cell} {number}":
                 self._open.remove((place, view))
@@ -65,8 +66,3 @@ def _end(shell: Any, view: View) -> None:
 def can_show(shell: Any) -> bool:
     """Whether the front end can show widgets: a kernel's front end can, a terminal cannot."""
     return hasattr(shell, "kernel")
-
-
-def _cell_id(shell: Any) -> str:
-    """The front end's id of the cell that runs; empty if it sends none."""
-    return str(request_of(shell).get("metadata", {}).get("cellId", ""))

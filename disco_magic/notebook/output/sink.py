@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.callers.current import is_beside
@@ -101,18 +102,9 @@ class Sink:
         with self._page.lock:
             return "" if self._transcript is None else self._transcript.text
 
-    def _has_bars(self) -> bool:
-        return BARS.has_any(self)
-
     def writer(self, channel: str, _: object = None) -> Callable[[str], int]:
         """The function for ``sys.stdout.write`` (or stderr's) of this worker."""
-        return self._write_stdout if channel == "stdout" else self._write_stderr
-
-    def _write_stdout(self, text: str) -> int:
-        return self._write("stdout", text)
-
-    def _write_stderr(self, text: str) -> int:
-        return self._write("stderr", text)
+        return partial(self._write, channel)
 
     def _write(self, channel: str, text: str) -> int:
         if not isinstance(text, str):
@@ -123,7 +115,7 @@ class Sink:
             pending = self._pending[channel]
             if self._rested:
                 self._rested.pop(channel, None)
-            lines = pending.feed(text, self._has_bars)
+            lines = pending.feed(text, partial(BARS.has_any, self))
             if lines:
                 self._end_bars(_OTHER[channel])
                 self._hand_over(channel, lines)

@@ -111,7 +111,8 @@ def index_ticks(indices: Indices, most: int) -> list[tuple[int, int]]:
     if count <= most:
         return list(enumerate(indices.tolist()))
     first, last = int(indices[0]), int(indices[-1])
-    for step in sorted({*_decimal_steps(last), *(1 << k for k in range(last.bit_length()))}):
+    decimal = (digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5))
+    for step in sorted({*decimal, *(1 << k for k in range(last.bit_length()))}):
         wanted = np.arange(-(-first // step) * step, last + 1, step)
         lines = np.minimum(np.searchsorted(indices, wanted), count - 1)
         if max(2, most // 2) < len(wanted) <= most and np.array_equal(indices[lines], wanted):
@@ -120,10 +121,6 @@ def index_ticks(indices: Indices, most: int) -> list[tuple[int, int]]:
     if count < _MANY * most:  # after rounding, the distances would differ visibly
         lines = np.arange(0, count, -(-count // most))
     return list(zip(lines.tolist(), indices[lines].tolist(), strict=True))
-
-
-def _decimal_steps(last: int) -> list[int]:
-    return [digit * 10**power for power in range(len(str(last))) for digit in (1, 2, 5)]
 
 
 def shown(indices: Indices, length: int, noun: str) -> str:

@@ -53,7 +53,8 @@ class Bars:
     def __init__(self, histogram: Histogram, width: int, height: int, most: int | None) -> None:
         self._edges, self._counts = grouped(histogram)
         self._most = max(1, int(self._counts.max(initial=0)) if most is None else most)
-        self._ticks = [(round(count), f"{round(count):,}") for count in _whole_ticks(self._most)]
+        whole = [count for count, _ in number_ticks(0, self._most, 3) if count == round(count) and count > 0]
+        self._ticks = [(round(count), f"{round(count):,}") for count in whole]
         self._left = width_of([text for _, text in self._ticks]) + 8
         self._width = width - self._left - 12
         self._bottom = height - _BOTTOM
@@ -114,10 +115,6 @@ class Bars:
                 left, right = left - self._width / 20, right + self._width / 20
             columns.append((left, right, count, f"{bin_text}: {count:,}"))
         return columns
-
-
-def _whole_ticks(most: int) -> list[float]:
-    return [count for count, _ in number_ticks(0, most, 3) if count == round(count) and count > 0]
 
 
 def _bin_text(low: float, high: float) -> str:

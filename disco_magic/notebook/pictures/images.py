@@ -96,8 +96,9 @@ def image_html(
     left = gutter(picture)
     marks = _indices(picture, left, across, down, most)
     if ring is not None and _within(picture.rows, ring[0]) and _within(picture.columns, ring[1]):
-        y, x = _line_of(picture.rows, ring[0]), _line_of(picture.columns, ring[1])
-        marks += _ring(left + _middle_of(x, picture.columns, across), TOP + _middle_of(y, picture.rows, down))
+        x = left + _middle_of(_line_of(picture.columns, ring[1]), picture.columns, across)
+        y = TOP + _middle_of(_line_of(picture.rows, ring[0]), picture.rows, down)
+        marks += f'<circle cx="{x:g}" cy="{y:g}" r="7" fill="none" stroke="currentColor" stroke-width="1.5"/>'
     place = (
         f'width="{across}" height="{down}" style="left:{left - 1}px;top:{TOP - 1}px;'
         f'width:{across}px;height:{down}px!important"'
@@ -164,10 +165,6 @@ def _indices(picture: Picture, left: int, across: int, down: int, most: int) -> 
         marks += f"M{x:g} {TOP - 4}v3"
         texts += f'<text x="{x:g}" y="{TOP - 6}" text-anchor="middle">{index}</text> '
     return f'<path d="{marks}" stroke="currentColor"/>{texts}'
-
-
-def _ring(x: float, y: float) -> str:
-    return f'<circle cx="{x:g}" cy="{y:g}" r="7" fill="none" stroke="currentColor" stroke-width="1.5"/>'
 
 
 # --- the colour bar --------------------------------------------------------------------------------

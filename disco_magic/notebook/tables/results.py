@@ -71,7 +71,10 @@ def _html(groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]) -> str:
     if len(groups) > 1 and all(is_picture(data, {}) for _, data in groups):
         pictures = [(workers, Item("picture", data=dict(data))) for workers, data in groups]
         return gallery(pictures, _label)["text/html"]
-    sections = "".join(_section(workers, data) for workers, data in groups)
+    sections = "".join(
+        f'<div style="max-width:100%"><div>{_label(workers)}</div>{_body(data)}</div>'
+        for workers, data in groups
+    )
     return f'<div class="disco-result" style="{_BESIDE}">{sections}</div>'
 
 
@@ -90,10 +93,6 @@ def _label(workers: Sequence[int]) -> str:
 
 def _faint(text: str) -> str:
     return f'<span style="{_LABEL}">{escape(text)}</span>'
-
-
-def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:
-    return f'<div style="max-width:100%"><div>{_label(workers)}</div>{_body(data)}</div>'
 
 
 def _body(data: Mapping[str, Any]) -> str:

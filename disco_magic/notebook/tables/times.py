@@ -91,7 +91,7 @@ class CellTimes:
     def is_even(self) -> bool:
         """Whether the workers differ by no more than measurement noise."""
         limit = max(NOISE_S, NOISE * self._longest())
-        return all(_spread(times) <= limit for times in _columns(self.workers))
+        return all(max(times) - min(times) <= limit for times in _columns(self.workers))
 
     @property
     def last(self) -> WorkerTime | None:
@@ -235,10 +235,6 @@ def _mean(group: Sequence[WorkerTime]) -> WorkerTime:
     """What the bar of a row shows."""
     total_s, _, waiting_s = (sum(column) / len(group) for column in _columns(group))
     return WorkerTime(group[0].worker, total_s, waiting_s)
-
-
-def _spread(seconds: Sequence[float]) -> float:
-    return max(seconds) - min(seconds)
 
 
 def _bar_text(each: WorkerTime, longest_s: float) -> str:

@@ -72,6 +72,13 @@ def functions(world: World) -> dict[str, Any]:
         made[name] = partial(_reduction, world, getattr(np, name), options)
     for name in _VIEWS:
         made[name] = partial(_view, world, getattr(np, name))
+    for name in ("matmul", "dot"):
+        made[name] = partial(operations.product, world, getattr(np, name))
+    for name in ("may_share_memory", "shares_memory"):
+        made[name] = partial(_sharing, world, getattr(np, name))
+    made["copyto"] = partial(operations.copyto, world)
+    made["where"] = partial(operations.elementwise, world, np.where)
+    made["is_available"] = lambda: bool(world.devices)
     for function in (*CREATION, *_OTHERS):
         made[function.__name__.strip("_")] = partial(function, world)
     return made
@@ -106,10 +113,6 @@ def _asnumpy(
     return np.asarray(a)
 
 
-def _copyto(world: World, dst: Any, src: Any, casting: Any = "same_kind", where: Any = None) -> None:
-    operations.copyto(world, dst, src, casting, where)
-
-
 def _concatenate(
     world: World,
     tup: Any,
@@ -138,10 +141,6 @@ def _split(world: World, ary: Any, indices_or_sections: Any, axis: int = 0) -> l
     return [ary.as_view(part) for part in np.split(ary.raw, indices_or_sections, axis)]
 
 
-def _where(world: World, condition: Any, x: Any, y: Any) -> Any:
-    return operations.elementwise(world, np.where, condition, x, y)
-
-
 def _clip(world: World, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
     if a_min is not None:
         a = operations.elementwise(world, np.maximum, a, a_min, out=out if a_max is None else None)
@@ -162,14 +161,6 @@ def _array_equal(world: World, a1: Any, a2: Any) -> Any:
     return (a1 == a2).all()
 
 
-def _matmul(world: World, a: Any, b: Any, out: Any = None) -> Any:
-    return operations.product(world, np.matmul, a, b, out)
-
-
-def _dot(world: World, a: Any, b: Any, out: Any = None) -> Any:
-    return operations.product(world, np.dot, a, b, out)
-
-
 def _reshape(world: World, a: Any, newshape: Any, order: str = "C") -> Any:
     operations.array_operand(world, a)
     return a.reshape(newshape, order=order)
@@ -179,25 +170,15 @@ def _ravel(world: World, a: Any, order: str = "C") -> Any:
     return _reshape(world, a, -1, order)
 
 
-def _may_share_memory(world: World, a: Any, b: Any) -> bool:
-    arrays = all(isinstance(each, world.cupy.ndarray) for each in (a, b))
-    return arrays and np.may_share_memory(a.raw, b.raw)
-
-
-def _shares_memory(world: World, a: Any, b: Any) -> bool:
-    arrays = all(isinstance(each, world.cupy.ndarray) for each in (a, b))
-    return arrays and np.shares_memory(a.raw, b.raw)
+def _sharing(world: World, function: Any, a: Any, b: Any) -> bool:
+    return all(isinstance(each, world.cupy.ndarray) for each in (a, b)) and function(a.raw, b.raw)
 
 
 def _get_array_module(world: World, *args: Any) -> Any:
     return world.cupy if any(isinstance(each, world.cupy.ndarray) for each in args) else np
 
 
-def _is_available(world: World) -> bool:
-    return bool(world.devices)
-
-
 _OTHERS: Final[tuple[Callable[..., Any], ...]] = (
-    _asnumpy, _copyto, _concatenate, _stack, _split, _where, _clip, _isclose, _allclose, _array_equal,
-    _matmul, _dot, _reshape, _ravel, _may_share_memory, _shares_memory, _get_array_module, _is_available,
+    _asnumpy, _concatenate, _stack, _split, _clip, _isclose, _allclose, _array_equal, _reshape, _ravel,
+    _get_array_module,
 )  # fmt: skip

@@ -198,7 +198,7 @@ def _live(streams, count=2, shown=None, clock=time.monotonic):
 
 def _kept(streams, mode, count=3):
     with _onto(*streams):
-        page = KeptPage(range(count), range(count), ARRANGEMENTS[mode])
+        page = KeptPage(range(count), range(count), arrange=ARRANGEMENTS[mode])
     return page, [Sink(worker, page) for worker in range(count)]
 
 

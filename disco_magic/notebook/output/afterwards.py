@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from disco_magic.core.markup import LINE_INDENT
-from disco_magic.functions.execution.printed import LIMIT
-from disco_magic.notebook.output.arrange import Item, append_lines, display_id
+from disco_magic.notebook.output.arrange import Item, Pieces, display_id
 from disco_magic.notebook.output.gallery import ERROR, TEXT, html_of, plain_of
 from disco_magic.notebook.output.outlet import split_prefix
 from disco_magic.notebook.output.screens import clean
@@ -36,8 +35,7 @@ class Afterwards:
         self.value: Mapping[str, Any] = {}
         self._publish = publish
         self._display_id = uuid4().hex
-        self._items: list[Item] = []
-        self._size = self._left_out = 0
+        self._pieces = Pieces()
         self._outdated: set[int | None] = set()  # whose output is replaced by the next; None: everybody's
         self._elsewhere: dict[object, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._changed = True
@@ -48,18 +46,15 @@ class Afterwards:
         self._replace(None)
         # Half a surrogate pair, as of a cut file name: the kernel could not send what is collected with it.
         text = text.encode("utf-8", "backslashreplace").decode()
-        lines = text.removesuffix("\n").split("\n")
-        if self._size > LIMIT:
-            self._left_out += len(lines)
-            return
-        self._size += len(text)
-        append_lines(self._items, channel, lines)
+        self._pieces.add_lines(channel, text.removesuffix("\n").split("\n"))
 
     def display(self, label: str, data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> None:
         """Add a display below its label, or update one; those of other cells are updated with this one."""
         said = display_id(kwargs)
         if kwargs.get("update"):
-            mine = [item for item in self._items if not item.is_text and display_id(item.kwargs) == said]
+            mine = [
+                item for item in self._pieces.items if not item.is_text and display_id(item.kwargs) == said
+            ]
             for item in mine:
                 item.data = dict(data)
             if not mine:
@@ -68,7 +63,9 @@ class Afterwards:
             return
         for worker in (None, *_workers(kwargs)):
             self._replace(worker)
-        self._items.append(Item("display", [label] if label else [], data=dict(data), kwargs=dict(kwargs)))
+        self._pieces.items.append(
+            Item("display", [label] if label else [], data=dict(data), kwargs=dict(kwargs))
+        )
 
     def clear(self, worker: int | None, *, wait: bool) -> None:
         """Remove the displays of a worker, or everything; with `wait`, when the next output comes."""
@@ -85,7 +82,7 @@ class Afterwards:
         elsewhere, self._elsewhere = self._elsewhere, {}
         for data, kwargs in elsewhere.values():
             self._publish(data, **kwargs)
-        if not (note or self.value or self._items or self._left_out):
+        if not (note or self.value or self._pieces.all()):
             if self._below is None and not may_come:
                 return
             note = empty
@@ -101,15 +98,13 @@ class Afterwards:
             return
         self._outdated.discard(worker)
         if worker is None:
-            self._items.clear()
-            self._size = self._left_out = 0
+            self._pieces.clear()
         else:
-            self._items = [item for item in self._items if not _is_cleared_by(worker, item)]
+            items = self._pieces.items
+            items[:] = [item for item in items if not _is_cleared_by(worker, item)]
 
     def _data(self, note: str, value: Mapping[str, Any]) -> dict[str, str]:
-        items = list(self._items)
-        if self._left_out:
-            items.append(Item("stdout", [f"... {self._left_out:,} more lines left out ..."]))
+        items = self._pieces.all()
         items += [Item("stdout", [note])] if note else []
         items += [Item("display", data=dict(value))] if value else []
         texts = [(item.lines if item.is_text else [*item.lines, *plain_of(item)]) for item in items]

@@ -10,9 +10,9 @@ from disco_magic.notebook.output.gallery import gallery
 from disco_magic.notebook.output.wall import INTERVAL_S, Wall, fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from disco_magic.notebook.output.arrange import Kept, Shown
+    from disco_magic.notebook.output.arrange import Kept
     from disco_magic.notebook.output.page import Page
 
 PATIENCE_S: Final = INTERVAL_S
@@ -31,9 +31,8 @@ class Beside:
     and each further call removes them when the worker's next output comes.
     """
 
-    def __init__(self, page: Page, arrange: Callable[[Kept], Shown]) -> None:
+    def __init__(self, page: Page) -> None:
         self._page = page
-        self._arrange = arrange
         self._waiting: Kept = {}
         self._since: float | None = None
         self._last: Kept = {}
@@ -162,7 +161,7 @@ class Beside:
             self._hang_waiting()
             self._walls.clear()
             return
-        shown = self._arrange(waiting)
+        shown = self._page.arrange(waiting)
         if len(shown) == 1:
             workers, picture = shown[0]
             self._page.publish(workers, picture.data, picture.kwargs)

@@ -5,46 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.execution.printed import LIMIT
-from disco_magic.notebook.output.arrange import Item, append_lines, with_own_id
+from disco_magic.notebook.output.arrange import Item, Pieces, with_own_id
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected
 from disco_magic.notebook.output.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from disco_magic.notebook.output.afterwards import Afterwards
-    from disco_magic.notebook.output.arrange import Kept, Shown
+    from disco_magic.notebook.output.arrange import Kept
 
 
 class KeptPage(Page):
     """Shows everything when the last worker has finished, in an order that does not depend on timing.
 
-    Args:
-        arrange: takes worker -> items; returns the items to show, in order, with their workers.
-
-    At most `printed.LIMIT` characters of lines are kept per worker; a line says how many were left out.
-    Lines of threads that outlive the cell are shown as they come. The number of messages that a kernel sends
-    does not depend on timing either: lines without a display between them are sent as one.
+    `Pieces` says how much of it is kept per worker. Lines of threads that outlive the cell are shown as they
+    come. The number of messages that a kernel sends does not depend on timing either: lines without a display
+    between them are sent as one.
     """
 
-    def __init__(
-        self,
-        workers: Sequence[int],
-        shown: Iterable[int],
-        arrange: Callable[[Kept], Shown],
-        publisher: Any = None,
-        *,
-        among: int = 1,
-        afterwards: Afterwards | None = None,
-    ) -> None:
-        super().__init__(workers, shown, publisher, arrange=arrange, among=among, afterwards=afterwards)
-        self._arrange = arrange
+    def __init__(self, workers: Sequence[int], *args: Any, **options: Any) -> None:
+        super().__init__(workers, *args, **options)
         self.area = None  # nothing is shown before the end
-        self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
-        self._sizes = dict.fromkeys(workers, 0)
-        self._left_out = dict.fromkeys(workers, 0)
+        self._kept = {worker: Pieces() for worker in workers if worker in self._shown}
         self._outdated: set[int] = set()  # workers whose next output replaces what they have
 
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
@@ -52,15 +35,8 @@ class KeptPage(Page):
         if not self.running:
             super().lines(worker, channel, lines)
         elif worker in self._shown:
-            self._keep(worker, channel, lines)
-
-    def _keep(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        self._replace(worker)
-        if self._sizes[worker] > LIMIT:
-            self._left_out[worker] += len(lines)
-            return
-        self._sizes[worker] += sum(map(len, lines)) + len(lines)
-        append_lines(self._kept[worker], channel, lines)
+            self._replace(worker)
+            self._kept[worker].add_lines(channel, lines)
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
@@ -71,7 +47,7 @@ class KeptPage(Page):
         elif worker in self._shown:
             self._replace(worker)
             kwargs = with_own_id(kwargs, among_others=len(self._shown) > 1)  # now, in the worker's context
-            self._kept[worker].append(Item("display", [], publish, data, kwargs))
+            self._kept[worker].items.append(Item("display", [], publish, data, kwargs))
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`
         """Drop this worker's output so far; with `wait`, when its next output comes."""
@@ -84,7 +60,6 @@ class KeptPage(Page):
         if worker in self._outdated:
             self._outdated.discard(worker)
             self._kept[worker].clear()
-            self._sizes[worker] = self._left_out[worker] = 0
 
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
         """See `Page.pictures`."""
@@ -93,15 +68,13 @@ class KeptPage(Page):
         super().pictures(worker, pictures)
 
     def _end(self) -> None:
-        for worker, count in self._left_out.items():
-            if count:
-                self._kept[worker].append(Item("stdout", [f"... {count:,} more lines left out ..."]))
-        kept, self._kept = self._kept, {}
+        kept: Kept = {worker: pieces.all() for worker, pieces in self._kept.items()}
+        self._kept.clear()
         for worker, items in kept.items():
             implicit = self._beside.take(worker)
             self._beside.keep(worker, [*_last_pictures(items), *implicit])
         with collected(self._outlets.values()):
-            for workers, item in self._arrange(kept):
+            for workers, item in self.arrange(kept):
                 if item.publish is not None:
                     self._publish(workers, item.publish, item.data, item.kwargs)
                 else:

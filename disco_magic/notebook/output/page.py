@@ -47,6 +47,7 @@ class Page:
         afterwards: collects the output for `bring_up_to_date`; None: it is shown at once.
 
     Attributes:
+        arrange: as above.
         area: the live area; None if the place cannot change, or no worker is shown.
 
     Callers may rely on this: `lock` is held around everything, so a line, or a label and its display, stay
@@ -73,7 +74,8 @@ class Page:
         self._workers = frozenset(workers)
         self._running = set(workers)
         self._publisher = publisher
-        self._beside = Beside(self, arrange)
+        self.arrange = arrange
+        self._beside = Beside(self)
         # The controller shows output of this cell from a thread that may run another cell by then.
         self._context = copy_context()
         self.area = self._area(publisher, clock)

@@ -15,7 +15,7 @@ from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.afterwards import Afterwards
-from disco_magic.notebook.output.arrange import ARRANGEMENTS
+from disco_magic.notebook.output.arrange import ARRANGEMENTS, by_order
 from disco_magic.notebook.output.gallery import HELD, sized
 from disco_magic.notebook.output.kept import KeptPage
 from disco_magic.notebook.output.page import Page
@@ -81,10 +81,8 @@ class NotebookScope:
     def _page(self, mode: str, among: int, afterwards: Afterwards | None) -> Page:
         publisher = self._shell.display_pub
         shown = () if mode == "none" else self.workers if self.show is None else self.show
-        if mode in ARRANGEMENTS:
-            arrange = ARRANGEMENTS[mode]
-            return KeptPage(self.workers, shown, arrange, publisher, among=among, afterwards=afterwards)
-        return Page(self.workers, shown, publisher, among=among, afterwards=afterwards)
+        page, arrange = (KeptPage, ARRANGEMENTS[mode]) if mode in ARRANGEMENTS else (Page, by_order)
+        return page(self.workers, shown, publisher, arrange=arrange, among=among, afterwards=afterwards)
 
     def running(self) -> bool:
         """Whether any worker has not ended the cell; a worker that skips it never begins it.

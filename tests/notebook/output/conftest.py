@@ -24,7 +24,7 @@ def notebook(monkeypatch, onto):
                 page = Page(range(2), shown, kernel, clock)
                 page.area.wait()
             else:
-                page = KeptPage(range(2), shown, ARRANGEMENTS[mode], kernel)
+                page = KeptPage(range(2), shown, kernel, arrange=ARRANGEMENTS[mode])
         return page, [Sink(worker, page) for worker in range(2)]
 
     begin.clock, begin.log, begin.seen, begin.kernel = clock, kernel.log, kernel.seen, kernel

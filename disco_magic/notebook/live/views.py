@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from disco_magic.notebook.shell import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    V = TypeVar("V", bound="View")
+    from disco_magic.notebook.live.live_view import LiveView
+
+    V = TypeVar("V", bound=LiveView)
 
 
 MOST_OPEN: Final = 16
 """Beyond this number the oldest view is closed: views would pile up with front ends that send no cell ids."""
 
 
-class View(Protocol):
-    """A view with widgets that stay up to date."""
-
-    def close(self) -> None:
-        """Close all its comms and threads. Idempotent."""
-
-
 class LiveViews:
     """Keeps the open views; a front end does not say when it drops one."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[str, View]] = []
+        self._open: list[tuple[str, LiveView]] = []
 
     def open(self, shell: Any, make: Callable[[], V]) -> V:
         """Make a view, and close those that earlier runs of the same cell opened, which are gone.
@@ -52,7 +47,7 @@ class LiveViews:
             self._open.pop()[1].close()
 
 
-def _end(shell: Any, view: View) -> None:
+def _end(shell: Any, view: LiveView) -> None:
     """Close a view, and take it out of ``Out``: its hundred widgets would stay there, half a megabyte."""
     view.close()
     results = shell.user_ns.get("_oh", {})

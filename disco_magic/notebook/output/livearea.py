@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,13 +40,16 @@ class Row(NamedTuple):
     status: bool = False
 
 
-class Screen(Protocol):
-    """A place where rows can be replaced."""
+class Screen:
+    """A place where rows can be replaced. This one shows nothing; see `screens` for others.
 
-    waited: bool
+    It is for tools that execute notebooks, which would keep an empty output in them.
+    """
+
+    waited = False
     """Whether rows may be shown only while the cell is waited for, because the user may type there
     otherwise."""
-    stopped_by: str
+    stopped_by = "the stop button"
     """What stops the cell there, in words."""
 
     def show(self, rows: Sequence[Row]) -> None:
@@ -57,6 +60,7 @@ class Screen(Protocol):
 
     def covered(self) -> bool:
         """Whether other output has hidden the rows since."""
+        return False
 
 
 class LiveArea:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.notebook.output.footer import FOOTER, over_the_prompt
+from disco_magic.notebook.output.livearea import Screen
 from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import ranges
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.notebook.output.footer import Footer
-    from disco_magic.notebook.output.livearea import Row, Screen
+    from disco_magic.notebook.output.livearea import Row
     from disco_magic.notebook.output.outlet import Outlet
 
 # Control codes of bars: colours and movements. They take effect when the bar has become a line.
@@ -49,13 +50,13 @@ def screen_for(outlet: Outlet, publisher: Any) -> Screen | None:
         if not hasattr(publisher, "set_parent"):
             return None
         watched = is_watched(getattr(publisher, "shell", None))
-        return NotebookScreen(outlet, publisher) if watched else UnseenScreen()
+        return NotebookScreen(outlet, publisher) if watched else Screen()
     if outlet.terminal and outlet.rich and os.environ.get("TERM") != "dumb":
         return TerminalScreen(outlet, FOOTER)
     return None
 
 
-class NotebookScreen:
+class NotebookScreen(Screen):
     """A display of the cell, made when there is something to show and updated in place.
 
     A display stays where it was made, with later lines below it. So after it was emptied, a new one is made
@@ -63,8 +64,6 @@ class NotebookScreen:
     tool has executed, contains no text of it.
     """
 
-    waited = False
-    stopped_by = "the stop button"
     PLACES: Final = 8
     """Largest number of displays per cell: each leaves an empty output in the notebook."""
 
@@ -95,10 +94,6 @@ class NotebookScreen:
             self._empty = True
             self._places += 1
 
-    def covered(self) -> bool:
-        """Never: a display has a place of its own."""
-        return False
-
     def _plain_lines(self, rows: Sequence[Row]) -> list[str]:
         width = _label_width(self._outlet, rows)
         return [f"{ranges(row.workers):<{width}} {clean(row.text)[:_LONGEST]}" for row in rows]
@@ -117,24 +112,7 @@ class NotebookScreen:
         return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'
 
 
-class UnseenScreen:
-    """Shows nothing: a tool executes the notebook, and would keep an empty output in it."""
-
-    waited = False
-    stopped_by = "the stop button"
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """See `Screen`."""
-
-    def cleared(self) -> None:
-        """See `Screen`."""
-
-    def covered(self) -> bool:
-        """See `Screen`."""
-        return False
-
-
-class TerminalScreen:
+class TerminalScreen(Screen):
     """The terminal's last lines, while the cell is waited for; see `footer`."""
 
     waited = True
@@ -157,9 +135,6 @@ class TerminalScreen:
             text = _cut(clean(row.text), columns - width - SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
-
-    def cleared(self) -> None:
-        """See `Screen`. Nothing to do: the footer is not part of the cell's output."""
 
     def covered(self) -> bool:
         """See `Screen`."""

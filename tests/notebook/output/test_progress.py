@@ -414,9 +414,9 @@ def test_an_executed_notebook_holds_nothing_of_it(tmp_path):
     # The cell goes on when its live area was drawn, which shows nothing.
     prepare = """
     import builtins, threading
-    from disco_magic.notebook.output.screens import UnseenScreen
+    from disco_magic.notebook.output.livearea import Screen
     drawn = builtins.drawn = threading.Event()
-    UnseenScreen.show = lambda self, rows: drawn.set()
+    Screen.show = lambda self, rows: drawn.set()
     """
     sources = [
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n%load_ext disco_magic\n%disco start -n 2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from disco_magic.functions.execution.cells import cell_from_tree
 from disco_magic.notebook.facade import refuse_magics
@@ -14,20 +14,6 @@ from disco_magic.notebook.tracebacks import syntax_error
 if TYPE_CHECKING:
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.shell import Shell
-
-
-class Place(NamedTuple):
-    """The position of a cell's body in the whole cell.
-
-    Attributes:
-        number: n of ``In[n]``.
-        raw: the whole cell as the user typed it, magic lines included.
-        skipped: lines of `raw` before the first line that is compiled.
-    """
-
-    number: int
-    raw: str
-    skipped: int
 
 
 def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: int = 0) -> Cell:
@@ -41,15 +27,18 @@ def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: in
     `linecache` entry, so that debuggers and tracebacks show the cell as it was typed.
     """
     try:
-        return _compiled(shell, _place(shell, line, body), body, futures)
+        return _compiled(shell, line, body, futures)
     except SyntaxError as error:
         raise syntax_error(shell, error) from None
 
 
-def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
-    source = "\n" * place.skipped + transformed(shell, body)
-    filename = shell.compile.cache(source, place.number, raw_code=place.raw)
-    _complete_listing(filename, place)
+def _compiled(shell: Shell, line: str | None, body: str, futures: int) -> Cell:
+    number, raw, skipped = _place(shell, line, body)
+    source = "\n" * skipped + transformed(shell, body)
+    filename = shell.compile.cache(source, number, raw_code=raw)
+    size, stamp, lines, name = linecache.cache[filename]  # type: ignore[misc]  # the entry is loaded
+    typed = [f"{text}\n" for text in raw.split("\n")[:skipped]]
+    linecache.cache[filename] = (size, stamp, [*typed, *lines[skipped:]], name)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
     refuse_magics(tree)
     shows = shell.ast_node_interactivity
@@ -61,7 +50,7 @@ def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
         tree,
         source=body,
         filename=filename,
-        label=f"Cell In[{place.number}]",
+        label=f"Cell In[{number}]",
         flags=shell.compile.flags | futures,
         show_last=shows != "none" and not is_silent,
     )
@@ -78,7 +67,8 @@ def _show_assigned(tree: ast.Module) -> None:
         tree.body.append(ast.fix_missing_locations(ast.copy_location(shown, target)))
 
 
-def _place(shell: Shell, line: str | None, body: str) -> Place:
+def _place(shell: Shell, line: str | None, body: str) -> tuple[int, str, int]:
+    """The n of ``In[n]``, the whole cell as it was typed, and how many of its lines are not compiled."""
     running = getattr(shell.displayhook, "exec_result", None)
     raw = running.info.raw_cell if running is not None else None
     number = getattr(running, "execution_count", None) or shell.execution_count
@@ -88,7 +78,7 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
     before = raw[: raw.rindex(stripped)]
     # The transforms drop leading blank lines, so they count as skipped.
     blank = stripped[: len(stripped) - len(stripped.lstrip())]
-    return Place(number, raw, (before + blank).count("\n"))
+    return number, raw, (before + blank).count("\n")
 
 
 def _ends_with(raw: str, body: str) -> bool:
@@ -96,9 +86,3 @@ def _ends_with(raw: str, body: str) -> bool:
     before, found, _ = raw.rpartition(body) if body else (raw, "", "")
     lines = filter(None, map(str.strip, before.split("\n")))
     return bool(found or not body) and all(line.startswith(("%", "#")) for line in lines)
-
-
-def _complete_listing(filename: str, place: Place) -> None:
-    size, stamp, lines, name = linecache.cache[filename]  # type: ignore[misc]  # the entry is loaded
-    typed = [f"{text}\n" for text in place.raw.split("\n")[: place.skipped]]
-    linecache.cache[filename] = (size, stamp, [*typed, *lines[place.skipped :]], name)

@@ -16,7 +16,8 @@ from disco_magic.notebook.autoreload import is_autoreloaded, reloads
 from disco_magic.notebook.cell_options import cell_options, refuse_contradictions
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
-from disco_magic.notebook.debugging.breakpoints import debuggable
+from disco_magic.notebook.debugging.asking import answered
+from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
 from disco_magic.notebook.expansion import with_variables
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
@@ -132,10 +133,10 @@ class _Sending(NamedTuple):
     def cell(self) -> Iterator[CellHandle]:
         """Send the cell. In the ``with`` block Ctrl-C is a message to it, and its output is shown."""
         front, scope = self.front, self.scope
-        attended = debuggable(waited_for=not self.options.nowait)
-        with attended, front.console.cell(scope), attentive() as inbox:
+        waited = not self.options.nowait
+        BREAKPOINTS.install()
+        with answered(waited_for=waited), front.console.cell(scope), attentive() as inbox:
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
-            waited = not self.options.nowait
             scope.handle = handle = CellHandle(front.shell, pending, scope, asked=waited)
             if not scope.page.running:  # it has ended already, before the page knew the handle
                 handle.report_soon()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.debugging.asking import answered, check_attended
+from disco_magic.notebook.debugging.asking import check_attended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
     from types import FrameType
 
     from disco_magic.functions.context import WorkerContext
@@ -127,9 +126,3 @@ def _replace_set_trace() -> Callable[[], None]:
 
 
 BREAKPOINTS: Final = Breakpoints()
-
-
-def debuggable(*, waited_for: bool) -> AbstractContextManager[None]:
-    """Send a cell in this block and, if it is `waited_for`, wait for it; its workers may be debugged."""
-    BREAKPOINTS.install()
-    return answered(waited_for=waited_for)

@@ -53,7 +53,8 @@ def sentence(difference: Difference) -> str:
     """``max |a-b| 3.2e-05 at (12, 7): 0.123 vs 0.124 (max rel 0.001); 17 of 4,096 elements differ``."""
     told = [difference.reason] if difference.reason else []
     if difference.differing and difference.max_abs is not None:
-        told.append(_furthest(difference))
+        relative = "" if difference.max_rel is None else f" (max rel {number(difference.max_rel)})"
+        told.append(f"max |a-b| {number(difference.max_abs)}{_place(difference)}{relative}")
         s = "s" if difference.differing == 1 else ""
         told.append(f"{difference.differing:,} of {difference.size:,} elements differ{s}")
     elif difference.differing and difference.where is not None:
@@ -61,11 +62,6 @@ def sentence(difference: Difference) -> str:
     elif not told:
         told.append(f"equal: all {difference.size:,} elements" if difference.size else "equal: no elements")
     return "; ".join(told)
-
-
-def _furthest(difference: Difference) -> str:
-    relative = "" if difference.max_rel is None else f" (max rel {number(difference.max_rel)})"
-    return f"max |a-b| {number(difference.max_abs or 0.0)}{_place(difference)}{relative}"
 
 
 def _place(difference: Difference) -> str:

@@ -82,7 +82,9 @@ def multiples_html(
     alike = likeness({worker: _content(each) for worker, each in things.items()}, circles)
     scale = Scale.of(common_limits(drawn), symmetric=symmetric)
     if drawn and alike.is_one:
-        return _shared(drawn[0], scale, list(things), title, width)
+        one, far = drawn[0], ", as far as shown" if drawn[0].thinned else ""
+        same = f"the same on workers {ranges(list(things))}{far}"
+        return figure(title, _with_bar(one, scale, title, width), [same, *captions(one)])
     sizes = [image_size(each, width) for each in drawn] or [(width, 0)]
     widest, highest = max(size[0] for size in sizes), max(size[1] for size in sizes)
     one_subject = len({subject(each) for each in drawn}) == 1
@@ -104,12 +106,6 @@ def width_beside(pictures: Sequence[Picture], tiles: int, room: int) -> int:
     """The `width` for `multiples_html` with which so many tiles fit side by side into `room` pixels."""
     widest = max((sides(each) for each in pictures if each.values.size), default=0)
     return room // tiles - widest - GAP
-
-
-def _shared(picture: Picture, scale: Scale, workers: list[int], title: str, width: int) -> str:
-    """One picture for workers with equal ones."""
-    same = f"the same on workers {ranges(workers)}{', as far as shown' if picture.thinned else ''}"
-    return figure(title, _with_bar(picture, scale, title, width), [same, *captions(picture)])
 
 
 def _with_bar(picture: Picture, scale: Scale, name: str, width: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.libraries.drawing import RenewedLock
-from disco_magic.notebook.libraries.homes import OfWorkers
+from disco_magic.notebook.libraries.homes import OfWorkers, replace_for_workers
 from disco_magic.notebook.output.arrange import Item
 
 if TYPE_CHECKING:
@@ -114,13 +114,7 @@ class WorkerShow:
 def fit_table(module: ModuleType) -> Callable[[], None]:
     """Give every worker its own figures; `module` is ``matplotlib._pylab_helpers``."""
     table = module.Gcf
-    take = replace_all([Replaced(table, "figs", WorkerFigures(table.figs))])
-
-    def undo() -> None:
-        take()
-        _tables.forget()
-
-    return undo
+    return replace_for_workers([Replaced(table, "figs", WorkerFigures(table.figs))], _tables)
 
 
 def fit_show(module: ModuleType) -> Callable[[], None] | None:
@@ -128,13 +122,7 @@ def fit_show(module: ModuleType) -> Callable[[], None] | None:
     show = module.show
     if not (hasattr(show, "_draw_called") and hasattr(show, "_to_draw")):
         return None  # an unknown version: it shows the figures of all as it likes
-    take = replace_all([Replaced(module, "show", WorkerShow(show))])
-
-    def undo() -> None:
-        take()
-        _drawn.forget()
-
-    return undo
+    return replace_for_workers([Replaced(module, "show", WorkerShow(show))], _drawn)
 
 
 _choices: Final = RenewedLock(lambda: None)

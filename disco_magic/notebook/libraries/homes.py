@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import replace_all
 from disco_magic.notebook.output.streams import current_sink
 from disco_magic.threads.locks import new_rlock
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.callers.current import CallingWorker
+    from disco_magic.callers.replaced import Replaced
 
 _Thing = TypeVar("_Thing")
 
@@ -63,6 +65,17 @@ def home() -> Home | None:
     if sink is not None and not sink.is_finished:
         sink.home = found
     return found
+
+
+def replace_for_workers(replaced: list[Replaced], kept: OfWorkers[Any]) -> Callable[[], None]:
+    """`replace_all`; what restores the former ones also forgets what workers have `kept` of their own."""
+    take = replace_all(replaced)
+
+    def undo() -> None:
+        take()
+        kept.forget()
+
+    return undo
 
 
 class OfWorkers(Generic[_Thing]):

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.front import Front
     from disco_magic.session.arguments import Limit
-    from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -73,13 +72,11 @@ def execute_program(
 def _executed(sending: _Sending) -> CellResult | CellHandle | None:
     with sending.cell() as handle:
         if sending.options.nowait:
-            return _handed_over(handle, sending)
-        try:
-            result = handle.wait(sending.limit, on_look=sending.look(handle.pending), stop=True)
-        except BaseException as error:
-            _bind_what_failed(sending, handle, error)
-            raise
-        _bind_result(sending, result)
+            sending.bind(handle)
+            return handle
+        with sending.outcome(handle):
+            result = sending.wait(handle)()
+            sending.bind(result)
     return _finished(handle, result, sending)
 
 
@@ -99,18 +96,16 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
         return None
     with sending.cell() as handle:
         if sending.options.nowait:
-            return _handed_over(handle, sending)
-        try:
-            with ticking():
-                result = await in_thread(
-                    partial(handle.wait, sending.limit, on_look=sending.look(handle.pending), stop=True)
-                )
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
+            sending.bind(handle)
+            return handle
+        with sending.outcome(handle):
+            try:
+                with ticking():
+                    result = await in_thread(sending.wait(handle))
+            except asyncio.CancelledError:
                 handle.pending.stop_soon()  # something cancelled all tasks
-            _bind_what_failed(sending, handle, error)
-            raise
-        _bind_result(sending, result)
+                raise
+            sending.bind(result)
     return _finished(handle, result, sending)
 
 
@@ -160,11 +155,29 @@ class _Sending(NamedTuple):
             show_only(result, self.scope.show)
             display(result)  # type: ignore[no-untyped-call]
 
-    def look(self, pending: PendingCell) -> Callable[[], None] | None:
-        """The function that shows progress while there is no output; None if progress is off."""
+    def wait(self, handle: CellHandle) -> Callable[[], CellResult]:
+        """What waits for the cell, and shows progress while there is no output."""
         after = self.options.progress_after
         after_s = self.front.settings.progress_after if after is None else after
-        return look_at(pending, self.scope.page, self.scope.workers, after_s)
+        look = look_at(handle.pending, self.scope.page, self.scope.workers, after_s)
+        return partial(handle.wait, self.limit, on_look=look, stop=True)
+
+    def bind(self, value: CellHandle | CellResult | None) -> None:
+        """Bind what ``--out`` names, if there is anything."""
+        if self.options.out and value is not None:
+            self.front.bind({self.options.out: value})
+
+    @contextmanager
+    def outcome(self, handle: CellHandle) -> Iterator[None]:
+        """In the ``with`` block, wait for the cell; if that fails, bind the partial result that there is."""
+        try:
+            yield
+        except BaseException as error:
+            self.bind(getattr(error, "result", None))
+            if isinstance(error, SyncTimeout) and self.options.push and handle.pending.was_withdrawn:
+                names = ", ".join(self.options.push)
+                error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
+            raise
 
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
@@ -235,25 +248,6 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
         return workers_of_group(options.group, session.topology)
     chosen = None if options.workers is None else parse_workers(options.workers, session.topology)
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
-
-
-def _handed_over(handle: CellHandle, sending: _Sending) -> CellHandle:
-    if sending.options.out:
-        sending.front.bind({sending.options.out: handle})
-    return handle
-
-
-def _bind_what_failed(sending: _Sending, handle: CellHandle, error: BaseException) -> None:
-    """Bind the partial result of a cell that has failed with that error, which is about to be raised."""
-    _bind_result(sending, getattr(error, "result", None))
-    if isinstance(error, SyncTimeout) and sending.options.push and handle.pending.was_withdrawn:
-        names = ", ".join(sending.options.push)
-        error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
-
-
-def _bind_result(sending: _Sending, result: CellResult | None) -> None:
-    if sending.options.out and result is not None:
-        sending.front.bind({sending.options.out: result})
 
 
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:

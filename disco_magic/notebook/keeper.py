@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from argparse import Namespace
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
-from disco_magic.notebook.option_types import mesh_named, modules_named
+from disco_magic.notebook.option_types import SESSION, mesh_named, modules_named
 from disco_magic.session.sigint import import_whole
 from disco_magic.threads.locks import new_rlock
 
@@ -29,22 +30,11 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 
-class Wanted(NamedTuple):
-    """The options of ``%disco start``; None: as configured."""
-
-    workers: int | None = None
-    groups: int | None = None
-    mesh: str | None = None
-    kind: str | None = None
-    ccl: str | None = None
-    devices: str | None = None
-    own_modules: str | None = None
+# The options of ``%disco start``, none of which is given: all is as configured.
+_AS_CONFIGURED: Final = Namespace(**dict.fromkeys(SESSION))
 
 
-_NOTHING: Final = Wanted()
-
-
-def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]:
+def _plane_and_devices(settings: DiscoMagics, wanted: Namespace) -> tuple[str, str]:
     """The plane and the devices; an option of the line overrides a setting that it contradicts."""
     from disco_magic.session.equipment import contradicts
 
@@ -60,7 +50,7 @@ def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]
 
 
 def _mesh_and_number(
-    settings: DiscoMagics, wanted: Wanted, where: str, plane: str
+    settings: DiscoMagics, wanted: Namespace, where: str, plane: str
 ) -> tuple[Mesh, int | None]:
     """The mesh and the number of workers; a mesh also overrides a number that was not set explicitly."""
     from disco_magic.session.equipment import count_of
@@ -150,7 +140,7 @@ class SessionKeeper:
             )
         return session
 
-    def start(self, settings: DiscoMagics, wanted: Wanted = _NOTHING) -> Session:
+    def start(self, settings: DiscoMagics, wanted: Namespace = _AS_CONFIGURED) -> Session:
         """Start a session and print one line about it, once every worker has answered.
 
         The line has the time it took only with the output mode ``live``, so that it is otherwise always the

@@ -19,13 +19,13 @@ def strike():
 
 @pytest.mark.parametrize("cell", ["%%disco\nworker_id", "%%disco --out kept\nworker_id"])
 def test_a_stop_while_the_result_is_bound_is_heard(crew, monkeypatch, cell):
-    bind = execution._bind_result
+    bind = execution._Sending.bind
 
     def struck(*args):
         strike()
         bind(*args)
 
-    monkeypatch.setattr(execution, "_bind_result", struck)
+    monkeypatch.setattr(execution._Sending, "bind", struck)
     error = crew.fail(cell, KeyboardInterrupt)
     assert str(error) == STRUCK.format(crew.ip.execution_count - 1, "ended")
     monkeypatch.undo()

@@ -13,7 +13,6 @@ from disco_magic.core.words import human_bytes, plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import STOPS_NOTHING, Command, parser_of, session_parser
-from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import mesh_named, modules_named
 from disco_magic.notebook.options import add_session_options, refuse
 from disco_magic.notebook.targets import parse_workers
@@ -36,8 +35,7 @@ _MUCH: Final = 1 << 20
 def _start(front: Front, options: Namespace) -> Session | None:
     running = front.sessions.find()
     if running is None:
-        wanted = Wanted(*(getattr(options, name) for name in Wanted._fields))
-        running = front.sessions.start(front.settings, wanted)
+        running = front.sessions.start(front.settings, options)
     else:
         _say_running(front, running, options)
     return running if is_assigned() else None  # a line says what was started: IPython would show it again

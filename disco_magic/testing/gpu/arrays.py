@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from disco_magic.testing.gpu import dlpack, indexing, operations
-from disco_magic.testing.gpu.operators import Operators
+from disco_magic.testing.gpu import dlpack, operations, operators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +47,7 @@ def _view(name: str) -> Any:
     return method
 
 
-class DeviceArray(Operators):
+class DeviceArray(operators.Operators):
     """`cupy.ndarray`; each simulation has a subclass with its `world`.
 
     Attributes:
@@ -250,7 +249,7 @@ class DeviceArray(Operators):
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value."""
-        indexing.assign(self.world, self, Ellipsis, value)
+        operators.assign(self.world, self, Ellipsis, value)
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -261,15 +260,15 @@ class DeviceArray(Operators):
         return (self[number] for number in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
-        if indexing.is_basic(self.world, index):
-            return self.as_view(indexing.view(self.raw, index))
-        return indexing.take(self.world, self, index)
+        if operators.is_basic(self.world, index):
+            return self.as_view(operators.view(self.raw, index))
+        return operators.take(self.world, self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, slice) and index == slice(None) and isinstance(value, np.ndarray):
             self.set(value)
         else:
-            indexing.assign(self.world, self, index, value)
+            operators.assign(self.world, self, index, value)
 
     sum, mean, prod = _reduction("sum"), _reduction("mean"), _reduction("prod")
     min, max, any, all = _reduction("min"), _reduction("max"), _reduction("any"), _reduction("all")

@@ -12,7 +12,7 @@ from disco_magic.testing.gpu.errors import (
     SUCCESS,
     CUDARuntimeError,
 )
-from disco_magic.testing.gpu.graphs import Capture, Graph, RecordedMarker
+from disco_magic.testing.gpu.pieces import Capture, Graph, RecordedMarker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,16 +1,95 @@
-"""The public class `SimulatedGpus`."""
+"""The public class `SimulatedGpus`, and the module-like objects: `cupy`, `cupy.cuda` and their attributes."""
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from disco_magic.devices import streams
-from disco_magic.testing.gpu.modules import simulated_cupy
+from disco_magic.testing.gpu import cuda, errors, kernels, operations, pointers
+from disco_magic.testing.gpu.arrays import DeviceArray
+from disco_magic.testing.gpu.functions import functions
+from disco_magic.testing.gpu.memory import Memory, UnownedMemory
+from disco_magic.testing.gpu.runtime import Runtime
 from disco_magic.testing.gpu.world import World
 
 if TYPE_CHECKING:
     from disco_magic.testing.gpu.pieces import Hold
     from disco_magic.testing.gpu.streams import Lag, WorkQueue
+
+VERSION = "14.2.0"
+
+
+class Module(types.ModuleType):
+    """A module whose missing attributes raise `NotSimulated`."""
+
+    def __init__(self, name: str, **content: Any) -> None:
+        super().__init__(name)
+        self.__dict__.update(content)
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.NotSimulated(f"{self.__name__}.{name}")
+
+
+def _bound(world: World, name: str, base: type, module: str = "cupy.cuda") -> Any:
+    """Make a subclass with CuPy's name and module, bound to one simulation."""
+    return type(name, (base,), {"world": world, "__module__": module, "__qualname__": name, "__slots__": ()})
+
+
+def simulated_cupy(world: World) -> Any:
+    """Make the whole of `cupy`."""
+    cupy: Any = Module("cupy", **functions(world))
+    cupy.ndarray = _bound(world, "ndarray", DeviceArray, "cupy")
+    cupy.RawModule = _bound(world, "RawModule", kernels.RawModule, "cupy")
+    cupy.RawKernel = _bound(world, "RawKernel", kernels.RawKernel, "cupy")
+    cupy.cuda = _cuda(world)
+    cupy.random = Module("cupy.random", default_rng=lambda seed=None: Generator(world, seed))
+    pool = pointers.DeviceMemoryPool(world)
+    cupy.get_default_memory_pool = lambda: pool
+    cupy.get_default_pinned_memory_pool = lambda: world.pinned
+    cupy.__version__ = VERSION
+    return cupy
+
+
+def _cuda(world: World) -> Module:
+    stream = _bound(world, "Stream", cuda.Stream)
+    stream.null = stream(null=True)
+    pointer = _bound(world, "MemoryPointer", pointers.MemoryPointer)
+    return Module(
+        "cupy.cuda",
+        Device=_bound(world, "Device", cuda.Device),
+        Event=_bound(world, "Event", cuda.Event),
+        Stream=stream,
+        MemoryPointer=pointer,
+        UnownedMemory=UnownedMemory,
+        Memory=Memory,
+        get_current_stream=lambda device_id=-1: world.stream(None if device_id < 0 else device_id),
+        get_elapsed_time=cuda.elapsed_time,
+        alloc=lambda size: pointer(world.malloc(size), 0),
+        alloc_pinned_memory=world.pinned.malloc,
+        is_available=lambda: bool(world.devices),
+        runtime=Runtime(world),
+        memory=Module("cupy.cuda.memory", OutOfMemoryError=errors.OutOfMemoryError),
+        compiler=Module("cupy.cuda.compiler", CompileException=errors.CompileException),
+        driver=Module("cupy.cuda.driver", CUDADriverError=errors.CUDADriverError),
+    )
+
+
+class Generator:
+    """`cupy.random.default_rng(seed)`: standard normal numbers, the same as NumPy's."""
+
+    def __init__(self, world: World, seed: Any) -> None:
+        self._world = world
+        self._numbers = np.random.default_rng(seed)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64) -> Any:
+        """Draw numbers on the host and copy them on the current stream."""
+        return operations.from_host(self._world, self._numbers.standard_normal(size, dtype), None, "C")
+
+    def __getattr__(self, name: str) -> Any:
+        raise errors.NotSimulated(f"cupy.random.Generator.{name}")
 
 
 class SimulatedGpus:

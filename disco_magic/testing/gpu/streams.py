@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from disco_magic.testing.gpu.errors import CAPTURE_UNSUPPORTED, INVALID_HANDLE, CUDARuntimeError
-from disco_magic.testing.gpu.graphs import RecordedMarker
-from disco_magic.testing.gpu.pieces import DEADLINE_S, Hold, Marker, Piece, nothing
+from disco_magic.testing.gpu.pieces import DEADLINE_S, Hold, Marker, Piece, RecordedMarker, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.testing.gpu.device import SimulatedDevice
-    from disco_magic.testing.gpu.graphs import Capture
+    from disco_magic.testing.gpu.pieces import Capture
 
 Lag: TypeAlias = "Callable[[], float] | int | None"
 

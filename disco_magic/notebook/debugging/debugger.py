@@ -25,8 +25,7 @@ from disco_magic.callers.sites import Site, runtime_file
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.running import CellRunner
 from disco_magic.notebook.debugging.asking import ASKERS, ask
-from disco_magic.notebook.debugging.interact import NOTES, Interact, bound_in_frame
-from disco_magic.notebook.debugging.prompting import at_prompt
+from disco_magic.notebook.debugging.interact import NOTES, Interact, at_prompt, bound_in_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.notebook.output.arrange import Item, Pieces, with_own_id
+from disco_magic.notebook.output.afterwards import Pieces
+from disco_magic.notebook.output.arrange import Item, with_own_id
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected
 from disco_magic.notebook.output.page import Page

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from disco_magic.notebook.output import arrange as module
+from disco_magic.notebook.output import afterwards as module
 from disco_magic.notebook.output.afterwards import Afterwards
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.phrases import ranges

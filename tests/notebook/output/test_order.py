@@ -70,7 +70,7 @@ def test_groupings_of_px_keep_their_meaning(texts, mode, expected, kept):
 
 
 def test_kept_output_is_bounded_and_says_what_it_left_out(texts, monkeypatch, kept):
-    monkeypatch.setattr("disco_magic.notebook.output.arrange.LIMIT", 10)
+    monkeypatch.setattr("disco_magic.notebook.output.afterwards.LIMIT", 10)
     _, sinks = kept(texts, "ordered", 1)
     for i in range(100):
         sinks[0].writer("stdout")(f"line {i}\n")

@@ -54,7 +54,8 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     if "_render_traceback_" not in vars(error) and (
         isinstance(error, DiscoError) or not hasattr(error, "_render_traceback_")
     ):
-        error._render_traceback_ = plain_lines(shell, error).copy  # type: ignore[attr-defined]  # IPython's protocol
+        only = shell.InteractiveTB.get_exception_only(type(error), error)  # the traceback is in this package
+        error._render_traceback_ = [line.rstrip("\n") for line in only].copy  # type: ignore[attr-defined]  # IPython's protocol
     # Not with its own frames: they refer to the handle of the cell, and that to the error. For a stopped
     # cell, ``%debug`` should show the line where it was.
     stopped = (user_frames(shell, each.exception) for each in failures_of(error).values())
@@ -104,11 +105,6 @@ def syntax_error(shell: Shell, error: SyntaxError) -> CellSyntaxError:
     shown = CellSyntaxError(str(error))
     shown._render_traceback_ = partial(shell.SyntaxTB.structured_traceback, type(error), error, [])  # type: ignore[attr-defined]  # IPython's protocol
     return shown
-
-
-def plain_lines(shell: Shell, error: BaseException) -> list[str]:
-    """The error's name and message, without the traceback, which is inside this package."""
-    return [line.rstrip("\n") for line in shell.InteractiveTB.get_exception_only(type(error), error)]
 
 
 def worker_lines(

@@ -26,11 +26,6 @@ class Inquiry(NamedTuple):
     name: str
     detail: int
 
-    @property
-    def is_search(self) -> bool:
-        """Whether it asks which names fit."""
-        return "*" in self.name
-
 
 class Inquiries:
     """The unanswered questions of all sessions; any thread may ask."""

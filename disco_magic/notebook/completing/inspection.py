@@ -75,7 +75,7 @@ def _answer(front: Front, *_: object) -> None:
 
 def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Sequence[int] = ()) -> None:
     """Show the help for a name where IPython shows help; prefer the object of these `workers`."""
-    if inquiry.is_search:
+    if "*" in inquiry.name:
         page.page("\n".join(_found(front, inquiry.name, session)))
         return
     data = inspected(front, inquiry.name, inquiry.detail, session, first=workers)

@@ -22,7 +22,7 @@ from disco_magic.notebook.inspector.toolbar import Toolbar
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.controls import wrapped
-from disco_magic.notebook.live.live_view import LiveView, answer_while_busy, everything_in
+from disco_magic.notebook.live.views import LiveView, answer_while_busy, everything_in
 from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
 from disco_magic.notebook.tables.reports import diagnosis_html
 from disco_magic.values.describe import describe

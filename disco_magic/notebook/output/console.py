@@ -22,11 +22,11 @@ from disco_magic.isolation.streams import (
     remove_streams,
     unwrapped,
 )
-from disco_magic.notebook.output.publisher import WorkerPublisher, worker_formatting
+from disco_magic.notebook.output.publisher import worker_formatting, worker_publishing
 from disco_magic.threads.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from disco_magic.callers.replaced import Replaced
     from disco_magic.isolation.imported import Libraries
@@ -57,7 +57,7 @@ class Console:
         self._open: list[NotebookScope] = []
         self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
         self._collected: list[Page] = []  # for tools, which end the kernel soon
-        self._publishers: list[WorkerPublisher] = []
+        self._publishers: list[tuple[object, Callable[[], None]]] = []  # with what unwraps them
         self._formatting: Replaced | None = None
         self._filters: Filters | None = None
         self._is_installed = False  # or only a part of it, if an interrupt struck meanwhile
@@ -165,8 +165,9 @@ class Console:
         self._is_installed = True
         install_streams(self)
         route_handlers()
-        if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
-            self._publishers.append(WorkerPublisher(self._shell))
+        publisher = self._shell.display_pub
+        if not any(wrapped is publisher for wrapped, _ in self._publishers):
+            self._publishers.append((publisher, worker_publishing(self._shell)))
         if self._formatting is None:
             self._formatting = worker_formatting(self._shell)
             self._formatting.put()
@@ -184,7 +185,7 @@ class Console:
         release_handlers()
         remove_streams(self)
         while self._publishers:
-            self._publishers.pop().remove()
+            self._publishers.pop()[1]()
         if self._formatting is not None:
             self._formatting.take()
             self._formatting = None

@@ -5,62 +5,54 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.callers.replaced import Replaced
     from disco_magic.notebook.shell import Shell
 
 
-class WorkerPublisher:
-    """Wraps `publish` and `clear_output` of the shell's current display publisher, on the instance.
+def worker_publishing(shell: Shell) -> Callable[[], None]:
+    """Wrap `publish` and `clear_output` of the shell's current display publisher; return what unwraps them.
 
     On the instance, because it may be a stand-in (``%%capture``).
-
-    Attributes:
-        remove: removes the wrappers, except one over which something else was installed.
     """
+    publisher = shell.display_pub
 
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
-        self._publisher = shell.display_pub
-        self._publishing = Replaced(self._publisher, "publish", self._publish)
-        self._clearing = Replaced(self._publisher, "clear_output", self._clear)
-        self.remove = replace_all([self._publishing, self._clearing])
-
-    def wraps(self, publisher: object) -> bool:
-        """Whether `publisher` is the one that is wrapped here."""
-        return self._publisher is publisher
-
-    def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    @replacing(publisher, "publish")
+    def publish(data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()
         if sink is None:
-            self._publishing.below(data, metadata, **kwargs)
-        elif self._is_text(data, kwargs):
+            publish.below(data, metadata, **kwargs)
+        elif _is_text(shell, publisher, data, kwargs):
             sink.writer("stdout")(f"{data['text/plain']}\n")
         else:
-            sink.display(self._publishing.below, data, {**kwargs, "metadata": metadata})
+            sink.display(publish.below, data, {**kwargs, "metadata": metadata})
 
-    def _is_text(self, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
-        """Whether the front end can only show this as lines of text, now and later."""
-        if "text/plain" not in data or kwargs.get("update") or display_id(kwargs):
-            return False
-        only_text = set(data) == {"text/plain"}
-        return only_text or not (self._has_front_end() or getattr(self._shell, "mime_renderers", None))
-
-    def _has_front_end(self) -> bool:
-        """Whether there is a front end; the publisher of terminal IPython only prints the plain text."""
-        from IPython.core.displaypub import DisplayPublisher
-
-        return type(self._publisher) is not DisplayPublisher
-
-    def _clear(self, wait: bool = False) -> None:  # noqa: FBT001, FBT002 - IPython's own signature
+    @replacing(publisher, "clear_output")
+    def clear(wait: bool = False) -> None:  # noqa: FBT001, FBT002 - IPython's own signature
         sink = current_sink.get()
         if sink is None:
-            self._clearing.below(wait=wait)
+            clear.below(wait=wait)
         else:
-            sink.clear(self._clearing.below, wait=wait)
+            sink.clear(clear.below, wait=wait)
+
+    return replace_all([publish, clear])
+
+
+def _is_text(shell: Shell, publisher: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
+    """Whether the front end can only show this as lines of text, now and later."""
+    from IPython.core.displaypub import DisplayPublisher
+
+    if "text/plain" not in data or kwargs.get("update") or display_id(kwargs):
+        return False
+    # The publisher of terminal IPython, where there is no front end, only prints the plain text.
+    has_front_end = type(publisher) is not DisplayPublisher or getattr(shell, "mime_renderers", None)
+    return set(data) == {"text/plain"} or not has_front_end
 
 
 _FORMATTERS: Final = "IPython.core.formatters"

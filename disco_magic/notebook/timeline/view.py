@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.live.controls import Changes, button, text, worker_options, wrapped
-from disco_magic.notebook.live.live_view import LiveView, answer_while_busy, everything_in
+from disco_magic.notebook.live.views import LiveView, answer_while_busy, everything_in
 from disco_magic.notebook.timeline.picture import timeline_bundle, timeline_html
 
 if TYPE_CHECKING:

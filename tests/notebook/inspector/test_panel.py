@@ -18,7 +18,7 @@ from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import FACES
 from disco_magic.notebook.inspector.panel import MOST_ROWS, Inspector
-from disco_magic.notebook.live.live_view import everything_in
+from disco_magic.notebook.live.views import everything_in
 from disco_magic.session.config import ThreadedSession
 from tests.notebook.inspector.conftest import text_of
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table, until
@@ -370,7 +370,7 @@ def test_it_is_small_enough_to_be_sent_every_second(front, session, refresher):
 
 
 def test_comms_answer_where_a_click_was_sent_to():
-    from disco_magic.notebook.live.live_view import answer_while_busy
+    from disco_magic.notebook.live.views import answer_while_busy
 
     class Comm:
         def _reply_subshell_for(self, data, default):

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.notebook.libraries.homes import of_mine
 from disco_magic.notebook.output.streams import current_sink
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import ModuleType
 
     from disco_magic.notebook.output.sink import Sink
@@ -40,13 +41,8 @@ class WorkerBars(WeakSet[Any]):
         sink = current_sink.get()
         return self.before if sink is None else self._of.setdefault(sink, WeakSet())
 
-    def add(self, item: Any) -> None:
-        """See `set.add`."""
-        self._mine().add(item)
-
-    def remove(self, item: Any) -> None:
-        """See `set.remove`."""
-        self._mine().remove(item)
+    add, remove = of_mine("add"), of_mine("remove")
+    __iter__, __len__, __contains__ = map(of_mine, ("__iter__", "__len__", "__contains__"))
 
     def may_move(self, sink: Sink) -> bool:
         """Whether a worker has bars. Bars that it made before this was installed count as the notebook's."""
@@ -55,15 +51,6 @@ class WorkerBars(WeakSet[Any]):
     def copy(self) -> Any:
         """The bars of all, for tqdm's thread, which refreshes bars that have not moved for long."""
         return WeakSet([*self.before, *(bar for bars in [*self._of.values()] for bar in bars)])
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._mine())
-
-    def __len__(self) -> int:
-        return len(self._mine())
-
-    def __contains__(self, item: Any) -> bool:
-        return item in self._mine()
 
 
 class BarKeeper:

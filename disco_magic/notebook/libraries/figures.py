@@ -11,15 +11,16 @@ import functools
 import sys
 from collections import OrderedDict
 from collections.abc import MutableMapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import Replaced, replace_all
 from disco_magic.notebook.libraries.drawing import RenewedLock
-from disco_magic.notebook.libraries.homes import OfWorkers, replace_for_workers
+from disco_magic.notebook.libraries.homes import OfWorkers, of_mine, replace_for_workers
 from disco_magic.notebook.output.arrange import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import ModuleType
 
     from disco_magic.notebook.shell import Shell
@@ -39,41 +40,22 @@ class WorkerFigures(MutableMapping[Any, Any]):
         table = _tables.mine()
         return self.before if table is None else table
 
-    def __getitem__(self, number: Any) -> Any:
-        return self._mine()[number]
-
-    def __setitem__(self, number: Any, manager: Any) -> None:
-        self._mine()[number] = manager
-
-    def __delitem__(self, number: Any) -> None:
-        del self._mine()[number]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._mine())
-
-    def __reversed__(self) -> Any:
-        return reversed(self._mine())
-
-    def __len__(self) -> int:
-        return len(self._mine())
-
-    def __repr__(self) -> str:
-        return repr(self._mine())
+    __getitem__, __setitem__, __delitem__ = map(of_mine, ("__getitem__", "__setitem__", "__delitem__"))
+    __iter__, __reversed__, __len__, __repr__ = map(
+        of_mine, ("__iter__", "__reversed__", "__len__", "__repr__")
+    )
+    values = of_mine("values")  # pyplot reads them backwards
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._mine(), name)  # move_to_end, copy
 
-    def values(self) -> Any:
-        """See `OrderedDict.values`; pyplot reads them backwards."""
-        return self._mine().values()
 
-
+@dataclass
 class _Drawn:
     """The inline backend's state of one worker."""
 
-    def __init__(self) -> None:
-        self.called = False
-        self.waiting: list[Any] = []
+    called: bool = False
+    waiting: list[Any] = field(default_factory=list)
 
 
 _drawn: Final = OfWorkers(_Drawn)

@@ -7,6 +7,7 @@ cannot change its successor's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _Thing = TypeVar("_Thing")
 
 
+@dataclass(eq=False, slots=True)
 class Home:
     """The state of one worker.
 
@@ -32,11 +34,8 @@ class Home:
         is_lost: whether the thread that uses it was given up; its successor gets a new one.
     """
 
-    __slots__ = ("is_lost", "things")
-
-    def __init__(self) -> None:
-        self.things: dict[object, Any] = {}
-        self.is_lost = False
+    things: dict[object, Any] = field(default_factory=dict)
+    is_lost: bool = False
 
 
 _homes: Final[WeakKeyDictionary[CallingWorker, Home]] = WeakKeyDictionary()
@@ -76,6 +75,16 @@ def replace_for_workers(replaced: list[Replaced], kept: OfWorkers[Any]) -> Calla
         kept.forget()
 
     return undo
+
+
+def of_mine(name: str) -> Any:
+    """A method that is that of the calling worker's own object, which `_mine` returns."""
+
+    def method(self: Any, *given: Any) -> Any:
+        return getattr(self._mine(), name)(*given)
+
+    method.__name__, method.__doc__ = name, f"As `{name}` of the worker's own object."
+    return method
 
 
 class OfWorkers(Generic[_Thing]):

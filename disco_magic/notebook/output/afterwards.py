@@ -8,7 +8,9 @@ each later cell brings that up to date.
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -31,7 +33,11 @@ class Afterwards:
     """
 
     def __init__(self, publish: Callable[..., Any]) -> None:
-        self.streams = {channel: _Stream(self, channel) for channel in ("stdout", "stderr")}
+        # That there is a `set_parent` says that it is a notebook's stream. The end of the next cell flushes.
+        self.streams = {
+            channel: SimpleNamespace(write=partial(self.write, channel), flush=bool, set_parent=None)
+            for channel in ("stdout", "stderr")
+        }
         self.value: Mapping[str, Any] = {}
         self._publish = publish
         self._display_id = uuid4().hex
@@ -130,22 +136,3 @@ def _html(item: Item) -> str:
         text = "\n".join(prefix + escape(clean(rest)) for prefix, rest in map(split_prefix, item.lines))
         lines = f'<div style="{ERROR if item.kind == "stderr" else TEXT};{LINE_INDENT}">{text}</div>'
     return lines if item.is_text else lines + html_of(item)
-
-
-class _Stream:
-    """Takes the lines of one channel."""
-
-    def __init__(self, place: Afterwards, channel: str) -> None:
-        self._place = place
-        self._channel = channel
-
-    def write(self, text: str) -> int:
-        """Take whole lines."""
-        self._place.write(self._channel, text)
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: the end of the next cell shows it."""
-
-    def set_parent(self, _: object) -> None:
-        """Do nothing. That there is such a method says that this is a notebook's stream."""

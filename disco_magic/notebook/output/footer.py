@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.threads.locks import new_rlock
@@ -30,14 +31,12 @@ def over_the_prompt(stream: object) -> bool:
     return type(stream).__module__.startswith("prompt_toolkit")
 
 
+@dataclass(eq=False, slots=True)
 class Question:
     """A question to the user; see `Footer.aside`. Compared by identity: two workers may ask the same."""
 
-    __slots__ = ("out", "text")
-
-    def __init__(self, out: Callable[[str], None] | None, text: str) -> None:
-        self.out = out
-        self.text = text
+    out: Callable[[str], None] | None
+    text: str
 
 
 class Footer:

@@ -14,10 +14,10 @@ persists. Kernels are compiled by g++.
 
 ::
 
-    gpus.py                  the public class, and the modules
+    gpus.py                  the public class, the modules, and memory as a thread sees it
     functions.py             functions on arrays; creation.py; runtime.py: on addresses
     arrays.py                arrays; operators.py, dlpack.py; operations.py: their common parts
-    cuda.py, pointers.py     devices, streams, events, memory as a thread sees them
+    cuda.py                  devices, streams, events as a thread sees them
     kernels.py, shim.py      compiled kernels
     world.py                 all devices; each thread's current device and stream; device.py: one device
     streams.py, pieces.py    queues and their threads; what is in a queue, or recorded for later

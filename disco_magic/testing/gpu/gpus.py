@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from disco_magic.devices import streams
-from disco_magic.testing.gpu import cuda, errors, kernels, operations, pointers
+from disco_magic.testing.gpu import cuda, errors, kernels, operations
 from disco_magic.testing.gpu.arrays import DeviceArray
 from disco_magic.testing.gpu.functions import functions
 from disco_magic.testing.gpu.memory import Memory, UnownedMemory
@@ -16,8 +16,72 @@ from disco_magic.testing.gpu.runtime import Runtime
 from disco_magic.testing.gpu.world import World
 
 if TYPE_CHECKING:
+    from disco_magic.testing.gpu.cuda import Device, Stream
     from disco_magic.testing.gpu.pieces import Hold
     from disco_magic.testing.gpu.streams import Lag, WorkQueue
+
+
+class MemoryPointer:
+    """`cupy.cuda.MemoryPointer`: an offset into an allocation of device memory."""
+
+    world: ClassVar[World]
+
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem = mem
+        self.offset = offset
+
+    @property
+    def ptr(self) -> int:
+        """The address."""
+        return cast("int", self.mem.ptr) + self.offset
+
+    @property
+    def device_id(self) -> int:
+        """The ordinal of the memory's device."""
+        return cast("int", self.mem.device_id)
+
+    @property
+    def device(self) -> Device:
+        """The memory's device."""
+        return cast("Device", self.world.cupy.cuda.Device(self.device_id))
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def __add__(self, nbytes: int) -> MemoryPointer:
+        return type(self)(self.mem, self.offset + nbytes)
+
+
+class DeviceMemoryPool:
+    """`cupy.get_default_memory_pool()`: the current device's pool."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def used_bytes(self) -> int:
+        """Bytes in use by arrays."""
+        return self._world.device.pool.used_bytes()
+
+    def free_bytes(self) -> int:
+        """Bytes of free blocks."""
+        return self.total_bytes() - self.used_bytes()
+
+    def total_bytes(self) -> int:
+        """Bytes that the pool has from the device."""
+        return self._world.device.pool.total_bytes()
+
+    def n_free_blocks(self) -> int:
+        """The number of free blocks."""
+        return self._world.device.pool.n_free_blocks()
+
+    def free_all_blocks(self, stream: Stream | None = None) -> None:
+        """Return free blocks of `stream`, None: of all streams, to the device; wait for all of its work."""
+        self._world.device.pool.free_all_blocks(None if stream is None else stream.ptr)
+
+    def malloc(self, nbytes: int) -> MemoryPointer:
+        """Allocate memory of the current device and stream."""
+        return cast("MemoryPointer", self._world.cupy.cuda.alloc(nbytes))
+
 
 VERSION = "14.2.0"
 
@@ -46,7 +110,7 @@ def simulated_cupy(world: World) -> Any:
     cupy.RawKernel = _bound(world, "RawKernel", kernels.RawKernel, "cupy")
     cupy.cuda = _cuda(world)
     cupy.random = Module("cupy.random", default_rng=lambda seed=None: Generator(world, seed))
-    pool = pointers.DeviceMemoryPool(world)
+    pool = DeviceMemoryPool(world)
     cupy.get_default_memory_pool = lambda: pool
     cupy.get_default_pinned_memory_pool = lambda: world.pinned
     cupy.__version__ = VERSION
@@ -56,7 +120,7 @@ def simulated_cupy(world: World) -> Any:
 def _cuda(world: World) -> Module:
     stream = _bound(world, "Stream", cuda.Stream)
     stream.null = stream(null=True)
-    pointer = _bound(world, "MemoryPointer", pointers.MemoryPointer)
+    pointer = _bound(world, "MemoryPointer", MemoryPointer)
     return Module(
         "cupy.cuda",
         Device=_bound(world, "Device", cuda.Device),

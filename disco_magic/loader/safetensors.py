@@ -132,12 +132,7 @@ def _check_cover(spans: list[tuple[StoredTensor, int, int]], begin: int, file: S
 def read_index(path: Path) -> Catalogue:
     """Return the checked headers of all parts that an index names."""
     where = f"index {path.name}"
-    StoredFile.at(path, where)
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError as reason:
-        raise UsageMistake(f"{where} is no UTF-8 text: {reason}") from None
-    index = fields.parse(text, where)
+    index = fields.parse(StoredFile.at(path, where).text(where), where)
     metadata = fields.optional_object(index, "metadata", where)
     weight_map = fields.object_in(index, "weight_map", where)
     places = {name: fields.string(weight_map, name, f"{where}: 'weight_map'") for name in weight_map}

@@ -52,6 +52,13 @@ class StoredFile:
             raise UsageMistake(f"{where} cannot be read: Permission denied: {path}")
         return cls(os.path.abspath(path), found.st_size, found.st_mtime_ns, md5)
 
+    def text(self, where: str) -> str:
+        """Return the text in the file; `where` begins the error."""
+        try:
+            return Path(self.path).read_text("utf-8")
+        except UnicodeDecodeError as reason:
+            raise UsageMistake(f"{where} is no UTF-8 text: {reason}") from None
+
     def open(self) -> FileIO:
         """Open the file for reading.
 

@@ -39,11 +39,8 @@ def open_tensor_cache(path: str | os.PathLike[str], text: str = "") -> Catalogue
     """
     listing = _listing(Path(path))
     if not text:
-        StoredFile.at(listing, f"parameter list {listing.name}")
-        try:
-            text = listing.read_text("utf-8")
-        except UnicodeDecodeError as reason:
-            raise UsageMistake(f"parameter list {listing.name} is no UTF-8 text: {reason}") from None
+        where = f"parameter list {listing.name}"
+        text = StoredFile.at(listing, where).text(where)
     manifest = fields.parse(text, listing.name)
     metadata = fields.optional_object(manifest, "metadata", listing.name)
     tensors: dict[str, StoredTensor] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.messages import Call, Kill, Message, Run, Stop, Store, Sync, full
 from disco_magic.errors import SessionClosed
-from disco_magic.testing.stage import expect
+from disco_magic.testing.stage import expect, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,8 +96,5 @@ def check_channel(make: Make) -> None:
         make: returns a new channel, and the function with which its worker takes the next command out.
     """
     for check in CHANNEL_CHECKS:
-        try:
+        with told(check):
             check(make)
-        except AssertionError as error:
-            error.add_note(f"{check.__name__}: {check.__doc__}")
-            raise

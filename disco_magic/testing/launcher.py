@@ -11,7 +11,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.testing.crew import DEADLINE_S, Crew
 from disco_magic.testing.doubles import Gate
-from disco_magic.testing.stage import expect
+from disco_magic.testing.stage import expect, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -255,10 +255,8 @@ def check_launcher(
             threads = threading.active_count()
             crew = Crew(make(size), size)
             try:
-                check(crew)
-            except AssertionError as error:
-                error.add_note(f"{check.__name__}, {size} workers: {check.__doc__}")
-                raise
+                with told(check, size):
+                    check(crew)
             finally:
                 if check is not stopping_twice_is_no_error:
                     crew.stop()

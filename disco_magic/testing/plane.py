@@ -7,12 +7,14 @@ released workers, what is left behind).
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from disco_magic.testing.plane_conduct import CONDUCT_CHECKS
 from disco_magic.testing.plane_messages import MESSAGE_CHECKS
 from disco_magic.testing.plane_parts import PART_CHECKS
 from disco_magic.testing.plane_values import VALUE_CHECKS
+from disco_magic.testing.stage import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +42,5 @@ def check_plane(
     """
     for check in checks:
         for size in sizes:
-            plane = make_plane(size)
-            try:
+            with closing(make_plane(size)) as plane, told(check, size):
                 check(plane, size, run)
-            except AssertionError as error:
-                error.add_note(f"{check.__name__}, {size} workers: {check.__doc__}")
-                raise
-            finally:
-                plane.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
@@ -27,6 +28,17 @@ class Run(Protocol):
         the harness calls ``plane.leave(worker, scope, failure)``, with a `Failure` if it raised. The harness
         has to end a run that hangs. Returns for each worker what the program returned, or its exception.
         """
+
+
+@contextmanager
+def told(check: Callable[..., None], size: int | None = None) -> Iterator[None]:
+    """In the ``with`` block, add to an AssertionError which check has failed, and what that one says."""
+    try:
+        yield
+    except AssertionError as error:
+        of = "" if size is None else f", {size} workers"
+        error.add_note(f"{check.__name__}{of}: {check.__doc__}")
+        raise
 
 
 def group(seat: Seat, members: tuple[int, ...]) -> Seat:

@@ -11,7 +11,7 @@ from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import CellError, SyncTimeout, UnknownName, UsageMistake
 from disco_magic.notebook.commands.table import command_of
-from disco_magic.notebook.keeper import Wanted
+from disco_magic.notebook.option_types import SESSION
 from disco_magic.notebook.tables.reports import diagnosis_html
 from disco_magic.session.current import session
 
@@ -363,7 +363,9 @@ def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
         front.sessions.start(Namespace(kind="carts", **settings))
     assert front.sessions.find() is None
-    front.sessions.start(Namespace(kind="carts", **settings), Wanted(kind="threads"))
+    front.sessions.start(
+        Namespace(kind="carts", **settings), Namespace(**dict.fromkeys(SESSION) | {"kind": "threads"})
+    )
     assert session().kind == "threads"
 
 

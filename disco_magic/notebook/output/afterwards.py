@@ -15,13 +15,40 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from disco_magic.core.markup import LINE_INDENT
-from disco_magic.notebook.output.arrange import Item, Pieces, display_id
+from disco_magic.functions.execution.printed import LIMIT
+from disco_magic.notebook.output.arrange import Item, append_lines, display_id
 from disco_magic.notebook.output.gallery import ERROR, TEXT, html_of, plain_of
 from disco_magic.notebook.output.outlet import split_prefix
 from disco_magic.notebook.output.screens import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Pieces:
+    """Output that is kept in order, with about `printed.LIMIT` characters of lines; more are counted."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._size = self._left_out = 0
+
+    def add_lines(self, channel: str, lines: Sequence[str]) -> None:
+        """Add lines, without newlines, or count them."""
+        if self._size > LIMIT:
+            self._left_out += len(lines)
+            return
+        self._size += sum(map(len, lines)) + len(lines)
+        append_lines(self.items, channel, lines)
+
+    def clear(self) -> None:
+        """Drop all of it."""
+        self.items.clear()
+        self._size = self._left_out = 0
+
+    def all(self) -> list[Item]:
+        """The items, the last of which says how many lines were left out, if any were."""
+        said = Item("stdout", [f"... {self._left_out:,} more lines left out ..."])
+        return [*self.items, said] if self._left_out else list(self.items)
 
 
 class Afterwards:

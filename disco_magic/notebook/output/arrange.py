@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.per_worker import PerWorker
-from disco_magic.functions.execution.printed import LIMIT
 from disco_magic.phrases import who_has
 
 if TYPE_CHECKING:
@@ -45,32 +44,6 @@ class Item:
         """
         content = tuple((mime, str(self.data[mime])) for mime in sorted(self.data))
         return self.kind, tuple(self.lines), content, display_id(self.kwargs)
-
-
-class Pieces:
-    """Output that is kept in order, with about `printed.LIMIT` characters of lines; more are counted."""
-
-    def __init__(self) -> None:
-        self.items: list[Item] = []
-        self._size = self._left_out = 0
-
-    def add_lines(self, channel: str, lines: Sequence[str]) -> None:
-        """Add lines, without newlines, or count them."""
-        if self._size > LIMIT:
-            self._left_out += len(lines)
-            return
-        self._size += sum(map(len, lines)) + len(lines)
-        append_lines(self.items, channel, lines)
-
-    def clear(self) -> None:
-        """Drop all of it."""
-        self.items.clear()
-        self._size = self._left_out = 0
-
-    def all(self) -> list[Item]:
-        """The items, the last of which says how many lines were left out, if any were."""
-        said = Item("stdout", [f"... {self._left_out:,} more lines left out ..."])
-        return [*self.items, said] if self._left_out else list(self.items)
 
 
 Kept = dict[int, list[Item]]

@@ -344,7 +344,7 @@ def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch,
 def test_what_one_print_writes_is_one_piece(texts, live, onto, monkeypatch):
     _, (first, _) = live(texts)
     pieces = []
-    monkeypatch.setattr(first, "_write_stdout", pieces.append)
+    monkeypatch.setattr(first, "_write", lambda _, text: pieces.append(text))
     with using_sink(first), onto(WorkerStream(texts[0], "stdout"), texts[1]):
         worker_print("two\nlines", 1, end="!\n")
     assert pieces == ["two\nlines 1!\n"]

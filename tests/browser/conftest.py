@@ -35,6 +35,7 @@ FLAGS = [
     "--disable-sync",
 ]
 CELL_LIMIT_MS = 60_000
+SCREENSHOTS = os.environ.get("DISCO_SCREENSHOTS")
 VIEWPORT: ViewportSize = {"width": 900, "height": 460}
 RESTORED = "() => window.jupyterapp.restored.then(() => 1)"
 CONTEXT_READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
@@ -115,18 +116,18 @@ class OpenNotebook:
         )
 
     def picture(self, path: Path) -> None:
-        """Save the notebook's panel as it looks now."""
+        """Save the notebook's panel as it looks now, if pictures are wanted."""
         self.page.mouse.move(0, 0)
-        self.page.locator(".jp-NotebookPanel").screenshot(path=path)
+        if SCREENSHOTS:
+            self.page.locator(".jp-NotebookPanel").screenshot(path=path)
 
 
-def _write(path: Path, sources: list[str]) -> None:
+def write(path: Path, sources: list[str], kernel: str = "python3") -> None:
+    """A notebook of these code cells, for that kernel."""
     import nbformat
 
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    metadata = {
-        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    }
+    metadata = {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
 
 
@@ -153,7 +154,11 @@ class Shared:
             driver = self._open.enter_context(sync_playwright())
             browser = driver.chromium.launch(executable_path=browser_path, headless=True, args=FLAGS)
             self._open.callback(browser.close)
-            self._page = browser.new_page(viewport=VIEWPORT, device_scale_factor=1.5)
+            scale = 1.5 if SCREENSHOTS else 1
+            context = browser.new_context(
+                viewport=VIEWPORT, device_scale_factor=scale
+            )  # has room for more tabs
+            self._page = context.new_page()
         return self._page
 
     def close(self) -> None:
@@ -219,19 +224,30 @@ def tall(page: Page) -> Iterator[None]:
 
 
 @pytest.fixture
-def open_notebook(lab_folder: Path, lab_address: str, page: Page) -> Callable[[str, list[str]], OpenNotebook]:
-    """Give `open_notebook(name, sources)`: a notebook of these code cells, open in JupyterLab."""
+def open_notebook(
+    lab_folder: Path, lab_address: str, page: Page
+) -> Iterator[Callable[[str, list[str]], OpenNotebook]]:
+    """Give `open_notebook(name, sources)`: a notebook of these code cells, open in JupyterLab.
 
-    def open_one(name: str, sources: list[str], place: str = "lab/tree") -> OpenNotebook:
-        _write(lab_folder / "notebooks" / name, sources)
-        return OpenNotebook(page, lab_address, name, place)
+    What is not JupyterLab gets a tab for the test, and JupyterLab need not be loaded anew for the next one.
+    """
+    with ExitStack() as tabs:
 
-    return open_one
+        def open_one(name: str, sources: list[str], place: str = "lab/tree") -> OpenNotebook:
+            write(lab_folder / "notebooks" / name, sources)
+            tab = page
+            if place != "lab/tree":
+                tab = page.context.new_page()
+                tabs.callback(tab.close)
+                tab.set_viewport_size(page.viewport_size or VIEWPORT)
+            return OpenNotebook(tab, lab_address, name, place)
+
+        yield open_one
 
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    """Where screenshots go: `$DISCO_SCREENSHOTS`, or a folder that nobody keeps."""
-    folder = Path(os.environ.get("DISCO_SCREENSHOTS") or tmp_path)
+    """Where screenshots go, which are made if `$DISCO_SCREENSHOTS` names a folder."""
+    folder = Path(SCREENSHOTS or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

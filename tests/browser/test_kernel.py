@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook, restored
+from tests.browser.conftest import CELL_LIMIT_MS, SCREENSHOTS, OpenNotebook, restored, write
 from tests.browser.server import ROOT
 from tests.committed import needs
 
@@ -38,6 +38,12 @@ CURSOR_TO_END = """() => {
     editor.focus();
     return 1;
 }"""
+CLOSE_ALL = """() => {
+    const app = window.jupyterapp;
+    for (const each of [...app.shell.widgets('main')])
+        each.dispose();
+    return app.commands.execute('launcher:create').then(() => 1);
+}"""
 COMMAND = "name => { window.jupyterapp.commands.execute(name); return 1; }"
 READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
 
@@ -61,11 +67,26 @@ def tour(lab_folder: Path, lab_address: str, page: Page) -> OpenNotebook:
     return OpenNotebook(page, lab_address, NOTEBOOK)
 
 
+@pytest.fixture
+def begun(lab_folder: Path, lab_address: str, page: Page, places: dict[str, int]) -> OpenNotebook:
+    """A notebook of the kernel's, of one cell that was executed: the other's 28 take a second to draw."""
+    write(lab_folder / "notebooks" / "begun.ipynb", [next(iter(places))], "disco")
+    lab = OpenNotebook(page, lab_address, "begun.ipynb")
+    lab.run(0)
+    return lab
+
+
 @pytest.fixture(scope="module")
 def places() -> dict[str, int]:
     """The beginning of a cell's source -> where it stands."""
     cells = nbformat.read(ROOT / "notebooks" / NOTEBOOK, as_version=4).cells
     return {cell.source: index for index, cell in enumerate(cells) if cell.cell_type == "code"}
+
+
+def whole_window(page: Page, path: Path) -> None:
+    """Save it as it looks now, if pictures are wanted."""
+    if SCREENSHOTS:
+        page.screenshot(path=path)
 
 
 def index_of(places: dict[str, int], part: str) -> int:
@@ -118,15 +139,23 @@ def told_by(lab: OpenNotebook, source: str, key: str, place: str) -> str:
     return shown.inner_text()
 
 
+def to_launcher(page: Page, address: str) -> None:
+    """Nothing else is open; JupyterLab is loaded if it was not."""
+    if page.url.startswith(f"{address}/lab"):
+        page.evaluate(CLOSE_ALL)
+    else:
+        page.goto(f"{address}/lab?reset")
+        restored(page)
+
+
 def test_the_launcher_has_the_kernel_with_its_logo_and_its_cells_run_on_all_workers(
     lab_address: str, page: Page, pictures: Path
 ) -> None:
-    page.goto(f"{lab_address}/lab?reset")
-    restored(page)
+    to_launcher(page, lab_address)
     card = page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text="Disco (SPMD)")
     card.wait_for(timeout=CELL_LIMIT_MS)
     assert card.locator("img").evaluate(LOGO_IS_DRAWN)
-    page.screenshot(path=pictures / "launcher.png")
+    whole_window(page, pictures / "launcher.png")
 
     card.click()
     page.locator(".jp-NotebookPanel").wait_for(timeout=CELL_LIMIT_MS)
@@ -165,63 +194,64 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
 
 
 def test_tab_and_shift_tab_show_what_the_workers_have(
-    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+    begun: OpenNotebook, page: Page, pictures: Path
 ) -> None:
-    tour.run(next(iter(places.values())))
-    index = add(tour, "weights = np.ones((2 + worker_id, 4))\nweigh = worker_id")
-    tour.run(index)
-    text = told_by(tour, "weig", "Tab", ".jp-Completer")
+    index = add(begun, "weights = np.ones((2 + worker_id, 4))\nweigh = worker_id")
+    begun.run(index)
+    text = told_by(begun, "weig", "Tab", ".jp-Completer")
     assert "weights" in text
     assert "weigh" in text
-    page.screenshot(path=pictures / "kernel_completion.png")
+    whole_window(page, pictures / "kernel_completion.png")
     page.keyboard.press("Escape")
 
-    told = told_by(tour, "weights", "Shift+Tab", ".jp-Tooltip")
+    told = told_by(begun, "weights", "Shift+Tab", ".jp-Tooltip")
     for rows in (2, 3, 4, 5):
         assert f"float64 {rows}\N{MULTIPLICATION SIGN}4" in told
-    page.screenshot(path=pictures / "kernel_inspection.png")
+    whole_window(page, pictures / "kernel_inspection.png")
     page.keyboard.press("Escape")
 
 
 def test_a_running_cell_keeps_neither_tab_nor_shift_tab_nor_a_page_that_is_loaded_anew(
-    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path, tmp_path: Path
+    begun: OpenNotebook, page: Page, pictures: Path, tmp_path: Path
 ) -> None:
-    tour.run(next(iter(places.values())))
     gate = tmp_path / "open"
-    tour.run(add(tour, f"import os\ngate = {str(gate)!r}\nweights = np.ones((2 + worker_id, 4))"))
-    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
+    begun.run(
+        add(begun, f"import os, threading\ngate = {str(gate)!r}\nweights = np.ones((2 + worker_id, 4))")
+    )
+    assert "weights" in told_by(begun, "weig", "Tab", ".jp-Completer")
     page.keyboard.press("Escape")
-    index = add(tour, "while not os.path.exists(gate):\n    pass\nprint('at', 'last')")
-    tour.begin(index)
+    # Beside workers that keep a processor busy: tests/kernel/test_answering.py.
+    waiting = "while not os.path.exists(gate):\n    threading.Event().wait(0.01)\nprint('at', 'last')"
+    index = add(begun, waiting)
+    begun.begin(index)
     busy = page.locator('.jp-Notebook-ExecutionIndicator[data-status="busy"]')
     busy.wait_for(state="attached", timeout=CELL_LIMIT_MS)
 
-    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
-    page.screenshot(path=pictures / "kernel_busy_completion.png")
+    assert "weights" in told_by(begun, "weig", "Tab", ".jp-Completer")
+    whole_window(page, pictures / "kernel_busy_completion.png")
     page.keyboard.press("Escape")
-    assert "float64 5\N{MULTIPLICATION SIGN}4" in told_by(tour, "weights", "Shift+Tab", ".jp-Tooltip")
+    assert "float64 5\N{MULTIPLICATION SIGN}4" in told_by(begun, "weights", "Shift+Tab", ".jp-Tooltip")
     page.keyboard.press("Escape")
     assert busy.count() == 1
-    assert tour.is_running(index)
+    assert begun.is_running(index)
 
     page.evaluate(COMMAND, "docmanager:save")
     page.reload()
     restored(page)
     page.evaluate(READY)
-    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
+    assert "weights" in told_by(begun, "weig", "Tab", ".jp-Completer")
     page.keyboard.press("Escape")
     gate.touch()
-    assert tour.run(add(tour, "worker_id < 4")) == "[0-3] True"
+    assert begun.run(add(begun, "worker_id < 4")) == "[0-3] True"
 
 
 def test_the_stop_button_ends_a_cell_and_the_registers_stay(
-    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+    begun: OpenNotebook, page: Page, pictures: Path
 ) -> None:
-    tour.run(next(iter(places.values())))
-    kept = add(tour, "kept = worker_id")
-    tour.run(kept)
-    index = add(tour, "print('on my way')\nwhile True:\n    pass")
-    tour.begin(index)
+    kept = add(begun, "kept = worker_id")
+    begun.run(kept)
+    index = add(begun, "print('on my way')\nwhile True:\n    pass")
+    begun.begin(index)
     page.wait_for_function(
         # Four lines, and the source.
         "index => document.querySelectorAll('.jp-Notebook .jp-Cell')[index].innerText"
@@ -230,17 +260,16 @@ def test_the_stop_button_ends_a_cell_and_the_registers_stay(
         timeout=CELL_LIMIT_MS,
     )
     page.evaluate(COMMAND, "notebook:interrupt-kernel")
-    until_prompt(tour, index)
-    assert "KeyboardInterrupt" in tour.text(index)
-    tour.picture(pictures / "kernel_interrupt.png")
-    after = add(tour, "kept")
-    assert tour.run(after).splitlines() == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
+    until_prompt(begun, index)
+    assert "KeyboardInterrupt" in begun.text(index)
+    begun.picture(pictures / "kernel_interrupt.png")
+    after = add(begun, "kept")
+    assert begun.run(after).splitlines() == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
 
 
-def test_a_restart_gives_new_workers(tour: OpenNotebook, places: dict[str, int], page: Page) -> None:
-    tour.run(next(iter(places.values())))
-    index = add(tour, "old = 1")
-    tour.run(index)
+def test_a_restart_gives_new_workers(begun: OpenNotebook, page: Page) -> None:
+    index = add(begun, "old = 1")
+    begun.run(index)
     page.evaluate(COMMAND, "kernelmenu:restart")
     page.locator(".jp-Dialog .jp-mod-accept").click()
     page.locator(".jp-Dialog").wait_for(state="detached", timeout=CELL_LIMIT_MS)
@@ -248,26 +277,27 @@ def test_a_restart_gives_new_workers(tour: OpenNotebook, places: dict[str, int],
     page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(
         state="attached", timeout=CELL_LIMIT_MS
     )
-    gone = add(tour, "old")
-    shown = tour.run(gone)
+    gone = add(begun, "old")
+    shown = begun.run(gone)
     assert "Disco session 1" in shown  # counted from the start again
     assert "NameError" in shown
 
 
 def test_post_mortem_debugging_stands_in_the_line_and_the_variables_of_the_worker_that_failed(
-    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+    begun: OpenNotebook, page: Page, pictures: Path
 ) -> None:
-    tour.run(next(iter(places.values())))
-    index = add(tour, "rows = np.arange(6.0)[: 6 - worker_id]\n\ndef last(n):\n    return rows[n]\n\nlast(4)")
-    assert "IndexError" in tour.run(index)
-    index = add(tour, "%disco debug")
-    tour.begin(index)
-    answer(tour, "p worker_id, len(rows), n")
-    answer(tour, "up")
+    index = add(
+        begun, "rows = np.arange(6.0)[: 6 - worker_id]\n\ndef last(n):\n    return rows[n]\n\nlast(4)"
+    )
+    assert "IndexError" in begun.run(index)
+    index = add(begun, "%disco debug")
+    begun.begin(index)
+    answer(begun, "p worker_id, len(rows), n")
+    answer(begun, "up")
     page.wait_for_function("() => document.body.innerText.includes('(2, 4, 4)')", timeout=CELL_LIMIT_MS)
-    tour.picture(pictures / "kernel_debug.png")
-    answer(tour, "q")
-    until_prompt(tour, index)
-    assert "----> 6 last(4)" in re.sub(r"\s+", " ", tour.text(index)).replace("---> ", "---> ")
-    again = add(tour, "len(rows)")
-    assert tour.run(again).splitlines()[0] == "[0] 6"
+    begun.picture(pictures / "kernel_debug.png")
+    answer(begun, "q")
+    until_prompt(begun, index)
+    assert "----> 6 last(4)" in re.sub(r"\s+", " ", begun.text(index)).replace("---> ", "---> ")
+    again = add(begun, "len(rows)")
+    assert begun.run(again).splitlines()[0] == "[0] 6"

@@ -35,6 +35,7 @@ for turn in range(3):
         plt.show()
     until_seen(turn)
     barrier()"""
+FRAMES = 30  # in which a turn's plot is looked at
 WHOSE = {"one": "if worker_id == 0:", "all": "if True:"}
 # The heights of the cell's figures as the browser paints them, from when all are there; 0: not all are.
 WATCH = """([index, count]) => {
@@ -76,6 +77,7 @@ def test_a_live_plot_is_seen_in_every_turn_and_hardly_ever_without_a_picture(
         assert lab.cell(2).locator(".disco-figures img").count() == count
         assert lab.is_running(2)
         lab.picture(pictures / f"live_plot_{who}_{turn}.png")
+        lab.page.wait_for_function("frames => window.heights.length >= frames", arg=FRAMES * (turn + 1))
         (lab_folder / "notebooks" / f"seen {turn}").touch()
     lab.page.wait_for_function("() => !document.body.innerText.includes('[*]')")
     lab.picture(pictures / f"live_plot_{who}_end.png")

@@ -17,22 +17,25 @@ from disco_magic.functions import modules
 from disco_magic.functions.aligned import aligned_empty
 from tests.session.conftest import until
 
-tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed")
-
-if tvm.support.cc.get_cc() is None:
-    pytest.skip("TVM links what it exports with a C compiler, and there is none", allow_module_level=True)
-
-
 shapes = [None]  # for workers, who are in this process; as an argument it would be copied
 
 
+@pytest.fixture(scope="module")
+def tvm():
+    """The package. All processes of a run collect these tests, and to import it takes half a second."""
+    package = pytest.importorskip("tvm", reason="apache-tvm is not installed")
+    if package.support.cc.get_cc() is None:
+        pytest.skip("TVM links what it exports with a C compiler, and there is none")
+    return package
+
+
 @pytest.fixture(autouse=True)
-def nothing_loaded():
+def nothing_loaded(tvm):
     yield
     modules._loaded.clear()
 
 
-def program():
+def program(tvm):
     """`mlp`: relu(x @ w) + x[:, :3] of any number of rows; `same`: its argument; `both`: two results."""
     from tvm import relax
 
@@ -55,10 +58,10 @@ def program():
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+def compiled(tvm, tmp_path_factory):
     """The program as a virtual machine's executable: ``program.so``."""
     path = tmp_path_factory.mktemp("tvm") / "program.so"
-    tvm.compile(program(), target="llvm").export_library(str(path))
+    tvm.compile(program(tvm), target="llvm").export_library(str(path))
     return path
 
 
@@ -97,7 +100,7 @@ def test_results_are_registers_like_any_other(session, compiled):
     assert s["total"].get(0) == s["total"].get(1)
 
 
-def test_a_register_is_lent_and_comes_back_without_a_copy(session, compiled):
+def test_a_register_is_lent_and_comes_back_without_a_copy(session, compiled, tvm):
     s = session(4)
     same = s.load_vm_module(compiled, tvm.cpu())["same"]
     x, _ = inputs(s)
@@ -195,7 +198,7 @@ def test_tvms_own_functions_are_found_by_name(session, compiled):
 # --- interrupts ------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_never_strikes_where_tvm_makes_objects_of_a_callbacks_arguments(session):
+def test_an_interrupt_never_strikes_where_tvm_makes_objects_of_a_callbacks_arguments(session, tvm):
     # Struck there, it gives the argument back twice: each of these interrupts did that, or the next one.
     s, shape = session(2), tvm.runtime.ShapeTuple((3, 4, 5))
     kept = tvm.runtime.convert([shape] * 200)  # of what is given back too often, something is left to look at
@@ -217,7 +220,7 @@ def test_an_interrupt_never_strikes_where_tvm_makes_objects_of_a_callbacks_argum
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="it is given up like a call into C, after a second")
-def test_an_interrupt_ends_a_python_function_that_tvm_calls(session):
+def test_an_interrupt_ends_a_python_function_that_tvm_calls(session, tvm):
     began = threading.Event()
 
     def spin():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import SourceFileLoader
 
 import pytest
 
@@ -183,3 +186,60 @@ def test_of_thousands_of_other_modules_a_program_looks_at_none_but_the_packages_
     for letter in "AB":
         assert run(letter, "import middle_of\nfound = middle_of.name") == [letter] * 2
     assert (package.looks, inner.looks) == (2, 0)  # of two workers
+
+
+class Asked(MetaPathFinder):
+    """Finds nothing, and notes for what it was asked."""
+
+    def __init__(self):
+        self.names = []
+
+    def find_spec(self, name, path, target=None):
+        self.names.append(name)
+
+
+def test_a_package_without_a_file_is_looked_for_and_what_is_in_its_first_folder_is_not(
+    projects, session, monkeypatch
+):
+    # Each of its modules was looked for by every worker, at the first import of every program. Many projects
+    # have a `src` without an `__init__.py`.
+    monkeypatch.syspath_prepend(str(projects / "A"))
+    importlib.import_module("bare_of.deep.model")
+    s = session(2)
+    program = projects / "common" / "program.py"
+    program.write_text("import config_of\nfound = config_of.name\n")
+    asked = Asked()
+    monkeypatch.setattr(sys, "meta_path", [asked, *sys.meta_path])
+    s.run_file(program)
+    assert s.run("found").values == ["A", "A"]
+    assert "bare_of" in asked.names
+    assert not [each for each in asked.names if each.startswith("bare_of.")]
+
+
+def test_files_are_read_once_to_see_what_they_import_and_again_after_a_reload(projects, session, monkeypatch):
+    # Every worker read and compiled all modules of the notebook's packages, for each of its programs.
+    monkeypatch.syspath_prepend(str(projects / "A"))
+    import alone_of
+    import config_of
+
+    read, get_code = [], SourceFileLoader.get_code
+    monkeypatch.setattr(
+        SourceFileLoader, "get_code", lambda self, name: (read.append(name), get_code(self, name))[1]
+    )
+    s = session(2)
+    path = projects / "B" / "program.py"
+    path.write_text("import config_of\nfound = config_of.name\n")
+    for _ in range(2):
+        s.run_file(path)
+        assert s.run("found").values == ["B", "B"]
+    assert read.count("alone_of") == 1
+    (projects / "common" / "alone_of.py").write_text(
+        "def name():\n    from config_of import name\n    return name\n"
+    )
+    importlib.reload(alone_of)
+    assert (alone_of.name(), config_of.name) == ("A", "A")
+    path.write_text("import alone_of\nfound = alone_of.name()\n")
+    s.shutdown()
+    s = session(2)
+    s.run_file(path)
+    assert s.run("found").values == ["B", "B"]

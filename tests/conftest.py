@@ -25,7 +25,15 @@ from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.gpu.kernels import KERNELS
 from disco_magic.threads.stacks import frames
-from tests.covered import imports_followed, keep_coverage_whole, measure, measure_once, unmeasured
+from tests.covered import (
+    imports_followed,
+    keep_coverage_whole,
+    measure,
+    measure_once,
+    other_cases,
+    tracer,
+    unmeasured,
+)
 
 DEADLINE_S = 60
 FOLLOWED = pytest.StashKey()  # what follows the steps of a test's thread, if anything does
@@ -85,6 +93,7 @@ def pytest_collection():
         with unmeasured() as follow, imports_followed(follow):
             collected = yield
     finally:
+        gc.freeze()
         gc.enable()
     # In processes of xdist it has begun only now. Not before it goes on: that puts back what followed before.
     measure_once()
@@ -93,6 +102,8 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(config, items):
+    for each in other_cases(items):
+        each.add_marker("unmeasured")
     if hasattr(config, "workerinput"):  # a process of xdist; all of them have the same order
         from tests.scheduling import long_ones_first
 
@@ -104,7 +115,7 @@ def pytest_runtest_protocol(item):
     """Measure a test from setup to teardown, and not what pytest does in between: it writes reports."""
     measure(wanted=item.get_closest_marker("unmeasured") is None)
     with unmeasured() as followed:
-        item.stash[FOLLOWED] = followed
+        item.stash[FOLLOWED] = tracer() or followed
         return (yield)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 
 _paused = []  # what measures here when it does
+A_ROW_FOR_A_BRANCH = ("tests/core/", "tests/isolation/", "tests/planes/test_conformance.py", "tests/worker/")
 
 
 def measure_once():
@@ -38,6 +39,29 @@ def measure(wanted):
     elif not wanted and present is not None:
         present.stop()
         _paused.append(present)
+
+
+def tracer():
+    """What follows this process's first thread for coverage.py, where it measures.
+
+    `sys.gettrace()` has lost it by the second test after it was started anew: those tests went unmeasured.
+    """
+    tracers = getattr(_collector(), "tracers", None)
+    return tracers[0] if tracers else None
+
+
+def other_cases(items):
+    """Of tests that pytest makes of tables, all cases but the first: they are not worth measuring.
+
+    To be measured more than doubles a test's time, and most cases go the ways of the first one. Files whose
+    tables have a row for each branch of what they test are measured in full.
+    """
+    tried = set()
+    for item in items:
+        test, case, _ = item.nodeid.partition("[")
+        if case and test in tried and not test.startswith(A_ROW_FOR_A_BRANCH):
+            yield item
+        tried.add(test)
 
 
 @contextmanager

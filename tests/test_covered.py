@@ -42,7 +42,17 @@ def test_what_is_not_to_be_measured_is_not_nor_what_it_needs(before):
     assert before == measured() == [False, False]
 
 
+@pytest.mark.parametrize("case", range(3))
+def test_of_a_table_the_first_case_is_measured(before, case):
+    assert before == measured() == [case == 0] * 2
+
+
 def test_what_comes_after_it_is_measured_again(before):
+    assert before == measured() == [True, True]
+
+
+def test_so_is_what_comes_then(before):
+    # The thread of the tests was lost to coverage.py after the first one.
     assert before == measured() == [True, True]
 
 

@@ -66,6 +66,8 @@ def test_who_works_with_worker_4(over, found):
         ([], UsageMistake, "over is [], expected the name of an axis"),
         ("dp,tp", UsageMistake, "over is 'dp,tp'; several axes are a tuple, ('dp', 'tp')"),
         (4, UsageMistake, "over is 4, expected the name of an axis, 'tp', several"),
+        (b"tp", UsageMistake, "over is b'tp', expected the name of an axis, 'tp', several"),
+        ({"tp": 1}, UsageMistake, "over is {'tp': 1}, expected the name of an axis, 'tp', several"),
         (["tp", 4], UsageMistake, "over is ['tp', 4], expected"),
         ([4, True], UsageMistake, "over is [4, True], expected"),
         ([4, 1.0], UsageMistake, "over is [4, 1.0], expected"),

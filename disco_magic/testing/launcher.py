@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import Call, CellDone, Failed, Reached, Run, Sync
@@ -14,12 +15,24 @@ from disco_magic.testing.doubles import Gate
 from disco_magic.testing.stage import expect, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from disco_magic.core.interfaces import Launcher
 
     Make = Callable[[int], Launcher]
     Check = Callable[[Crew], None]
+
+
+@contextmanager
+def _busy(crew: Crew) -> Iterator[None]:
+    """In the ``with`` block, all workers execute a call, into register 2, that does not end."""
+    gate = Gate()
+    crew.send(lambda seq: Call(seq, 2, gate, ()))
+    try:
+        gate.arrived(crew.size)
+        yield
+    finally:
+        gate.open()
 
 
 def every_worker_answers(crew: Crew) -> None:
@@ -140,10 +153,7 @@ def values_are_examined_where_they_are(crew: Crew) -> None:
     crew.run("x = 2.0 + worker_id")
     crew.send(lambda seq: Call(seq, 7, int, ("5",)))
     crew.ask(7)
-    gate = Gate()
-    crew.send(lambda seq: Call(seq, 2, gate, ()))
-    try:
-        gate.arrived(crew.size)
+    with _busy(crew):
         examine = crew.launcher.examine
         alone = [(worker,) for worker in range(crew.size)]
         found = examine("x", pow, (2,), alone)
@@ -156,17 +166,12 @@ def values_are_examined_where_they_are(crew: Crew) -> None:
         for label in ("y", "#2", "#99", "#no", "_x", ""):
             found = examine(label, pow, (2,), alone)
             expect(found == [None] * crew.size, f"nobody has {label!r}, got {found}")
-    finally:
-        gate.open()
 
 
 def names_are_examined_where_they_are(crew: Crew) -> None:
     """Each worker's names, bound ones and others that cells see, can be examined even while all are busy."""
     crew.run("x = 2.0 + worker_id\n_y = 1\nglobals()[5] = 'no name'")
-    gate = Gate()
-    crew.send(lambda seq: Call(seq, 2, gate, ()))
-    try:
-        gate.arrived(crew.size)
+    with _busy(crew):
         examine = crew.launcher.examine_names
         found = examine(_value_and_rank, ("x",), range(crew.size))
         expect(found == [(2.0 + w, w) for w in range(crew.size)], f"x and the worker's id, got {found}")
@@ -174,8 +179,6 @@ def names_are_examined_where_they_are(crew: Crew) -> None:
         expect({"x", "_y"} <= names[0] and "worker" in names[1], f"the names of the last worker, got {names}")
         expect("worker" not in names[0], "what lies behind the names was handed over as bound")
         expect({type(name) for each in names for name in each} == {str}, f"names are text, got {names}")
-    finally:
-        gate.open()
     expect(crew.run("x")[0].failure is None, "a function emptied the worker's own names")
 
 
@@ -188,14 +191,9 @@ def a_worker_at_rest_has_done_and_told_everything(crew: Crew) -> None:
             seen = crew.launcher.glance(count % crew.size, 3)
             expect(seen is ABSENT or seen == seq, f"a worker at rest after command {seq} holds {seen}")
     crew.ask(3)
-    gate = Gate()
-    seq = crew.send(lambda seq: Call(seq, 2, gate, ()))
-    try:
-        gate.arrived(crew.size)
-        idle = [*filter(lambda worker: rested(worker, seq), range(crew.size))]
+    with _busy(crew):
+        idle = [*filter(lambda worker: rested(worker, crew.seq), range(crew.size))]
         expect(not idle, f"workers {idle} are said to have done what they still execute")
-    finally:
-        gate.open()
     crew.send(lambda seq: Call(seq, 2, list, ()))
     crew.ask(2)
     shared = [crew.launcher.glance(worker, 2) for worker in range(crew.size)]

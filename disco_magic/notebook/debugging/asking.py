@@ -74,14 +74,17 @@ class Askers:
         asker = _Asker(worker)
         try:
             self._queue.append(asker)
-            while not self._is_first(asker):
-                asker.comes.acquire(timeout=_LOOK_UP_S)
+            self._await_turn(asker)
             with FOOTER.aside() as asker.asked:
                 return act()
         finally:
             if asker in self._queue:  # not if an interrupt was faster, or the thread was given up
                 self._queue.remove(asker)
             self._tell_next()
+
+    def _await_turn(self, asker: _Asker) -> None:
+        while not self._is_first(asker):
+            asker.comes.acquire(timeout=_LOOK_UP_S)
 
     def has(self, thread: int) -> bool:
         """Whether that thread is the first."""

@@ -110,8 +110,7 @@ def read_line(prompt: str) -> str:
     line = b""
     try:
         with FOOTER.aside(_write, prompt if moves else ""):
-            while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
-                pass
+            _await_input(keyboard)
             # The terminal delivers whole lines.
             line = os.read(keyboard, _MOST)
     finally:
@@ -120,6 +119,11 @@ def read_line(prompt: str) -> str:
     if not line:
         raise EOFError
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n")
+
+
+def _await_input(keyboard: int) -> None:
+    while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
+        pass
 
 
 def read_secret(prompt: str) -> str:

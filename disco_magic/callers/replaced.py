@@ -96,8 +96,14 @@ def in_place_of(name: str, within: str = "") -> Callable[[Callable[..., Any]], F
 
             @wraps(getattr(owner, name))
             def call(*args: Any, **options: Any) -> Any:
-                below = replaced.below
-                return ours(below.__func__ if is_of_class else below, *args, **options)
+                below = replaced.below.__func__ if is_of_class else replaced.below
+                try:
+                    return ours(below, *args, **options)
+                except TypeError as error:
+                    if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                        raise
+                # It does not take these arguments: the other one says so, by its own name, or takes them.
+                return below(*args, **options)
 
             replaced = Replaced(owner, name, classmethod(call) if is_of_class else call)
             return replace_all([replaced])

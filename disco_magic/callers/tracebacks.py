@@ -29,6 +29,7 @@ _CALLERS: Final = frozenset(
 _BETWEEN: Final = frozenset(
     OURS + file
     for file in (
+        "callers/replaced.py",
         "callers/stand_ins.py",
         "isolation/own_imports.py",
         "isolation/own_modules.py",

@@ -1,0 +1,66 @@
+"""What a replaced function does with arguments that its replacement does not take."""
+
+from types import ModuleType
+
+import pytest
+
+from disco_magic.callers.replaced import in_place_of
+
+
+def module_with(function):
+    module = ModuleType("of_others")
+    vars(module)[function.__name__] = function
+    return module
+
+
+def test_an_error_of_wrong_arguments_names_the_function_that_was_called():
+    """`call` passes all on, so Python found the mistake where it calls ours, one argument further."""
+
+    def shown(number):
+        return number
+
+    @in_place_of("shown")
+    def fit_shown(below, number):
+        return below(number)
+
+    module = module_with(shown)
+    undo = fit_shown(module)
+    with pytest.raises(TypeError, match=r"shown\(\) takes 1 positional argument but 2 were given") as caught:
+        module.shown(1, 2)
+    undo()
+    assert "fit_shown" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_what_another_version_takes_as_well_reaches_the_function_that_was_called():
+    def shown(number, *, twice=False):
+        return number * 2 if twice else number
+
+    @in_place_of("shown")
+    def fit_shown(below, number):
+        return below(number) + 100
+
+    module = module_with(shown)
+    undo = fit_shown(module)
+    told = module.shown(1), module.shown(1, twice=True)
+    undo()
+    assert told == (101, 2)
+
+
+def test_a_type_error_of_the_replacement_is_not_taken_for_one_of_its_arguments():
+    called = []
+
+    def shown(number):
+        called.append(number)
+        raise TypeError("no")
+
+    @in_place_of("shown")
+    def fit_shown(below, number):
+        return below(number)
+
+    module = module_with(shown)
+    undo = fit_shown(module)
+    with pytest.raises(TypeError, match="no"):
+        module.shown(1)
+    undo()
+    assert called == [1]

@@ -125,9 +125,8 @@ class Trees(Collectives):
             for leaf in (each for each in leaves if each.target is not None and not each.is_direct):
                 self._fill(leaf, parts[leaf.path])
         finally:
-            if any(
-                map(attrgetter("is_lent"), leaves)
-            ):  # as in `_call`: from now on its library may change it
+            # As in `_call`: from now on its library may change it.
+            if any(map(attrgetter("is_lent"), leaves)):
                 self.place.settle()
         results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
         return tree.rebuilt(results) if out is None else out

@@ -18,10 +18,11 @@ from disco_magic.planes.variants import rows_of, work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from disco_magic.planes.variants import Variant, Work
 
     Entry = tuple[int, int, int, int, int, int, int]
-    import numpy as np
 
 # Copies per launch, as in copies.cu: they take 3.5 KiB of the 4 KiB that a kernel's parameters may have.
 MOST = 64

@@ -164,7 +164,7 @@ def test_what_checks_and_looks_into_registers_need_is_not_imported_by_cells():
         f"for cell in {cells}:\n"
         "    assert shell.run_cell(cell if cell.startswith('%') else '%%disco\\n' + cell).success\n"
         "rare = {'core.report', 'functions.agreement', 'session.comparing', 'session.looking_into',\n"
-        "        'values.divergence', 'values.gaps'}\n"
+        "        'values.divergence'}\n"
         "found = {each for each in rare if f'disco_magic.{each}' in sys.modules}\n"
         "assert not found, found\n"
     )

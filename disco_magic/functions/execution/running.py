@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Mapping
 
-    from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.execution.awaits import Holder
     from disco_magic.functions.execution.cells import Cell
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from types import CodeType
 
     # A place in code: the code, and the offset of an instruction in it. Finding its line takes longer.
     Spot = tuple[CodeType, int]
-    from collections.abc import Iterable, Mapping, Sequence
 
 PICKLE: Final = "pickle"
 """`Seat.library` of a message whose bytes are a pickled object."""

@@ -1,7 +1,4 @@
-"""What a timeline adds up to: seconds per worker, and which worker keeps the others waiting.
-
-Many workers whose figures hardly differ are one row of a table.
-"""
+"""What a timeline adds up to: seconds per worker, and which worker keeps the others waiting."""
 
 from __future__ import annotations
 

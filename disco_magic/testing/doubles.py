@@ -35,9 +35,8 @@ class Gate:
         arrive, wait = partial(self._arrivals.put, point), partial(ticket.get, timeout=DEADLINE_S)
         steps = (arrive,) if self._is_open else (arrive, wait)
         try:
-            deque(
-                map(call, steps), maxlen=0
-            )  # in C: between the two, an interrupt would find a caller in Python
+            # In C: between the two, an interrupt would find a caller in Python.
+            deque(map(call, steps), maxlen=0)
         except Empty:
             raise TimeoutError(f"nobody opened the gate at {point!r} within {DEADLINE_S:g} s") from None
 

@@ -12,10 +12,9 @@ from disco_magic.core.device import Device
 from disco_magic.values.kinds import home_of, is_gpu_array, is_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     Span = tuple[int, int]
-    from collections.abc import Sequence
 
 
 def span_of(array: Any) -> Span:

@@ -92,9 +92,10 @@ def in_place_of(name: str, within: str = "") -> Callable[[Callable[..., Any]], F
     def made(ours: Callable[..., Any]) -> Fit:
         def fit(module: ModuleType) -> Callable[[], None]:
             owner = getattr(module, within) if within else module
-            is_of_class = isinstance(vars(owner).get(name), classmethod)
+            present = vars(owner).get(name)
+            is_of_class = isinstance(present, classmethod)
 
-            @wraps(getattr(owner, name))
+            @wraps(present.__func__ if isinstance(present, classmethod) else getattr(owner, name))
             def call(*args: Any, **options: Any) -> Any:
                 below = replaced.below.__func__ if is_of_class else replaced.below
                 try:

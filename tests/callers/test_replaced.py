@@ -1,5 +1,6 @@
 """What a replaced function does with arguments that its replacement does not take."""
 
+import inspect
 from types import ModuleType
 
 import pytest
@@ -64,3 +65,24 @@ def test_a_type_error_of_the_replacement_is_not_taken_for_one_of_its_arguments()
         module.shown(1)
     undo()
     assert called == [1]
+
+
+def test_a_replaced_method_of_a_class_takes_what_it_took():
+    """Made to look like the bound method, it seemed to take one argument less."""
+
+    class Model:
+        @classmethod
+        def load(cls, name, *, strict=True):
+            return cls, name, strict
+
+    @in_place_of("load", within="Model")
+    def fit_load(below, cls, *args, **options):
+        return below(cls, *args, **options)
+
+    module = ModuleType("of_others")
+    module.Model, before = Model, inspect.signature(Model.load)
+    undo = fit_load(module)
+    found, loaded = inspect.signature(Model.load), Model.load("a", strict=False)
+    undo()
+    assert found == before
+    assert loaded == (Model, "a", False)

@@ -114,9 +114,10 @@ def find_func(name: str) -> Callable[..., Any]:
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
     module, _, function = str(name).rpartition(".")
-    is_there = callable(getattr(sys.modules.get(module), function, None))
+    # Not by `getattr`: lazy packages import what they are asked for, which may raise anything.
+    inside = getattr(sys.modules.get(module), "__dict__", {})
     hint = near_misses(str(name), list(known)) or "see disco_magic.list_funcs()"
-    if is_there:
+    if callable(inside.get(function)):
         hint = f"pass the function itself, {name}, without quotation marks"
     return UnknownName(f"no function is registered as '{name}'; {hint}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -93,6 +94,17 @@ def test_a_name_unlike_any_other_points_to_the_list():
 def test_the_name_of_a_function_in_a_module_is_not_its_name_here():
     with pytest.raises(UnknownName, match=r"pass the function itself, os.path.join, without quotation marks"):
         find_func("os.path.join")
+
+
+def test_a_package_that_imports_what_it_is_asked_for_is_not_asked(monkeypatch):
+    def imported(name):
+        raise ImportError(f"{name} needs what is not installed")
+
+    package = ModuleType("lazy_of")
+    package.__getattr__ = imported
+    monkeypatch.setitem(sys.modules, "lazy_of", package)
+    with pytest.raises(UnknownName, match=r"'lazy_of.model'; see disco_magic.list_funcs\(\)"):
+        find_func("lazy_of.model")
 
 
 def test_names_are_listed_by_prefix_sorted():

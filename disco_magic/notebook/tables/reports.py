@@ -50,12 +50,12 @@ _STATS: Final = TableLook(
 def stats_html(stats: SessionStats) -> str:
     """A session's statistics."""
     body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{cells(row[1:])}<td>{_bar_of(group)}</td></tr>'
+        f'<tr><th scope="row">{row[0]}</th><td>{_bar_of(group)}</td>{cells(row[1:])}</tr>'
         for row, group in zip(stats.rows(), stats.groups(), strict=True)
     )
     legend = ", ".join(f"{swatch(paint)} {name}" for name, paint in _PARTS)
     caption = f"Disco session {stats.session_id}: {legend}"
-    heads = (*HEADER, "time")
+    heads = (HEADER[0], "time", *HEADER[1:])  # first what is drawn: not all columns fit into a narrow window
     return _STATS.html(caption, head_cells(heads), body, foot_lines(len(heads), map(str, stats.devices)))
 
 

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from disco_magic.callers.module_classes import dictionary_of, spec_of
 from disco_magic.isolation.imported import find_beside
-from disco_magic.isolation.standing_modules import plain_modules
+from disco_magic.isolation.standing_modules import imports_of_process, plain_modules
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -63,11 +63,18 @@ class Namesakes:
             modules: dict[str, Any] = dict(own)
             roots = {each.partition(".")[0] for each in modules}.union(shared) - asked
             if shared:
-                modules = plain_modules() | modules
+                # In this order: what another worker imports anew is the process's before it is not there.
+                modules = plain_modules() | _of_process(shared) | modules
             beside = {root for root in roots if _folder_of(modules.get(root)) == path[0]} if path else set()
             found = _outdated(self._finder, roots - beside, beside, modules)
         asked.add(root)
         return found
+
+
+def _of_process(roots: Collection[str]) -> dict[str, Any]:
+    """The modules of these packages that the process has, of which other workers have their own."""
+    modules = imports_of_process().modules.copy()
+    return {name: module for name, module in modules.items() if name.partition(".")[0] in roots}
 
 
 def _names_in(module: Any) -> dict[str, Any]:
@@ -108,8 +115,10 @@ def _is_elsewhere(
     before = names.get("__file__")
     if spec.has_location and isinstance(spec.origin, str):
         return not (isinstance(before, str) and _is_same(before, spec.origin))
-    if before is not None or spec.submodule_search_locations is None:
+    if spec.origin is not None or not spec.submodule_search_locations:
         return False
+    if before is not None:  # of a module, or of an ``__init__.py``: what is found is a mere folder
+        return True
     # Neither has a file: what tells them apart is what has been imported from there. What is in the first of
     # the folders would be found there again: to look for each of a thousand modules took a worker 0.3 s.
     folders, below = list(spec.submodule_search_locations), f"{name}."

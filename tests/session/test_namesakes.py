@@ -243,3 +243,37 @@ def test_files_are_read_once_to_see_what_they_import_and_again_after_a_reload(pr
     s = session(2)
     s.run_file(path)
     assert s.run("found").values == ["B", "B"]
+
+
+@pytest.mark.parametrize("before", ["file", "package"])
+def test_a_folder_without_an_init_file_is_another_package_than_what_was_imported(run, projects, before):
+    """A namespace package has no file to compare: the second program went on with the first one's module."""
+    if before == "file":
+        (projects / "A" / "middle_of.py").write_text("name = 'A'\n")
+    else:
+        (projects / "A" / "middle_of").mkdir()
+        (projects / "A" / "middle_of" / "__init__.py").write_text("name = 'A'\n")
+    (projects / "common" / "middle_of.py").unlink()
+    (projects / "B" / "middle_of").mkdir()
+    (projects / "B" / "middle_of" / "model.py").write_text("name = 'B'\n")
+    assert run("A", "import middle_of\nfound = middle_of.name") == ["A", "A"]
+    assert run("B", "from middle_of.model import name as found") == ["B", "B"]
+
+
+def test_a_worker_that_comes_later_gets_its_program_s_module_where_the_notebook_has_one(
+    projects, session, monkeypatch
+):
+    """The first worker to import it left in `sys.modules` what stands for everybody's module. Workers that
+    came later found nothing there to compare, and went on with the notebook's.
+    """
+    monkeypatch.syspath_prepend(str(projects / "A"))
+    importlib.import_module("config_of")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(projects / "A")])
+    s = session(2)
+    program = projects / "B" / "program.py"
+    program.write_text("")
+    s.run_file(program)  # from here on, each worker knows what it shares
+    program.write_text("import config_of\nfound = config_of.name")
+    s.run_file(program, workers=[0])
+    s.run_file(program, workers=[1])
+    assert s.run("found").values == ["B", "B"]

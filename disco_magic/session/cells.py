@@ -79,6 +79,7 @@ class Cells(Failures):
         refuse_in_worker(self.id, "run")
         limit = self.patience(timeout)
         self.keep_pace(limit, "the cell")  # outside `attentive`: here Ctrl-C still ends the wait
+        workers = None if workers is None else self.check_workers(workers)
         scope = self._printed(workers) if scope is None else scope
         pending = None
         try:
@@ -214,7 +215,7 @@ class Cells(Failures):
             cell = replace(cell, rendezvous=True)
         present = None if workers is None else self.check_workers(workers)
         self._futures |= cell.futures
-        scope = self._printed(workers) if scope is None else scope
+        scope = self._printed(present) if scope is None else scope
         if not isinstance(scope, Printed):
             return self._run_nowait(cell, present, scope, inbox)
         try:
@@ -224,9 +225,8 @@ class Cells(Failures):
             scope.close()
             raise
 
-    def _printed(self, workers: Sequence[int] | None) -> Printed:
-        chosen = self._everybody if workers is None else self.check_workers(workers)
-        return Printed(chosen, self.num_workers)
+    def _printed(self, workers: tuple[int, ...] | None) -> Printed:
+        return Printed(workers or self._everybody, self.num_workers)
 
     def _shown(self, pending: PendingCell, scope: CellScope) -> AbstractContextManager[Look | None]:
         """Where a front end shows waits: shows that for the cell, once the cell has been quiet."""

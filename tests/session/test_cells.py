@@ -42,6 +42,13 @@ def test_a_cell_can_run_on_some_workers(session, workers):
     ]
 
 
+def test_workers_may_be_given_by_what_can_be_read_once(session):
+    """They were read for the output, and again for the cell, which then had none."""
+    s = session(3)
+    assert s.run("worker_id", workers=iter([2, 0])).values == [0, 2]
+    assert s.run_nowait("worker_id", workers=iter([1])).wait().values == [1]
+
+
 def test_bad_syntax_sends_nothing(session):
     s = session(2)
     before = (s.ledger.seq, s.ledger.live_registers)

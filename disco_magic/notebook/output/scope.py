@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from IPython.core.formatters import BaseFormatter
+from IPython.core.formatters import BaseFormatter, DisplayFormatter
 
 from disco_magic.isolation.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 _ARRAY: Final = id(np.ndarray)
+_FORMAT: Final = DisplayFormatter.format
 
 
 class NotebookScope:
@@ -130,9 +131,13 @@ class NotebookScope:
         """All forms of `value` and their metadata, like IPython's `format`, but errors are raised.
 
         Not by `format`, which would ask again whether the value displays itself, and for its bundle: that may
-        be expensive, or differ.
+        be expensive, or differ. A `format` that somebody has put in its place adds forms of its own.
         """
         bundle, metadata = _own_bundle(self._formatter.mimebundle_formatter, value)
+        if not bundle and getattr(self._formatter.format, "__func__", None) is not _FORMAT:
+            text = _plain(self._formatter.formatters["text/plain"], value)
+            rich, metadata = self._formatter.format(value, exclude=("text/plain",))
+            return {"text/plain": text, **rich}, metadata
         data = dict(bundle)
         is_text = _is_text(type(value))
         for form, formatter in self._formatter.formatters.items():

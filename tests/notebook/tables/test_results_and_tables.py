@@ -356,6 +356,20 @@ def test_plain_values_get_the_form_of_a_formatter_of_the_users_that_asks_nobody(
     assert shown[0] == {"text/plain": "3", "text/x-marked": "marked 3"}
 
 
+def test_values_get_the_forms_that_a_format_of_the_users_adds(four, monkeypatch):
+    """Its formatters were asked, one by one, and its own `format` never."""
+    display = four.ip.display_formatter
+    plain = display.format
+
+    def marked(obj, include=None, exclude=None):
+        data, metadata = plain(obj, include, exclude)
+        return {**data, "text/x-marked": f"marked {obj}"}, metadata
+
+    monkeypatch.setattr(display, "format", marked)
+    shown = four.run("%%disco -w 0\n3").shown
+    assert shown[0] == {"text/plain": "3", "text/x-marked": "marked 3"}
+
+
 def test_a_value_is_asked_once_for_each_of_its_forms(four):
     names = ["_ipython_display_", "_repr_mimebundle_", "_repr_html_", "_repr_svg_"]
     methods = "".join(f"    def {name}(self, *_, **__): return ask({name!r})\n" for name in names)

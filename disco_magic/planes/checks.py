@@ -129,7 +129,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         (_LENGTH, attrgetter("objects"), with_array, "pass lists of one length on all"),
         ("shape", attrgetter("array.ndim"), with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
-        ("counts", lambda call: _counts(call, giver(calls)), calls, _remedy_for_counts(giver(calls))),
+        (_of_counts(calls[0]), lambda call: _counts(call, giver(calls)), calls, _remedy(giver(calls))),
         ("shape", _shape, with_array, "make the shapes equal" + _COUNTS * uneven),
     ]
     for what, value, concerned, remedy in checks:
@@ -164,6 +164,8 @@ def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     if what == "shape" and call.array is not None:
         free = f" (only axis {call.axis} may differ)" if _may_differ(call) else ""
         return f"{call.shape}{free}"
+    if what == "lengths" and call.seat.theirs is not None:
+        return f"tensors of {call.seat.theirs.shown(call.shape)}"
     if what == "counts" and call.kind != "scatter" and (call.counts is None or call.kind == "alltoall"):
         return "no counts" if call.counts is None else "counts"
     return str(value(call)) if what == _LENGTH else f"{what}={value(call)}"
@@ -193,7 +195,15 @@ def _counts(call: Call, giving: Call) -> object:
     return giving.counts if call.counts is None else call.counts
 
 
-def _remedy_for_counts(giving: Call) -> str:
+def _of_counts(call: Call) -> str:
+    """What users call it: of PyTorch's, they pass tensors, and of counts they know nothing."""
+    return "lengths" if call.kind == "reduce_scatter" and call.seat.theirs is not None else "counts"
+
+
+def _remedy(giving: Call) -> str:
+    """What to do about counts that disagree."""
+    if _of_counts(giving) == "lengths":
+        return "pass lists of tensors of the same lengths everywhere"
     if giving.kind == "alltoall":
         return "pass counts everywhere, or nowhere"
     if giving.kind == "reduce_scatter":

@@ -113,6 +113,10 @@ def test_a_root_s_list_is_told_of_with_its_number_of_tensors(s):
             r"gather: the members disagree on shape: worker 1 gave \(3,\), workers \[0,2\] gave \(2,\)",
         ),
         ("reduce_scatter([t(0)], [[t(*x)] * 3])", r"disagree on shape: worker 1 gave \(3,\), .* gave \(2,\)"),
+        (
+            "reduce_scatter([t(0)], [[t(0), t(0, 0), t(*x)]])",
+            r"disagree on lengths: worker 1 gave tensors of \(1,\), \(2,\), \(3,\), .* - pass lists of",
+        ),
     ],
 )
 def test_lists_that_do_not_fit_are_told_of_by_the_shapes_of_their_tensors(s, line, said):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import wraps
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     Fit = Callable[[ModuleType], Callable[[], None]]
 
@@ -57,8 +57,20 @@ def replacing(owner: Any, name: str) -> Callable[[Callable[..., Any]], Replaced]
     """Turn a function into the `Replaced` that puts it in another one's place; it looks like that one."""
 
     def made(ours: Callable[..., Any]) -> Replaced:
-        return Replaced(owner, name, wraps(getattr(owner, name))(ours))
+        return Replaced(owner, name, _like(owner, name, ours))
 
+    return made
+
+
+def _like(owner: Any, name: str, ours: Callable[..., Any]) -> Callable[..., Any]:
+    """Give `ours` the looks of what it replaces.
+
+    Pickle looks for a function in the module that it names: `os.system` names ``posix``, which has no other.
+    """
+    first = vars(owner).get(name)
+    made = wraps(first.__func__ if isinstance(first, classmethod) else getattr(owner, name))(ours)
+    if isinstance(owner, ModuleType):
+        made.__module__ = owner.__name__
     return made
 
 
@@ -92,10 +104,8 @@ def in_place_of(name: str, within: str = "") -> Callable[[Callable[..., Any]], F
     def made(ours: Callable[..., Any]) -> Fit:
         def fit(module: ModuleType) -> Callable[[], None]:
             owner = getattr(module, within) if within else module
-            present = vars(owner).get(name)
-            is_of_class = isinstance(present, classmethod)
+            is_of_class = isinstance(vars(owner).get(name), classmethod)
 
-            @wraps(present.__func__ if isinstance(present, classmethod) else getattr(owner, name))
             def call(*args: Any, **options: Any) -> Any:
                 below = replaced.below.__func__ if is_of_class else replaced.below
                 try:
@@ -106,6 +116,7 @@ def in_place_of(name: str, within: str = "") -> Callable[[Callable[..., Any]], F
                 # It does not take these arguments: the other one says so, by its own name, or takes them.
                 return below(*args, **options)
 
+            call = _like(owner, name, call)
             replaced = Replaced(owner, name, classmethod(call) if is_of_class else call)
             return replace_all([replaced])
 

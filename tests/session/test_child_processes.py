@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -168,3 +169,15 @@ def test_what_a_program_runs_has_its_rank_in_the_environment(session, tmp_path, 
     assert s.run(f"import subprocess, sys\n{RUNS['run']}")[0] == "None x\n"
     assert "RANK" not in os.environ
     assert subprocess.check_output([sys.executable, "-c", ASK], text=True) == "None x\n"  # noqa: S603 - ours
+
+
+@pytest.mark.parametrize("name", ["system", "chdir", "execv", "umask"])
+def test_what_stands_for_a_function_of_os_can_be_sent_to_other_processes(session, name):
+    """It named the module of the C function, ``posix``, and pickle found that one there.
+
+    `pool.map(os.system, ...)` failed in the notebook, too, while a session was there.
+    """
+    before = getattr(os, name)
+    session(1)
+    assert getattr(os, name) is not before
+    assert pickle.dumps(getattr(os, name), 0).split()[:2] == [b"cos", name.encode()]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from IPython.utils.generics import complete_object
+
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.notebook.completing.lines import make_matcher
+from disco_magic.offers import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +23,16 @@ _OF_LINE: Final = re.compile(r"\s*%disco\s")
 
 # Magics that execute the text below them as a cell.
 _AROUND: Final = {"%%time", "%%timeit", "%%capture", "%%prun"}
+
+
+@complete_object.register(Offers)
+def _offered(thing: Offers, words: list[str]) -> list[str]:
+    """What IPython offers of our objects without Jedi: it adds what their classes have.
+
+    Nothing can take that away again from IPython, and it says only what is true of these objects.
+    """
+    known = set(dir(thing))
+    return [word for word in words if word in known]
 
 
 def is_spmd(front: Front, text: str) -> bool:

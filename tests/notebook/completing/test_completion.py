@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from disco_magic.notebook.completing.completion import is_spmd
+from disco_magic.session.current import session
 
 
 @pytest.fixture
@@ -183,3 +184,10 @@ def test_names_of_the_session_that_a_cell_says(offered, shell):
         assert not offered("%%disco --session second\nthei")
     finally:
         shell.ip.user_ns["second"].shutdown()
+
+
+def test_what_a_session_has_not_or_keeps_for_our_own_files_is_not_offered(four, either):
+    """IPython adds all names of the class to what an object says that it has, unless Jedi is there."""
+    four.ip.user_ns["s"] = session()
+    assert set(either("s.pu")) == {"s.put"}
+    assert "s.keep_pace" not in either("s.ke")

@@ -16,7 +16,8 @@ class Offers:
         """All attributes except `_not_offered`, and what is `Missing`."""
         known = {name: each for kind in reversed(type(self).__mro__) for name, each in vars(kind).items()}
         missing = {name for name, each in known.items() if type(each) is Missing}
-        return sorted(set(super().__dir__()) - self._not_offered - missing)
+        own = getattr(self, "__dict__", {})
+        return sorted(set(super().__dir__()) - self._not_offered - missing.difference(own))
 
 
 class Missing:

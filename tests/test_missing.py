@@ -30,6 +30,12 @@ def test_what_is_missing_is_not_offered_unless_a_derived_class_has_it():
     assert Full().pears == 2
 
 
+def test_what_is_missing_is_offered_of_an_object_that_somebody_has_given_it_to():
+    filled = Basket()
+    filled.pears = 3
+    assert "pears" in dir(filled)
+
+
 def test_what_is_missing_says_what_to_write_instead():
     with pytest.raises(AttributeError, match=r"^'Basket' has no pears: take the apples$") as caught:
         Basket().pears  # noqa: B018 - that it fails

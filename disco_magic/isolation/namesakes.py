@@ -82,12 +82,12 @@ def _names_in(module: Any) -> dict[str, Any]:
     return dictionary_of(module) if issubclass(type(module), types.ModuleType) else {}
 
 
-def _folder_of(module: Any) -> str:
-    """The folder that has a package, or a module that is in none; "": it has no file."""
+def _folder_of(module: Any) -> str | None:
+    """The folder that has a package, or a module that is in none; None: it has no file."""
     names = _names_in(module)
     file = names.get("__file__")
     if not isinstance(file, str):
-        return ""
+        return None
     return os.path.dirname(os.path.dirname(file) if "__path__" in names else file)
 
 

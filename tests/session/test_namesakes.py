@@ -277,3 +277,11 @@ def test_a_worker_that_comes_later_gets_its_program_s_module_where_the_notebook_
     s.run_file(program, workers=[0])
     s.run_file(program, workers=[1])
     assert s.run("found").values == ["B", "B"]
+
+
+def test_a_program_may_put_the_working_directory_first(run, projects, monkeypatch):
+    """It is the empty text there, which was taken for the folder of packages without a file."""
+    assert run("A", "from bare_of.deep.model import name as found") == ["A", "A"]
+    monkeypatch.chdir(projects / "B")
+    source = "import sys\nsys.path.insert(0, '')\nfrom bare_of.deep.model import name as found"
+    assert run("common", source) == ["B", "B"]

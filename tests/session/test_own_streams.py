@@ -12,7 +12,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.functions.execution.scripts import compile_file
-from tests.conftest import DEADLINE_S
+from tests.conftest import DEADLINE_S, given_up_comes_back
 
 SILENCE = "import io, os, sys\nif worker_id: sys.stdout = silent = open(os.devnull, 'w')\n"
 # Python's own, as functions of libraries call it.
@@ -209,7 +209,7 @@ def test_what_a_stuck_cell_has_put_there_goes_with_its_thread(session, gate, cap
     pending.cancel()
     with pytest.raises(CellError, match="given up"):
         pending.wait()
-    gate.open()
+    given_up_comes_back(s, gate)  # else the process's own stream is not back before that
     assert s.run("print('x')\nfirst.getvalue()")[0] == "x\n"
 
 

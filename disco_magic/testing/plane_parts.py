@@ -13,7 +13,7 @@ from disco_magic.testing.stage import errors, expect, same, values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Counts, Plane
     from disco_magic.core.seat import Seat
     from disco_magic.testing.stage import Run
 
@@ -141,21 +141,32 @@ def parts_of_any_length_are_reduced(plane: Plane, size: int, run: Run) -> None:
 
 def counts_of_a_reduction_are_the_same_on_all(plane: Plane, size: int, run: Run) -> None:
     """Counts of a reduce_scatter that differ, or that only some members pass, are a PlaneMismatch on all."""
-    x, even = np.ones(2 * size), (2,) * size
-    outs = [np.full(2, 7.0) for _ in range(size)]
+    x = np.ones(2 * size)
+
+    def call(plane: Plane, seat: Seat, counts: Counts, out: Any) -> Any:
+        return plane.reduce_scatter(seat, x, "sum", 0, counts, out)
+
+    _counts_have_to_agree("reduce_scatter", call, plane, size, run)
+
+
+def _counts_have_to_agree(
+    kind: str, call: Callable[[Plane, Seat, Counts, Any], Any], plane: Plane, size: int, run: Run
+) -> None:
+    """Counts on the last member that differ, and counts on all but worker 0, are a PlaneMismatch on all."""
+    even, outs = (2,) * size, [np.full(2, 7.0) for _ in range(size)]
 
     def differing(plane: Plane, seat: Seat) -> Any:
         counts = (*even[2:], 1, 3) if seat.worker == size - 1 else even
-        return plane.reduce_scatter(seat, x, "sum", 0, counts, outs[seat.worker])
+        return call(plane, seat, counts, outs[seat.worker])
 
     def only_elsewhere(plane: Plane, seat: Seat) -> Any:
-        return plane.reduce_scatter(seat, x, "sum", 0, even if seat.worker else None, outs[seat.worker])
+        return call(plane, seat, even if seat.worker else None, outs[seat.worker])
 
     if size == 1:
         return
-    for scope, call in enumerate((differing, only_elsewhere), 1):
-        for error in errors(run(plane, call, scope), PlaneMismatch):
-            expect("reduce_scatter: the members disagree on counts" in str(error), f"unexpected: {error}")
+    for scope, program in enumerate((differing, only_elsewhere), 1):
+        for error in errors(run(plane, program, scope), PlaneMismatch):
+            expect(f"{kind}: the members disagree on counts" in str(error), f"unexpected: {error}")
     expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
 
 
@@ -193,22 +204,12 @@ def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> Non
 
 def counts_of_a_scatter_are_the_root_s(plane: Plane, size: int, run: Run) -> None:
     """Counts of other members than the root are a PlaneMismatch on all if they differ from the root's."""
-    x, even = np.ones(2 * size), (2,) * size
-    outs = [np.full(2, 7.0) for _ in range(size)]
+    x = np.ones(2 * size)
 
-    def differing(plane: Plane, seat: Seat) -> Any:
-        counts = (*even[2:], 1, 3) if seat.worker == size - 1 else even
-        return plane.scatter(seat, x, 0, 0, counts, outs[seat.worker])
+    def call(plane: Plane, seat: Seat, counts: Counts, out: Any) -> Any:
+        return plane.scatter(seat, x, 0, 0, counts, out)
 
-    def only_elsewhere(plane: Plane, seat: Seat) -> Any:
-        return plane.scatter(seat, x, 0, 0, even if seat.worker else None, outs[seat.worker])
-
-    if size == 1:
-        return
-    for scope, call in enumerate((differing, only_elsewhere), 1):
-        for error in errors(run(plane, call, scope), PlaneMismatch):
-            expect("scatter: the members disagree on counts" in str(error), f"unexpected: {error}")
-    expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
+    _counts_have_to_agree("scatter", call, plane, size, run)
 
 
 def what_can_be_reduced_is_told_without_the_others(plane: Plane, size: int, run: Run) -> None:

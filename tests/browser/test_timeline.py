@@ -48,6 +48,8 @@ def test_the_worker_that_is_waited_for_stands_out(
 
     size = lab.page.viewport_size
     lab.page.set_viewport_size({"width": 800, "height": size["height"]})
+    # JupyterLab lays its panels out some time after the window has got narrower.
+    expect(lab.page.locator(".jp-NotebookPanel:visible")).to_be_in_viewport(ratio=1)
     around = view.locator("div:has(> svg[role=img])").first
     room, wide = around.evaluate("each => [each.clientWidth, each.scrollWidth]")
     assert room < wide <= 960  # where there is less room it is scrolled, not cut off

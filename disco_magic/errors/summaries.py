@@ -40,13 +40,24 @@ def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = (), *,
     head = f"{origin.command} failed on worker {origin.worker}"
     more = len(failures) - 1
     if stopped:
-        head = f"{origin.command} was {stopped} on {people(tuple(failures))}"
+        head = f"{origin.command} was {stopped} on {_whom(failures, stopped)}"
     elif more:
         head += f" (and {more} other{'s' if more > 1 else ''})"
     text = origin.traceback_text.rstrip()
     if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: the text is above already
         text = ""
     return "\n".join([head, *lines, "", text, *operand_lines(failures.values())]).rstrip()
+
+
+def _whom(failures: Mapping[int, Failure], stopped: str) -> str:
+    """Those that were stopped; of an interrupt, apart from those that ended because they waited for these."""
+    from disco_magic.errors import WorkerInterrupt, is_by  # here: it imports this file
+
+    struck = [worker for worker, failure in failures.items() if is_by(failure, WorkerInterrupt)]
+    released = [worker for worker in failures if worker not in struck]
+    if stopped == "cancelled" or not struck or not released:
+        return people(tuple(failures))
+    return f"{people(tuple(struck))}, for which {people(tuple(released))} waited"
 
 
 def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:

@@ -13,7 +13,7 @@ from disco_magic.callers.tracebacks import site_of_error
 from disco_magic.core.words import plural, until_the_end
 from disco_magic.errors import CellError, SessionClosed
 from disco_magic.functions.stepping import done
-from disco_magic.phrases import people, people_who, ranges, who_has
+from disco_magic.phrases import people, people_who, who_has
 from disco_magic.session.halfway import half_imported, halfway, older, refused
 from disco_magic.session.sigint import interrupt
 
@@ -183,9 +183,9 @@ def _who(stop: Stop, failures: Sequence[Failure]) -> str:
     label, workers = stop.cell.label, stop.cell.workers
     if stop.was_withdrawn:
         return f"{label} was stopped before any worker had begun it"
-    if not stop.unbegun:
-        return f"{label} was stopped on workers {ranges(workers)}; registers may differ between them"
     failed = {each.worker for each in failures}
+    if not stop.unbegun and failed in (set(), set(workers)):
+        return f"{label} was stopped on {people(workers)}; registers may differ between them"
     groups = {
         "stopped on": sorted(failed - stop.unbegun),
         "left out on": sorted(stop.unbegun),

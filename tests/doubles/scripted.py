@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.doctor import Position, State
@@ -92,7 +93,8 @@ class ScriptedLauncher:
         for worker, channel in enumerate(self.channels):
             cells = [command for command in channel.commands if isinstance(command, Run)]
             if cells and (workers is None or worker in workers):
-                self.deliver(CellDone(worker, cells[-1].seq, 0.0, (), failure=failure))
+                own = failure and replace(failure, worker=worker)
+                self.deliver(CellDone(worker, cells[-1].seq, 0.0, (), failure=own))
 
     def lose(self, worker: int, reason: str) -> None:
         """Pretend that `worker` is gone."""

@@ -16,6 +16,7 @@ from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.session import pump
 from disco_magic.session.config import Preset
 from disco_magic.session.sigint import import_whole
+from tests.conftest import until
 from tests.session.conftest import interrupt_main
 from tests.unfinished import apart
 
@@ -39,6 +40,18 @@ def test_ctrl_c_stops_the_cell_on_all_workers(busy):
     assert sorted(caught.value.result.errors) == [0, 1]
     assert signal.getsignal(signal.SIGINT) is before
     assert s.run("worker_id").values == [0, 1]
+
+
+def test_ctrl_c_is_not_said_to_have_stopped_who_had_ended_the_cell(busy, here):
+    s = busy(3)
+    pending = s.run_nowait("while worker_id == 1:\n    here()\n    while True: pass")
+    here.arrived(1)
+    until(lambda: sorted(s.ledger._expected[pending.seq].missing) == [1])
+    pending.stop_soon()
+    with pytest.raises(
+        KeyboardInterrupt, match=r"was stopped on worker 1, done on workers \[0,2\]; registers"
+    ):
+        pending.wait()
 
 
 CLEANS_UP = """

@@ -207,6 +207,22 @@ def test_a_cell_that_was_interrupted_is_not_said_to_have_failed(busy, here):
     assert (caught.value.stopped, str(copy.copy(caught.value))) == ("interrupted", str(caught.value))
 
 
+def test_who_waited_for_an_interrupted_worker_is_not_said_to_have_been_interrupted(busy, here):
+    # The others end as well, because their collective cannot complete: all were named.
+    s = busy(4)
+    pending = s.run_nowait(
+        "if worker_id > 1: here()\nwhile worker_id > 1 and not stop.is_set(): pass\nbarrier()"
+    )
+    here.arrived(2)
+    until(lambda: [each.state for each in s.doctor().positions][:2] == ["waiting"] * 2)
+    s.interrupt((2, 3))
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert caught.value.stopped == "interrupted"
+    first = str(caught.value).partition("\n")[0]
+    assert first == f"{pending.label} was interrupted on workers [2-3], for which workers [0-1] waited"
+
+
 def test_where_one_worker_fails_an_interrupt_of_the_others_does_not_hide_it(busy, here):
     s = busy(2)
     pending = s.run_nowait("while worker_id and not stop.is_set():\n    here()\n1 / 0")

@@ -37,7 +37,7 @@ def _lines(error: DiscoError) -> list[str]:
     If this raises, IPython shows the error in its usual way.
     """
     shell = next(found for each in reversed(_shells) if (found := each()) is not None)
-    return as_ipython_shows(shell, error, _own_frames(shell, error))
+    return ended(shell, as_ipython_shows(shell, error, _own_frames(shell, error)))
 
 
 def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
@@ -61,17 +61,18 @@ class _Others:
         if shell is None:
             return []
         error = next((each for each in shown if isinstance(each, _EXPLAINED)), None)
-        if error is not None and _is_about_ours(error):
+        ours = error if error is not None and _is_about_ours(error) else None
+        if ours is not None:
             # Skip 0 frames: IPython's own are not among them any more.
-            shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
+            shown = (type(ours), ours, _own_frames(shell, ours), 0, *shown[4:])
             options.pop("tb_offset", None)
         told = shell.InteractiveTB
         lines = type(told).structured_traceback(told, *shown, **options)
-        holders = self._holders()
-        if isinstance(error, NameError) and holders is not None and isinstance(lines, list):
+        holders, advice = self._holders(), ""
+        if isinstance(error, NameError) and holders is not None:
             advice = advice_in_notebook(shell, error, holders)
-            if advice:
-                lines[-1:] = ended(shell, [*lines[-1:], advice])
+        if isinstance(lines, list) and (ours is not None or advice):  # else they are IPython's own
+            return ended(shell, [*lines, *filter(None, [advice])])
         return lines
 
 

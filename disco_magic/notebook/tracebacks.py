@@ -55,7 +55,7 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
         isinstance(error, DiscoError) or not hasattr(error, "_render_traceback_")
     ):
         only = shell.InteractiveTB.get_exception_only(type(error), error)  # the traceback is in this package
-        error._render_traceback_ = [line.rstrip("\n") for line in only].copy  # type: ignore[attr-defined]  # IPython's protocol
+        error._render_traceback_ = partial(ended, shell, [line.rstrip("\n") for line in only])  # type: ignore[attr-defined]  # IPython's protocol
     # Not with its own frames: they refer to the handle of the cell, and that to the error. For a stopped
     # cell, ``%debug`` should show the line where it was.
     stopped = (user_frames(shell, each.exception) for each in failures_of(error).values())
@@ -208,11 +208,15 @@ def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackT
     return lines
 
 
-def ended(shell: Shell, lines: list[str]) -> list[str]:
-    """`lines` with line ends if the mode of ``%xmode`` (Plain, Minimal) joins them without."""
+def ended(shell: Shell, lines: Sequence[str]) -> list[str]:
+    """`lines` as IPython takes them: where the mode of ``%xmode`` joins them without line ends, as one text.
+
+    Such modes (Plain, Minimal) expect lines with ends. A terminal joins these by nothing, but a kernel sends
+    them as they are, and front ends put a line end between any two: every other line would be empty.
+    """
     if getattr(shell.InteractiveTB, "tb_join_char", "\n"):
-        return lines
-    return [line if line.endswith("\n") else f"{line}\n" for line in lines]
+        return list(lines)
+    return ["\n".join(line.removesuffix("\n") for line in lines)]
 
 
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.kernels import FAILS_LATER
 
 
@@ -157,3 +159,31 @@ def test_in_minimal_mode_no_calls_are_shown_and_none_is_said_to_be_left_out(fres
         fresh.ok("%xmode Context")
     assert "more calls" not in shown
     assert "RecursionError: maximum recursion depth exceeded" in shown
+
+
+@pytest.fixture(params=["Plain", "Minimal"])
+def mode_without_line_ends(fresh, request):
+    fresh.ok(f"%xmode {request.param}")
+    yield request.param
+    fresh.ok("%xmode Context")
+
+
+FAILING = {
+    "a cell on the workers": ("%%disco\n1 / 0", 1),  # above what failed on whom
+    "a refusal": ("import disco_magic\ndisco_magic.session().get_global_func('nothing')", 0),
+    "an operation that a register has not": ("disco_magic.session()['kept'] + 1", 0),
+    "the name of a register": ("kept", 0),
+    "a cell of session.run": ("disco_magic.session().run('1 / 0')", 1),
+}
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_in_a_mode_that_joins_lines_without_ends_no_line_is_followed_by_an_empty_one(
+    fresh, mode_without_line_ends, what
+):
+    # The lines had ends, which such a mode expects; a kernel sends them as they are, and front ends add ends.
+    fresh.ok("%%disco\nkept = 1")
+    cell, empty = FAILING[what]
+    shown = fresh.run(cell).traceback
+    assert shown.strip("\n").count("\n\n") == empty
+    assert ("Traceback" in shown.partition("Error: ")[0]) is (mode_without_line_ends == "Plain")

@@ -17,8 +17,8 @@ GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values", "lines")
 REFUSED: Final = {
     "--verbose": "cells are not announced; --time says afterwards who ran one and how long it took",
-    "--signal-on-interrupt": "workers are threads of this process, which no signal reaches; the stop button "
-    "stops a cell on all of them, %disco interrupt -w 0 stops a --nowait cell on some",
+    "--signal-on-interrupt": "workers are threads of this process, which no signal reaches; Ctrl-C or the "
+    "stop button stops a cell on all of them, %disco interrupt -w 0 stops a --nowait cell on some",
     **dict.fromkeys(
         ("-n", "--np", "--num-workers"),
         "%disco start -n 8 starts other workers, -w 0,1 chooses some of those that there are",

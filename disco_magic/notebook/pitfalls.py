@@ -45,7 +45,7 @@ _OF_PROCESS: Final = {
     ),
     re.compile(r"set_wakeup_fd only works in main thread"): (
         "signals come to the process in which all workers are, where a worker's event loop cannot take them: "
-        "leave add_signal_handler out in cells; the stop button cancels what they await"
+        "leave add_signal_handler out in cells; Ctrl-C or the stop button cancels what they await"
     ),
 }
 

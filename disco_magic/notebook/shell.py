@@ -36,6 +36,11 @@ def is_watched(shell: Shell) -> bool:
     return bool(can_be_asked or request.get("metadata", {}).get("cellId"))
 
 
+def stopped_by(shell: Shell) -> str:
+    """What stops a cell there, in words: a terminal has no button."""
+    return "the stop button" if hasattr(shell.display_pub, "set_parent") else "Ctrl-C"
+
+
 def is_of_cell(shell: Shell, code: CodeType) -> bool:
     """Whether `code` is of a cell: IPython has a name for its file, such as ``Cell In[7]``."""
     return shell.compile.format_code_name(code.co_filename) is not None

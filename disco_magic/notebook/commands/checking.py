@@ -24,7 +24,7 @@ _UNMARKED: Final = "no values: `worker.replicated` marks what is to be equal"
 _EPILOG: Final = """\
 It fails if anything differs, as a cell with --check does. Without names it compares all registers by type,
 shape and dtype, and by value those that `worker.replicated` or a loading plan has marked. It waits for what
-was sent before; the stop button ends the wait."""
+was sent before; Ctrl-C or the stop button ends the wait."""
 
 
 def _check(front: Front, options: Namespace) -> CheckReport:

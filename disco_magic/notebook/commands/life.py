@@ -15,6 +15,7 @@ from disco_magic.notebook.assigned import is_assigned
 from disco_magic.notebook.commands.command import STOPS_NOTHING, Command, parser_of, session_parser
 from disco_magic.notebook.option_types import mesh_named, modules_named
 from disco_magic.notebook.options import add_session_options, refuse
+from disco_magic.notebook.shell import stopped_by
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import people, who_has
 
@@ -215,7 +216,7 @@ def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | No
     if cleaning_up:
         front.sessions.say(
             f"still cleaning up: {people(tuple(cleaning_up))}; .cancel() of the handle,"
-            " or the stop button in the next cell, gives the thread up"
+            f" or {stopped_by(front.shell)} in the next cell, gives the thread up"
         )
 
 

@@ -89,15 +89,21 @@ def allreduce(src: Array, op: str, in_group: Who, dst: Array | None = None) -> A
 
 
 @register_func("runtime.disco.reduce_scatter")
-def reduce_scatter(src: Array, op: str, in_group: Who, dst: Array | None = None) -> Any:
-    """Reduce `src` of shape `(n * k, *s)`, then split along axis 0: `dst` and the result have `(k, *s)`."""
-    return worker().reduce_scatter(src, op, out=dst, **who(in_group))
+def reduce_scatter(src: Array, op: str, in_group: Who, dst: Array | None = None, counts: Any = None) -> Any:
+    """Reduce `src` of shape `(n * k, *s)`, then split along axis 0: `dst` and the result have `(k, *s)`.
+
+    With `counts`, the first axis is as long as their sum, and `k` is that of the worker's rank.
+    """
+    return worker().reduce_scatter(src, op, counts=counts, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.alltoall")
-def alltoall(src: Array, in_group: Who, dst: Array | None = None) -> Any:
-    """Exchange parts along axis 0: `src`, `dst` and the result have one shape `(n * k, *s)`."""
-    return worker().alltoall(src, out=dst, **who(in_group))
+def alltoall(src: Array, in_group: Who, dst: Array | None = None, counts: Any = None) -> Any:
+    """Exchange parts along axis 0: `src`, `dst` and the result have one shape `(n * k, *s)`.
+
+    With `counts`, the lengths of this worker's parts, first axes may differ, also between `src` and `dst`.
+    """
+    return worker().alltoall(src, counts=counts, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.barrier")

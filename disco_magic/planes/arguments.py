@@ -55,7 +55,8 @@ def read_call(
                 memory.check_reduction(kind, known, array.dtype)
     along = check_axis(kind, axis, array) if kind in ALONG_AXIS else None
     if counts is not None:
-        check_counts(kind, counts, seat, array, along)
+        length = None if array is None else array.shape[along or 0]
+        check_counts(kind, counts, len(seat.members), length, along)
     return Call(
         kind,
         seat,
@@ -131,10 +132,9 @@ def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
 
 
 def check_counts(
-    kind: str, counts: tuple[int, ...], seat: Seat, array: NDArray[Any] | None, axis: int | None
+    kind: str, counts: tuple[int, ...], size: int, length: int | None = None, axis: int | None = None
 ) -> None:
-    """Raise UsageMistake if `counts` do not divide `array`, if there is one, among the members."""
-    size, length = len(seat.members), None if array is None else array.shape[axis or 0]
+    """Raise UsageMistake if `counts` do not divide an axis of this length, if known, among `size` members."""
     if len(counts) != size or min(counts) < 0:
         given = "" if len(counts) == size else f"these are {len(counts)}, "
         wrong = f"{given}expected {size} of them, none below 0: how much along the axis goes to each rank"

@@ -18,19 +18,21 @@ arrays cost waking the workers, 20-40 us each (2 cores); large ones what the ver
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins, worker_builtins
 from disco_magic.functions.participants import who
+from disco_magic.functions.shapes import counts_of
+from disco_magic.planes.arguments import check_counts
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
+from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Axes
     from disco_magic.functions.participants import Who
-    from disco_magic.session.dref import DRef
 
 
 class ArrayVerbs(Calls):
@@ -46,6 +48,14 @@ class ArrayVerbs(Calls):
             )
         self.check_destination(dst)
         return members
+
+    def _counts(self, verb: str, counts: Any, members: Who) -> tuple[int, ...] | DRef | None:
+        """Lengths of parts, as a call carries them; those in a register are checked by its workers."""
+        if counts is None or isinstance(counts, DRef):
+            return counts
+        lengths = counts_of(verb, counts)
+        check_counts(verb, lengths, self.topology.part_size(**who(members)))
+        return lengths
 
     def broadcast_from_worker0(
         self,
@@ -144,16 +154,26 @@ class ArrayVerbs(Calls):
         op: str = "sum",
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
         *,
+        counts: Any | None = None,
         over: Axes | None = None,
     ) -> DRef:
-        """Reduce as `allreduce`, then split along axis 0: shape `(n * k, *s)` gives `(k, *s)`.
+        """Reduce as `allreduce`, then split along axis 0, evenly or by `counts`: rank r gets part r.
 
-        `dst` has that shape and the result's dtype. Raises UsageMistake for another `op`; nothing was sent.
+        Shape `(n * k, *s)` gives `(k, *s)`, or `(counts[r], *s)`; `dst` has that shape and the result's
+        dtype. `counts` are `n` whole numbers, the lengths of the parts, or a reference to such, the same on
+        all workers. Raises UsageMistake for another `op`, or if `counts` are not `n` whole numbers; nothing
+        was sent. The workers find whether they fit the arrays.
         Cost: each element of every worker's array is read once, each of the result written once.
+
+        Example:
+            >>> x = session.call_packed(np.arange, 4)
+            >>> session.reduce_scatter(x, counts=[0, 1, 3, 0]).get_all()
+            [array([], dtype=int64), array([0]), array([ 4,  8, 12]), array([], dtype=int64)]
         """
         op = check_op("reduce_scatter", op)
         members = self._members("reduce_scatter", src, dst, over, in_group=in_group)
-        return self.call_packed(builtins.reduce_scatter, src, op, members, dst)
+        parts = self._counts("reduce_scatter", counts, members)
+        return self.call_packed(builtins.reduce_scatter, src, op, members, dst, parts)
 
     def alltoall(
         self,
@@ -161,15 +181,21 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allgather
         *,
+        counts: Any | None = None,
         over: Axes | None = None,
     ) -> DRef:
-        """Exchange parts along axis 0: part j of worker i becomes part i of worker j.
+        """Exchange parts along axis 0, even or by `counts`: part j of worker i becomes part i of worker j.
 
         All arrays have one dtype and one shape `(n * k, *s)`, which is also that of the result and of `dst`.
+        With `counts`, first axes may differ. These are `n` whole numbers, the lengths of the parts on every
+        worker, or a reference to each worker's own; of arrays, ``alltoall(counts)`` is how much a worker gets
+        from each rank. Raises UsageMistake if `counts` are not `n` whole numbers; nothing was sent. The
+        workers find whether they fit the arrays.
         Exact. Cost: each element is read and written once.
         """
         members = self._members("alltoall", src, dst, over, in_group=in_group)
-        return self.call_packed(builtins.alltoall, src, members, dst)
+        parts = self._counts("alltoall", counts, members)
+        return self.call_packed(builtins.alltoall, src, members, dst, parts)
 
     def barrier(self, *, in_group: bool = True, over: Axes | None = None) -> None:
         """Hold every worker here until all have arrived; the controller does not wait."""

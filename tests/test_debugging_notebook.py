@@ -44,7 +44,7 @@ def test_a_transposed_shard_costs_accuracy_and_nothing_complains(executed: Noteb
     broken = cell_of(executed, "%%disco --check --out accuracy")
     alone = float(re.search(r"alone: (0\.\d+)", text_of(cell_of(executed, "alone =")))[1])
     assert errors_of(executed) == []
-    assert "same type and shape: shard, units, logits" in text_of(broken)
+    assert "agree on type and shape of: shard, units, logits" in text_of(broken)
     assert _accuracy(broken) <= alone - 0.01
     assert _accuracy(cell_of(executed, "%%disco --out accuracy\nshard")) == alone
     assert "equal to the model alone: True" in text_of(cell_of(executed, "equal to the model alone"))

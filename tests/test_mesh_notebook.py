@@ -40,7 +40,7 @@ def test_four_workers_learn_what_one_does(executed: NotebookNode) -> None:
     alone = float(re.search(r"0\.\d+", text_of(cell_of(executed, "accuracy_alone")))[0])
     trained = text_of(cell_of(executed, "def step"))
     assert f"[0-3] {alone:.2f}" in trained
-    assert "check [0-3] equal over dp: w1, w2" in trained
+    assert "check [0-3] agree over dp on: w1, w2" in trained
     assert "equal to 1e-9: True" in text_of(cell_of(executed, "equal to 1e-9"))
 
 
@@ -50,10 +50,10 @@ def test_a_mean_over_the_wrong_axis_costs_nothing_and_is_found_with_its_place(ex
     )
     assert right.splitlines()[-1] == wrong.splitlines()[-1]
     told = text_of(cell_of(executed, 'check("w1", "w2"'))
-    assert "different: w1; equal over dp: w2" in told
+    assert "differ in: w1; agree over dp on: w2" in told
     assert re.findall(r"tp=\d value", told) == ["tp=0 value", "tp=1 value"]
     mended = text_of(cell_of(executed, "w1 = broadcast"))
-    assert "equal over dp: w1, w2" in mended
+    assert "agree over dp on: w1, w2" in mended
 
 
 def test_it_shows_who_is_where_and_how_far_two_replicas_are_apart(executed: NotebookNode) -> None:

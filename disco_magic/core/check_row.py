@@ -98,8 +98,10 @@ class CheckRow:
 
     @property
     def over(self) -> str:
-        """`` over dp`` if workers have to agree only along these axes of the mesh, else ``""``."""
-        return f" over {self.circles.over}" if self.circles.over else ""
+        """`` over dp`` or `` within each group`` if workers have to agree only there, else ``""``."""
+        if self.circles.over:
+            return f" over {self.circles.over}"
+        return " within each group" if any(map(_is_group, self.circles.places)) else ""
 
     def mark_of(self, worker: int) -> str:
         """How the worker marked the register, if workers differ in that; ``""``: not, or no difference."""
@@ -180,6 +182,10 @@ class CheckRow:
         groups = who_has((worker, self.cells[worker]) for worker in circle)
         say = _what_tells_apart([held for held in groups if held is not None])
         return [(tuple(ids), _ABSENT if held is None else say(held)) for held, ids in groups.items()]
+
+
+def _is_group(place: str) -> bool:
+    return place.startswith("group ")
 
 
 def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:

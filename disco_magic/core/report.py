@@ -171,17 +171,24 @@ class CheckReport:
 
     @property
     def summary(self) -> str:
-        """What agrees and what does not, in one line: ``[0-3] equal: w, b; same type and shape: x``."""
+        """What agrees and what does not, in one line: ``[0-3] agree on: w; agree on type and shape of: x``.
+
+        The workers are the subject: each name is compared between them, no name with another one.
+        """
         if not self.rows:
             return f"{ranges(self.workers)} no registers to compare"
         agreeing = [row for row in self.rows if not (row.differs or row.opaque or row.is_apart)]
         overs = dict.fromkeys(row.over for row in agreeing)
+        agree = f"agree{'s' * (len(self.workers) == 1)}"
         named = {
-            "different": [row.name for row in self.differing],
-            **{f"equal{over}": _names(agreeing, over, by_value=True) for over in overs},
-            f"near, within {self.within}": [row.name for row in agreeing if row.near],
-            "otherwise equal": self._near_in_part,
-            **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
+            "differ in": [row.name for row in self.differing],
+            **{f"{agree}{over} on": _names(agreeing, over, by_value=True) for over in overs},
+            f"{agree} within {self.within} on": [row.name for row in agreeing if row.near],
+            f"otherwise {agree} on": self._near_in_part,
+            **{
+                f"{agree}{over} on type and shape of": _names(agreeing, over, by_value=False)
+                for over in overs
+            },
             "split, a different part on each": [row.name for row in self.rows if row.is_apart],
             "values not compared": self._opaque,
             "not compared": self._unseen,

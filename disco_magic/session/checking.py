@@ -88,7 +88,7 @@ class Checks(Calls):
             >>> report.ok, [row.name for row in report.differing]
             (False, ['mine'])
             >>> print(report.summary)
-            [0-3] different: mine; equal: same
+            [0-3] differ in: mine; agree on: same
         """
         refuse_in_worker(self.id, "check", "worker.check(x)")
         wrong = [name for name in names if not isinstance(name, str)]

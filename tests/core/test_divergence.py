@@ -61,14 +61,14 @@ def test_groups_have_to_agree_among_themselves_only():
 def test_a_register_that_only_one_group_has_is_missing_nowhere():
     only = report({"w": FLOAT}, {"w": FLOAT}, {}, {}, circles=((0, 1), (2, 3)))
     assert only.ok
-    assert only["w"].lines() == [("same type", "[0-1]", "float32 (3, 4)")]
+    assert only["w"].lines() == [("same type within each group", "[0-1]", "float32 (3, 4)")]
 
 
 def test_groups_that_hold_different_things_each_have_a_line():
     both = report({"w": FLOAT}, {"w": DOUBLE}, circles=((0,), (1,)))
     assert both["w"].lines() == [
-        ("same type", "[0]", "float32 (3, 4)"),
-        ("same type", "[1]", "float64 (3, 4)"),
+        ("same type within each group", "[0]", "float32 (3, 4)"),
+        ("same type within each group", "[1]", "float64 (3, 4)"),
     ]
 
 
@@ -226,7 +226,7 @@ def test_parts_that_were_not_looked_into_are_told_once_with_their_register():
     checked = report({"p": held}, {"p": {**held, "p['w']": FLOAT}})
     assert [row.name for row in checked] == ["p['w']"]
     assert "not compared: p (what is in Net, objects in a dict)" in checked.message.split("\n")
-    assert checked.summary == "[0-1] different: p['w']; not compared: p (what is in Net, objects in a dict)"
+    assert checked.summary == "[0-1] differ in: p['w']; not compared: p (what is in Net, objects in a dict)"
 
 
 def test_what_only_one_worker_did_not_look_into_is_no_difference():

@@ -59,7 +59,7 @@ def test_a_report_without_differences_is_true_and_raises_nothing():
     assert checked
     assert len(checked) == 1
     assert repr(checked).split("\n") == [
-        "Cell In[7]: [0-1] same type and shape: w",
+        "Cell In[7]: [0-1] agree on type and shape of: w",
         "  w  same type  [0-1]  float32 (3, 4)",
     ]
 
@@ -100,7 +100,9 @@ def test_a_report_of_nothing_says_so():
 def test_the_line_that_says_what_agrees_stays_short():
     names = [f"r{number}" for number in range(9)]
     checked = report(*[dict.fromkeys(names, INT)] * 2, by_value=["r0"])
-    assert checked.summary == "[0-1] equal: r0; same type and shape: r1, r2, r3, r4, r5, r6 and 2 more"
+    assert (
+        checked.summary == "[0-1] agree on: r0; agree on type and shape of: r1, r2, r3, r4, r5, r6 and 2 more"
+    )
 
 
 def test_names_that_no_worker_has_have_no_row():

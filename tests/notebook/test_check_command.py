@@ -22,14 +22,14 @@ def registers(four):
 
 def test_what_agrees_is_shown_as_a_table(registers):
     report = registers.run("%disco check same n")
-    assert report.summary == "[0-3] equal: same, n"
+    assert report.summary == "[0-3] agree on: same, n"
     assert "same  equal  [0-3]  float64 (3,)" in registers.out
-    assert registers.run("%disco check params['w']").summary == "[0-3] equal: params['w']"
+    assert registers.run("%disco check params['w']").summary == "[0-3] agree on: params['w']"
     assert registers.run("%disco check --rtol 1e-6 near").summary == (
-        "[0-3] near, within rtol=1e-06, atol=0: near"
+        "[0-3] agree within rtol=1e-06, atol=0 on: near"
     )
     assert registers.run("%disco check --types").summary.startswith(
-        "[0-3] same type and shape: same, n, near"
+        "[0-3] agree on type and shape of: same, n, near"
     )
 
 
@@ -44,7 +44,7 @@ def test_what_differs_fails_with_the_table(registers):
 
 def test_without_names_values_are_those_of_what_is_marked(registers):
     report = registers.run("%disco check")
-    assert report.summary.startswith("[0-3] same type and shape: same, n, near")
+    assert report.summary.startswith("[0-3] agree on type and shape of: same, n, near")
     assert (
         "values were compared of marked registers only; %disco check same compares its own" in registers.out
     )

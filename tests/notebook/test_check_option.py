@@ -31,7 +31,8 @@ def differing(error):
 def test_a_cell_whose_registers_agree_ends_with_a_line_that_says_which(crew):
     result = crew.run("%%disco --check\nx = np.zeros((3, 4)); n = 3\nx.sum()")
     who = f"[0-{crew.n - 1}]" if crew.n > 1 else "[0]"
-    assert crew.lines == [f"check {who} same type and shape: x, n", f"{who} 0.0"]
+    agree = "agree" if crew.n > 1 else "agrees"
+    assert crew.lines == [f"check {who} {agree} on type and shape of: x, n", f"{who} 0.0"]
     assert result.values == [0.0] * crew.n
 
 
@@ -53,7 +54,7 @@ def test_a_cell_whose_registers_differ_fails_and_says_how(four):
 def test_only_what_the_cell_bound_is_compared(four):
     four.run("%%disco\nold = np.zeros(worker_id); a = np.zeros(2); p = [1]")
     four.run("%%disco --check\na += 1; q = p")
-    assert four.lines == ["check [0-3] same type and shape: a, q"]
+    assert four.lines == ["check [0-3] agree on type and shape of: a, q"]
     assert differing(four.fail("%%disco --check\nold = old + 1", Divergence)) == {"old": ("shape",)}
 
 
@@ -85,7 +86,7 @@ def test_a_cell_that_fails_is_not_checked(four):
 
 def test_the_workers_that_ran_the_cell_are_compared(four):
     four.run("%%disco -w 1,2 --check\nx = np.zeros(2 if worker_id in (1, 2) else 3)")
-    assert four.lines == ["check [1-2] same type and shape: x"]
+    assert four.lines == ["check [1-2] agree on type and shape of: x"]
     four.fail("%%disco -w 1,2 --check\nx = np.zeros(worker_id)", Divergence)
 
 
@@ -109,7 +110,7 @@ UNMARKED = "no values: `worker.replicated` marks what is to be equal"
 
 def test_without_marks_the_line_says_that_no_values_were_compared(four):
     four.run("%%disco --check values\nw = np.full(3, worker_id)")
-    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
+    assert four.lines == [f"check [0-3] agree on type and shape of: w; {UNMARKED}"]
     four.run("%%disco --check values\npass")
     assert four.lines == ["check [0-3] no registers to compare"]
 
@@ -119,7 +120,7 @@ def test_without_marks_the_line_says_that_no_values_were_compared(four):
 
 def test_a_training_step_that_lets_one_worker_drift_is_found(four):
     four.run("%%disco --check values\nw = worker.replicated(np.zeros(3)); mine = np.full(2, worker_id)")
-    assert four.lines == ["check [0-3] equal: w; same type and shape: mine"]
+    assert four.lines == ["check [0-3] agree on: w; agree on type and shape of: mine"]
     four.run("%%disco --check values\nw -= allreduce(np.ones(3)) / num_workers")
     error = four.fail("%%disco --check values\nw = w - np.full(3, worker_id == 3)", Divergence)
     first, *table = str(error).split("\n")[:5]
@@ -148,7 +149,7 @@ def test_marked_parts_are_compared_too(four):
         "%%disco\nnet = {'norm': np.ones(3), 'w': np.full(3, worker_id)}\nworker.replicated(net['norm']);"
     )
     four.run("%%disco --check values\nx = 1")
-    assert four.lines == ["check [0-3] equal: net['norm']; same type and shape: x"]
+    assert four.lines == ["check [0-3] agree on: net['norm']; agree on type and shape of: x"]
     error = four.fail("%%disco --check values\nnet['norm'][1] += worker_id == 2", Divergence)
     assert differing(error) == {"net['norm']": ("value",)}
 
@@ -184,7 +185,7 @@ def test_a_mark_that_only_some_workers_made_fails_a_check_of_values(four):
 def test_the_line_says_what_was_not_looked_into(four):
     four.run("%%disco\nclass Net: __slots__ = ()")
     four.run("%%disco --check\nnet = Net()")
-    assert four.lines == ["check [0-3] same type and shape: net; not compared: net (what is in Net)"]
+    assert four.lines == ["check [0-3] agree on type and shape of: net; not compared: net (what is in Net)"]
 
 
 @pytest.mark.parametrize("forget", ["%%disco\ndel w", "%disco rm w"])
@@ -192,14 +193,14 @@ def test_del_and_rm_drop_a_mark(four, forget):
     four.run("%%disco\nw = worker.replicated(np.zeros(3))")
     four.run(forget)
     four.run("%%disco --check values\nw = np.full(3, worker_id)")
-    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
+    assert four.lines == [f"check [0-3] agree on type and shape of: w; {UNMARKED}"]
 
 
 def test_a_restart_drops_marks(four):
     four.run("%%disco\nw = worker.replicated(np.zeros(3))")
     four.run("%disco restart")
     four.run("%%disco --check values\nw = np.full(3, worker_id)")
-    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
+    assert four.lines == [f"check [0-3] agree on type and shape of: w; {UNMARKED}"]
 
 
 # --- lines -----------------------------------------------------------------------------------------
@@ -255,7 +256,10 @@ def test_a_check_of_lines_that_finds_nothing_says_what_it_has_compared(four):
     four.run(
         "%%disco --check lines\nx = broadcast(1) if worker_id == 0 else \\\n    broadcast(None)\nbarrier()"
     )
-    assert four.lines == ["check 2 collectives met at the same lines", "check [0-3] same type and shape: x"]
+    assert four.lines == [
+        "check 2 collectives met at the same lines",
+        "check [0-3] agree on type and shape of: x",
+    ]
     four.run("%%disco --check lines\nx = 1")
     assert four.lines[0] == "check 0 collectives met at the same lines"
 
@@ -315,7 +319,7 @@ def test_run_all_stops_at_a_cell_that_fails_its_check(fresh):
     ran = fresh.run("%%disco --check\nx = np.zeros(worker_id)")
     assert (ran.status, ran.error["ename"]) == ("error", "Divergence")
     assert "≠ x  shape  [0]" in ran.traceback
-    assert fresh.ok("%%disco --check\nx = 1").lines == ["check [0-3] same type and shape: x"]
+    assert fresh.ok("%%disco --check\nx = 1").lines == ["check [0-3] agree on type and shape of: x"]
 
 
 @pytest.mark.parametrize(("line", "kind"), [("--check all", UsageError), ("-a --check", UsageMistake)])

@@ -106,6 +106,20 @@ def test_groups_can_be_compared_each_for_itself(session):
     assert s.check("y", in_group=True, workers=[0, 2, 3])["y"].splits()[0][0] == "group 1"
 
 
+def test_what_agrees_only_within_each_group_is_not_said_to_agree_on_all_workers(session):
+    s = session(4, num_groups=2)
+    s.run("x = worker_id // 2")
+    report = s.check("x", in_group=True)
+    assert report.summary == "[0-3] agree within each group on: x"
+    assert report["x"].lines() == [("equal within each group", "[0-3]", "int")]
+
+
+def test_an_agreement_is_said_of_the_workers_not_of_the_registers_among_each_other(session):
+    s = session(2)
+    s.run("full, ref = 1, 2")
+    assert s.check("full", "ref").summary == "[0-1] agree on: full, ref"
+
+
 def test_a_session_without_registers_agrees(session):
     assert "no registers to compare" in repr(session(2).check())
 
@@ -125,7 +139,7 @@ def test_values_of_registers_that_are_named_are_compared(session):
 def test_without_names_the_values_of_marked_registers_are_compared(session):
     s = session(3)
     s.run("w = worker.replicated(np.zeros(8)); mine = worker_id")
-    assert s.check(values=True).summary == "[0-2] equal: w; same type and shape: mine"
+    assert s.check(values=True).summary == "[0-2] agree on: w; agree on type and shape of: mine"
     s.run("w = w + (worker_id == 2)")
     assert differing(s.check(values=True)) == {"w": ("value",)}
 
@@ -208,7 +222,7 @@ def test_parameters_that_a_plan_replicates_are_marked_when_they_get_a_name(sessi
     s = session(3)
     loaded = s.load_safetensors(weights, {"*.weight": Shard(axis=0)})
     s["b"], s["w"] = loaded["a.bias"], loaded["a.weight"]
-    assert s.check(values=True).summary == "[0-2] equal: b; same type and shape: w"
+    assert s.check(values=True).summary == "[0-2] agree on: b; agree on type and shape of: w"
     s.run("b = b * 2")
     assert s.check(values=True)["b"].by_value
     s.run("if worker_id == 1: b[2] += 1")

@@ -18,7 +18,7 @@ def test_what_is_near_is_no_difference_and_is_said_to_be_near(session):
     report = s.check("w", "n", "far", values=True, rtol=1e-6)
     assert verdicts(report) == {"w": "near", "n": "equal", "far": "value"}
     assert report.within == "rtol=1e-06, atol=0"
-    assert report.summary == "[0-3] different: far; equal: n; near, within rtol=1e-06, atol=0: w"
+    assert report.summary == "[0-3] differ in: far; agree on: n; agree within rtol=1e-06, atol=0 on: w"
     assert s.check("w", values=True, atol=1e-6)
     assert not s.check("w", values=True, rtol=1e-8)
     assert not s.check("w", values=True)
@@ -48,7 +48,7 @@ def test_marks_parts_and_containers_are_compared_nearly_too(session):
     assert s.check("q", values=True, rtol=1e-6)
     assert s.check("q['a'][1]", values=True, rtol=1e-6)
     told = s.check("q", values=True, rtol=1e-6).summary
-    assert told == "[0-2] near, within rtol=1e-06, atol=0: q['a'][1]; otherwise equal: q"
+    assert told == "[0-2] agree within rtol=1e-06, atol=0 on: q['a'][1]; otherwise agree on: q"
     assert [row.name for row in s.check("q", values=True, rtol=1e-12).differing] == ["q['a'][1]"]
 
 

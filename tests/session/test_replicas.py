@@ -130,8 +130,11 @@ def test_what_was_compared_with_nobody_is_not_called_equal(grid):
 
 def test_a_report_says_over_which_axes_registers_are_equal(grid):
     grid.run(SHARDS + "\nu = worker.replicated(np.zeros(1 + worker.coordinates['tp']), over='dp')")
-    assert grid.check(values=True).summary == "[0-5] equal over dp: w, u; equal: v"
-    assert grid.check().summary == "[0-5] same type and shape over dp: w, u; same type and shape: v"
+    assert grid.check(values=True).summary == "[0-5] agree over dp on: w, u; agree on: v"
+    assert (
+        grid.check().summary
+        == "[0-5] agree over dp on type and shape of: w, u; agree on type and shape of: v"
+    )
     assert grid.check(values=True)["w"].lines() == [("equal over dp", "[0-5]", "int64 (4,)")]
 
 
@@ -202,7 +205,7 @@ def test_a_checkpoint_is_split_over_an_axis_and_its_copies_are_marked(grid, tmp_
     grid["w"], grid["b"] = loaded["w"], loaded["b"]
     report = grid.check(values=True)
     assert report.ok
-    assert report.summary == "[0-5] equal over dp: w; equal: b"
+    assert report.summary == "[0-5] agree over dp on: w; agree on: b"
     grid.run("w[0, 0] += worker_id // 3")
     assert [row.name for row in grid.check(values=True).differing] == ["w"]
     with pytest.raises(UnknownName, match="load_safetensors: there is no axis 'zz'"):

@@ -45,7 +45,7 @@ def test_a_tensor_that_drifts_is_found_with_how_far(tensors, held):
 def test_equal_tensors_make_a_true_report(tensors):
     s = tensors(3)
     s.run("w = worker.replicated(_t(np.ones(9)))")
-    assert s.check(values=True).summary == "[0-2] equal: w"
+    assert s.check(values=True).summary == "[0-2] agree on: w"
     assert s.check(values=True)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Fit = Callable[[ModuleType], Callable[[], None]]
+
+_NOTHING: Final = object()
 
 
 class Replaced:
@@ -33,6 +35,17 @@ class Replaced:
     def below(self) -> Any:
         """What was there before; the replacement calls it."""
         return (self._below[:1] or [self._first])[0]
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether `put` does what a new one would do: it is installed, or what it was made over is back."""
+        present = vars(self._owner).get(self._name, _NOTHING)
+        if self._below:
+            return present is self._ours
+        if self._has_own:
+            return present is self._first
+        # A method of the class is bound anew at each look.
+        return present is _NOTHING and bool(getattr(self._owner, self._name) == self._first)
 
     def put(self) -> None:
         """Install the replacement. Idempotent."""

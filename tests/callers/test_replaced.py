@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from disco_magic.callers.replaced import in_place_of
+from disco_magic.callers.replaced import Replaced, in_place_of
 
 
 def module_with(function):
@@ -86,3 +86,50 @@ def test_a_replaced_method_of_a_class_takes_what_it_took():
     undo()
     assert found == before
     assert loaded == (Model, "a", False)
+
+
+class Asked:
+    def ask(self):
+        return "theirs"
+
+
+def of_class(asked):
+    return Replaced(asked, "ask", lambda: "ours")
+
+
+def of_its_own(asked):
+    asked.ask = lambda: "its own"
+    return Replaced(asked, "ask", lambda: "ours")
+
+
+@pytest.mark.parametrize("made", [of_class, of_its_own])
+def test_a_replacement_can_be_put_again_where_nobody_has_replaced_anything_since(made):
+    asked = Asked()
+    replaced = made(asked)
+    before = asked.ask()
+    for _ in range(2):
+        assert replaced.is_up_to_date
+        replaced.put()
+        assert replaced.is_up_to_date
+        assert asked.ask() == "ours"
+        replaced.take()
+        assert asked.ask() == before
+
+
+@pytest.mark.parametrize("made", [of_class, of_its_own])
+@pytest.mark.parametrize("is_put", [False, True])
+def test_it_is_out_of_date_where_somebody_has_replaced_the_method_since(made, is_put):
+    asked = Asked()
+    replaced = made(asked)
+    if is_put:
+        replaced.put()
+    asked.ask = lambda: "another"
+    assert not replaced.is_up_to_date
+    del asked.ask
+    assert replaced.is_up_to_date is (made is of_class and not is_put)
+
+
+def test_it_is_out_of_date_where_the_method_of_the_class_is_another_one(monkeypatch):
+    replaced = of_class(Asked())
+    monkeypatch.setattr(Asked, "ask", lambda _: "another")
+    assert not replaced.is_up_to_date

@@ -22,11 +22,11 @@ from disco_magic.isolation.streams import (
     remove_streams,
     unwrapped,
 )
-from disco_magic.notebook.output.publisher import worker_formatting, worker_publishing
+from disco_magic.notebook.output.publisher import WorkerPublishing, worker_formatting
 from disco_magic.threads.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from disco_magic.callers.replaced import Replaced
     from disco_magic.isolation.imported import Libraries
@@ -57,7 +57,9 @@ class Console:
         self._open: list[NotebookScope] = []
         self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
         self._collected: list[Page] = []  # for tools, which end the kernel soon
-        self._publishers: list[tuple[object, Callable[[], None]]] = []  # with what unwraps them
+        self._publishers: list[WorkerPublishing] = []  # those that are wrapped
+        # Made for an earlier cell, and used again where they are up to date.
+        self._publishing: WorkerPublishing | None = None
         self._formatting: Replaced | None = None
         self._filters: Filters | None = None
         self._is_installed = False  # or only a part of it, if an interrupt struck meanwhile
@@ -88,6 +90,8 @@ class Console:
 
         Only the main thread may replace streams, and an asynchronous cell ends in a worker's thread.
         """
+        if self._publishing is not None and self._publishing.publisher is not self._shell.display_pub:
+            self._publishing = None  # that of `%%capture` has what it captured
         nothing = not (self._is_installed or self._open or self._ended or self._collected)
         if nothing or threading.current_thread() is not threading.main_thread():
             return
@@ -165,13 +169,21 @@ class Console:
         self._is_installed = True
         install_streams(self)
         route_handlers()
-        publisher = self._shell.display_pub
-        if not any(wrapped is publisher for wrapped, _ in self._publishers):
-            self._publishers.append((publisher, worker_publishing(self._shell)))
-        if self._formatting is None:
+        self._wrap_publisher()
+        if self._formatting is None or not self._formatting.is_up_to_date:
             self._formatting = worker_formatting(self._shell)
-            self._formatting.put()
+        self._formatting.put()
         self._shorten_turns()
+
+    def _wrap_publisher(self) -> None:
+        publisher, made = self._shell.display_pub, self._publishing
+        for each in self._publishers:
+            if each.publisher is publisher:
+                return
+        if made is None or made.publisher is not publisher or not made.is_up_to_date:
+            made = self._publishing = WorkerPublishing(self._shell)
+        self._publishers.append(made)  # first: an interrupt may strike
+        made.put()
 
     def _shorten_turns(self) -> None:
         workers = max((len(each.workers) for each in self._open), default=0)
@@ -185,10 +197,9 @@ class Console:
         release_handlers()
         remove_streams(self)
         while self._publishers:
-            self._publishers.pop()[1]()
+            self._publishers.pop().take()
         if self._formatting is not None:
             self._formatting.take()
-            self._formatting = None
         SWITCHING.release(self)
         self._is_installed = False
 

@@ -16,13 +16,36 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
-def worker_publishing(shell: Shell) -> Callable[[], None]:
-    """Wrap `publish` and `clear_output` of the shell's current display publisher; return what unwraps them.
+class WorkerPublishing:
+    """Wraps `publish` and `clear_output` of the shell's current display publisher.
 
-    On the instance, because it may be a stand-in (``%%capture``).
+    On the instance, because it may be a stand-in (``%%capture``). To make the wrappers takes 40 us, so a
+    `Console` keeps them for its next cell.
+
+    Attributes:
+        publisher: the one that it wraps.
     """
-    publisher = shell.display_pub
 
+    def __init__(self, shell: Shell) -> None:
+        self.publisher = shell.display_pub
+        self._replaced = _wrappers(shell, self.publisher)
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether nothing else has wrapped the publisher since this was made."""
+        return all([each.is_up_to_date for each in self._replaced])
+
+    def put(self) -> None:
+        """Wrap both, or none. Idempotent."""
+        replace_all(self._replaced)
+
+    def take(self) -> None:
+        """Unwrap them. Idempotent."""
+        for each in reversed(self._replaced):
+            each.take()
+
+
+def _wrappers(shell: Shell, publisher: Any) -> list[Replaced]:
     @replacing(publisher, "publish")
     def publish(data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()
@@ -41,7 +64,7 @@ def worker_publishing(shell: Shell) -> Callable[[], None]:
         else:
             sink.clear(clear.below, wait=wait)
 
-    return replace_all([publish, clear])
+    return [publish, clear]
 
 
 def _is_text(shell: Shell, publisher: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import sys
+from weakref import ref
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
@@ -191,3 +193,36 @@ def test_functions_without_a_name_that_are_equal_are_shown_once_as_those_with_on
     assert [line.partition("<")[0] for line in (*named, *four.lines)] == ["[0-3] "] * 2
     four.run("%%disco\n[(lambda: 3), (lambda x: x)][worker_id % 2]")
     assert [line.partition("<")[0] for line in four.lines] == ["[0,2] ", "[1,3] "]
+
+
+def test_what_a_tool_wraps_between_two_cells_is_called_by_the_second_one(four, front):
+    """Our wrappers are kept for the next cell, and would have called what they had found first."""
+    four.run(f"%%disco -w 0\nshow({HTML})")
+    front.shown.clear()
+    front.publish = lambda data, **_: front.shown.append(("tool", data["text/plain"]))
+    four.run(f"%%disco -w 0\nshow({HTML})")
+    assert front.shown == [("tool", "p")]
+    del front.publish
+    four.run(f"%%disco -w 0\nshow({HTML})")
+    assert len(front.shown) == 2
+    assert front.shown[1][0]["text/plain"] == "p"
+
+
+def test_a_publisher_that_captures_is_let_go_when_its_cell_has_ended(four):
+    class Captures(DisplayPublisher):
+        pass
+
+    before, seen = four.ip.display_pub, []
+
+    def capture():
+        four.ip.display_pub = captures = Captures(parent=four.ip)
+        try:
+            four.ip.run_cell_magic("disco", "-w 0", "pass")
+        finally:
+            four.ip.display_pub = before
+        seen.append(ref(captures))
+
+    four.ip.user_ns["capture"] = capture
+    four.run("capture()")
+    gc.collect()
+    assert seen[0]() is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.sites import call_spot, site_of
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
-from disco_magic.phrases import people, ranges
+from disco_magic.phrases import class_name, people, ranges
 from disco_magic.planes.calls import ALONG_AXIS, FROM_ROOT, GATHERING, REDUCING, ROOTED, SPLITTING, Call
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import OPS, check_op, reduction
@@ -149,7 +149,20 @@ def as_index(kind: str, name: str, value: object) -> int:
     """`value` as an int, or raise UsageMistake."""
     number = whole_number(value)
     if number is None:
-        lengths = kind in SPLITTING and isinstance(value, (list, tuple))
-        hint = "; the lengths of the parts are counts=" if lengths else ""
-        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}{hint}")
+        array = hasattr(value, "__array__")
+        given = f"a value of type {class_name(value)}" if array else repr(value)
+        hint = _meant(kind, name, value)
+        raise UsageMistake(f"{kind}: {name} must be an integer, got {given}{hint}")
     return number
+
+
+def _meant(kind: str, name: str, value: object) -> str:
+    """What to write for an array, or a list, that stands where the number `name` belongs."""
+    array = hasattr(value, "__array__")
+    lengths = "int" in str(getattr(value, "dtype", "")) if array else isinstance(value, list | tuple)
+    if kind in SPLITTING and lengths:
+        return "; the lengths of the parts are counts="
+    if array and name == "to":
+        return "; what is sent comes first"
+    # As in `comm.Recv(y, 1)`, `dist.recv(t, 0)` or `comm.Allgather(x, y)`.
+    return "; for an array that takes the result write out=" if array else ""

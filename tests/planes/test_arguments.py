@@ -7,7 +7,7 @@ import pytest
 
 from disco_magic.core.seat import Seat
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.arguments import read_call
+from disco_magic.planes.arguments import as_index, read_call
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.threads import ThreadPlane
 
@@ -132,6 +132,27 @@ def test_a_root_that_is_no_rank_is_refused(kind, root):
 def test_an_axis_that_is_no_number_is_refused(kind, axis):
     with pytest.raises(UsageMistake, match=f"{kind}: axis must be an integer, got {axis!r}"):
         read_call(kind, SEAT, np.ones(2), op="sum", root=0, axis=axis)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("recv", "source", "; for an array that takes the result write out="),  # as `comm.Recv(y, 1)`
+        ("gather", "root", "; for an array that takes the result write out="),
+        ("allgather", "axis", "; for an array that takes the result write out="),
+        ("send", "to", "; what is sent comes first"),
+    ],
+)
+def test_an_array_where_a_number_belongs_is_not_printed_but_told_its_place(kind, name, text):
+    with pytest.raises(UsageMistake) as caught:
+        as_index(kind, name, np.zeros(10_000))
+    assert str(caught.value) == f"{kind}: {name} must be an integer, got a value of type ndarray{text}"
+
+
+@pytest.mark.parametrize("kind", ["scatter", "alltoall", "reduce_scatter"])
+def test_an_array_of_lengths_where_a_number_belongs_is_told_its_name(kind):
+    with pytest.raises(UsageMistake, match=r"type ndarray; the lengths of the parts are counts=$"):
+        as_index(kind, "axis", np.array([1, 1]))
 
 
 @pytest.mark.parametrize(("kind", "place"), [("scatter", "root"), ("alltoall", "axis")])

@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from disco_magic.core.lanes import Named, named, picture
+from disco_magic.core.lanes import picture
+from disco_magic.core.named_blocks import Named, named
 from disco_magic.core.spending import Summary, summarize
 from disco_magic.core.trace import trace_of, write_trace
 from disco_magic.errors import UsageMistake

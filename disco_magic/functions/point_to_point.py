@@ -10,7 +10,7 @@ from disco_magic.core.seat import PICKLE, Seat, Theirs
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import Calling, command_of
 from disco_magic.functions.facts import facts_of
-from disco_magic.functions.returned import packed
+from disco_magic.functions.pickles import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

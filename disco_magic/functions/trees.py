@@ -13,7 +13,7 @@ from disco_magic.functions.arrays import refuse_traced
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.participants import several_times
-from disco_magic.functions.returned import packed, unpacked
+from disco_magic.functions.pickles import packed, unpacked
 from disco_magic.phrases import people, who_has
 from disco_magic.values.digests import digest
 

@@ -27,18 +27,13 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.callers.module_classes import spec_of
 from disco_magic.core.module_names import OF_USER
 from disco_magic.isolation import programs, sources
+from disco_magic.isolation.import_locks import ImportLock
+from disco_magic.isolation.import_statements import listed, resolved
 from disco_magic.isolation.imported import find_beside
 from disco_magic.isolation.lasting import kept
 from disco_magic.isolation.namesakes import Namesakes
-from disco_magic.isolation.specs import (
-    ImportLock,
-    advise_sharing,
-    is_loaded_once,
-    is_of_user,
-    listed,
-    present_spec,
-    resolved,
-)
+from disco_magic.isolation.sharing_advice import advise_sharing
+from disco_magic.isolation.specs import is_loaded_once, is_of_user, present_spec
 from disco_magic.isolation.standing_modules import (
     LOCK,
     is_executed_by_others,

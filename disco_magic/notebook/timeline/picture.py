@@ -10,8 +10,9 @@ import zlib
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from disco_magic.core.lanes import more_names, named_rows, ticks
+from disco_magic.core.lanes import ticks
 from disco_magic.core.markup import cells, head_cells, table_style
+from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import TIMES, human_seconds
@@ -20,7 +21,7 @@ from disco_magic.notebook.timeline.bars import LOOKS, lane_bars
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.lanes import Named
+    from disco_magic.core.named_blocks import Named
     from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.timeline.bars import Bar, Look
 

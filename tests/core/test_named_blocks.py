@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from disco_magic.core.lanes import MOST
+from disco_magic.core.named_blocks import MOST_NAMES
 from disco_magic.core.timeline import Span, Timeline
 
 
@@ -39,7 +39,7 @@ def test_they_are_below_the_numbers_of_a_timeline():
 
 
 def test_many_and_long_names_leave_room_for_others():
-    many = [block(0, "x" * 30 + "\n" + "y" * number, 0.0, 9.0 - number) for number in range(MOST + 2)]
+    many = [block(0, "x" * 30 + "\n" + "y" * number, 0.0, 9.0 - number) for number in range(MOST_NAMES + 2)]
     text = str(timeline(*many))
-    assert text.count("x" * 23 + "\u2026") == MOST
+    assert text.count("x" * 23 + "\u2026") == MOST_NAMES
     assert "2 further names of worker.span took less" in text

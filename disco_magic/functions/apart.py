@@ -18,7 +18,7 @@ from disco_magic.functions.participants import among
 from disco_magic.phrases import ranges
 from disco_magic.values.distances import elements_compared, gap, is_of
 from disco_magic.values.frames import COLUMN
-from disco_magic.values.lookalikes import MOST, numbers_apart, numbers_in, texts_apart, texts_in
+from disco_magic.values.lookalikes import MOST_ITEMS, numbers_apart, numbers_in, texts_apart, texts_in
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
 
@@ -117,7 +117,7 @@ def _of_texts(me: Trees, column: Any, row: CheckRow) -> str:
     lacks = attempt(elements_compared, column) is None
     if not any(me.allgather_objects(lacks, over=pair)):
         return ""
-    mine = attempt(texts_in, column, MOST) or []
+    mine = attempt(texts_in, column, MOST_ITEMS) or []
     own, others = me.allgather_objects(mine, over=pair)
     # A thread of the worker may have put something else in its place since.
     why = attempt(lambda: texts_apart(own, others, column.length, f"worker {first}'s"))

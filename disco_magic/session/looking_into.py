@@ -15,7 +15,7 @@ from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
 from disco_magic.session.marked import innermost
 from disco_magic.values.describe import affordable_sample, describe
-from disco_magic.values.parts import MOST, PartList, as_listed, describe_parts, list_parts
+from disco_magic.values.parts import MOST_PARTS, PartList, as_listed, describe_parts, list_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ def described_parts(session: Looks, register: str, sample: int | None) -> Regist
         sample = affordable_sample([*headers, *filter(None, session.examine(register, describe, 0))])
     # Ask all workers for the same parts: a part that one of them lists in another place is not missing.
     union = dict.fromkeys(written for each in lists for written in each.parts)
-    labels = tuple(islice(union, MOST))
+    labels = tuple(islice(union, MOST_PARTS))
     columns = session.examine(register, describe_parts, labels, sample) if labels else []
     rows = rows_of(register, labels, columns, circles)
     is_all = len(labels) == len(union) and all(each.is_all for each in lists)

@@ -93,14 +93,14 @@ def distance(one: Array, other: Array) -> Array:
     return np.asarray(apart)
 
 
-MOST: Final = 1 << 22
+MOST_ELEMENTS: Final = 1 << 22
 """Arrays of up to so many elements, a tenth of a second's work, are compared whole; larger ones in part."""
 
 
 def most_of(shape: tuple[int, ...]) -> int:
     """How many elements of an array of that shape are compared with another's."""
     size = math.prod(shape)
-    return size if size <= MOST else SAMPLE
+    return size if size <= MOST_ELEMENTS else SAMPLE
 
 
 def elements_compared(value: Any) -> Array | None:
@@ -128,7 +128,7 @@ def elements_compared(value: Any) -> Array | None:
 def is_of(sample: Array, shape: tuple[int, ...]) -> bool:
     """Whether `sample` can be of an array of that shape: it was taken later than the shape."""
     size = math.prod(shape)
-    return sample.size == size if size <= MOST else sample.size <= SAMPLE
+    return sample.size == size if size <= MOST_ELEMENTS else sample.size <= SAMPLE
 
 
 def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the first worker's") -> str:

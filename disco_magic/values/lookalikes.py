@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 # At most so many numbers or texts of one value are sent to another worker for comparison.
-MOST: Final = 1 << 16
+MOST_ITEMS: Final = 1 << 16
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
@@ -42,7 +42,7 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
         nothing was found: it is in a set, in objects of a library, or between the elements compared.
 
     Cost: 20 ns per element of arrays up to the first that differs, 1 us of columns of texts; those with
-    more than `distances.MOST` are sampled.
+    more than `distances.MOST_ELEMENTS` are sampled.
     """
     others = dict(parts_of("", other))
     for path, part in parts_of("", first):
@@ -191,7 +191,7 @@ def seen(text: str) -> str:
 def numbers_in(value: Any) -> dict[str, Any]:
     """Path -> number or text, for those in a container or an object; empty if it has over 65,536 items."""
     content = content_of(value)
-    if content is None or len(content.items) > MOST:
+    if content is None or len(content.items) > MOST_ITEMS:
         return {}
     return {label: item for label, item in content.parts(plain=True) if tells_all(type(item))}
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from disco_magic.values.content import Content
 
 _GRADIENT: Final = ".grad"
-MOST: Final = 1000
+MOST_PARTS: Final = 1000
 """How many parts of a value are listed at most, with what is in each."""
 MOST_ARRAYS: Final = 200
 """How many of the arrays in it, and how many paths."""
@@ -174,10 +174,10 @@ def list_parts(value: Any) -> PartList:
     Parts are arrays, numbers and texts, objects that are not looked into, and what lies in more than 8
     containers; a list of numbers, or a set, is one part.
     """
-    found = list(islice(_leaves("", value, ()), MOST + 1))
-    shown = found[:MOST]
+    found = list(islice(_leaves("", value, ()), MOST_PARTS + 1))
+    shown = found[:MOST_PARTS]
     infos = describe_all([part for _, part in shown], 0)
-    return PartList(dict(zip([path for path, _ in shown], infos, strict=True)), len(found) <= MOST)
+    return PartList(dict(zip([path for path, _ in shown], infos, strict=True)), len(found) <= MOST_PARTS)
 
 
 def _leaves(path: str, value: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:

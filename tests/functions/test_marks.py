@@ -365,7 +365,7 @@ def test_a_survey_digests_marked_registers_only_or_those_that_are_named(stage):
 
 
 def test_a_sample_has_the_elements_of_the_parts_that_were_named(stage, monkeypatch):
-    monkeypatch.setattr("disco_magic.values.distances.MOST", 65_536)
+    monkeypatch.setattr("disco_magic.values.distances.MOST_ELEMENTS", 65_536)
     stage.run("w = np.arange(3); p = {'a': np.arange(200_000), 'b': 1}")
     found = stage.call(Sample(("w", "p['a']", "p['b']", "gone")))
     assert found["w"].tolist() == [0, 1, 2]

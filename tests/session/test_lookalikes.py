@@ -282,7 +282,7 @@ y = Odd(worker_id)
 
 
 def test_large_arrays_are_compared_by_a_sample(monkeypatch):
-    monkeypatch.setattr(distances, "MOST", 65_536)
+    monkeypatch.setattr(distances, "MOST_ELEMENTS", 65_536)
     x = np.ones(1 << 17)
     told = lookalikes.why_apart(x, x + 1, "worker 3's")
     assert told == "65,536 of 65,536 sampled elements differ from worker 3's, by up to 1"

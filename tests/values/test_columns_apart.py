@@ -67,7 +67,7 @@ def test_the_first_element_that_differs_is_named_with_both_values(first, other, 
 
 
 def test_a_long_column_is_compared_in_part(monkeypatch):
-    monkeypatch.setattr(distances, "MOST", 10)
+    monkeypatch.setattr(distances, "MOST_ELEMENTS", 10)
     monkeypatch.setattr(distances, "SAMPLE", 5)
     texts = [str(number) for number in range(20)]
     other = ["x", *texts[1:]]

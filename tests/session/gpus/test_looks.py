@@ -320,7 +320,7 @@ def test_how_far_arrays_on_gpus_are_apart_is_told_as_on_the_host(pair):
 
 
 def test_of_large_arrays_on_gpus_the_same_elements_are_compared_as_on_the_host(pair, monkeypatch):
-    monkeypatch.setattr("disco_magic.values.distances.MOST", 65_536)
+    monkeypatch.setattr("disco_magic.values.distances.MOST_ELEMENTS", 65_536)
     pair.run("g = xp.arange(200_000.0).reshape(400, 500).T + 0.25 * worker_id\nn = g.get()")
     there, host = pair.check("g", "n", values=True).rows
     assert "sampled elements differ" in there.gap

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from disco_magic.values.parts import MOST, describe_parts, list_parts
+from disco_magic.values.parts import MOST_PARTS, describe_parts, list_parts
 
 
 class Pair(NamedTuple):
@@ -75,9 +75,9 @@ def test_each_part_is_described():
 
 @pytest.mark.parametrize("part", [np.ones(1), 1.0, {"w": np.ones(1)}])
 def test_so_many_are_listed_and_it_is_said_whether_there_are_more(part):
-    for count, is_all in [(MOST, True), (MOST + 1, False)]:
+    for count, is_all in [(MOST_PARTS, True), (MOST_PARTS + 1, False)]:
         found = list_parts(dict.fromkeys(range(count), part))
-        assert (len(found.parts), found.is_all) == (MOST, is_all)
+        assert (len(found.parts), found.is_all) == (MOST_PARTS, is_all)
 
 
 def test_what_contains_itself_is_not_listed_in_itself():

@@ -67,13 +67,26 @@ class Ran:
         for message in self.messages:
             if message["msg_type"] == "update_display_data":
                 settled = [_updated(each, message["content"]) for each in settled]
+            elif message["msg_type"] == "clear_output" and not message["content"]["wait"]:
+                settled = [each for each in settled if each["msg_type"] not in _OUTPUTS]
             else:
                 settled.append(message)
         return settled
 
     @property
+    def saved(self):
+        """The outputs that a saved notebook has: their text, of errors the name."""
+        outputs = [each["content"] for each in self.settled if each["msg_type"] in _OUTPUTS]
+        return [
+            each.get("text", each.get("ename", each.get("data", {}).get("text/plain"))) for each in outputs
+        ]
+
+    @property
     def traceback(self):
         return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(self.error.get("traceback", [])))
+
+
+_OUTPUTS = ("stream", "display_data", "execute_result", "error")
 
 
 def _updated(message, update):

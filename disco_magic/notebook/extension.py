@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -20,6 +21,7 @@ from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
+from disco_magic.notebook.output.displays import note_begin
 from disco_magic.notebook.plain_errors import show_own_lines
 from disco_magic.notebook.shell import cell_namer
 from disco_magic.session.ear import EAR
@@ -81,7 +83,8 @@ class Extension:
         undo(front.plain.install())
         undo(show_own_lines(shell, front.sessions.holders))
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
-        listeners = [("pre_run_cell", front.refresher.cell_began)]
+        began = partial(note_begin, shell)  # the last one: what others send comes before
+        listeners = [("pre_run_cell", front.refresher.cell_began), ("pre_run_cell", began)]
         for event, listener in [*listeners, *(("post_run_cell", end) for end in ends)]:
             shell.events.register(event, listener)
             undo(shell.events.unregister, event, listener)

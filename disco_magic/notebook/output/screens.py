@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from disco_magic.core.markup import LINE_FONT, LINE_INDENT
+from disco_magic.notebook.output.displays import displays_of
 from disco_magic.notebook.output.footer import FOOTER, over_the_prompt
 from disco_magic.notebook.output.livearea import Screen
 from disco_magic.notebook.shell import is_watched
@@ -60,26 +61,30 @@ class NotebookScreen(Screen):
     """A display of the cell, made when there is something to show and updated in place.
 
     A display stays where it was made, with later lines below it. So after it was emptied, a new one is made
-    for the next rows. The last state of each is empty: it takes no space, and a saved notebook, or one that a
-    tool has executed, contains no text of it.
+    for the next rows, unless there is nothing below it. The last state of each is empty, or it is gone, see
+    `displays`: it takes no space, and a saved notebook, or one that a tool has executed, contains no text of
+    it.
     """
 
     PLACES: Final = 8
-    """Largest number of displays per cell: each leaves an empty output in the notebook."""
+    """Largest number of displays that are left empty."""
 
     def __init__(self, outlet: Outlet, publisher: Any) -> None:
         self._outlet = outlet
         self._publisher = publisher
+        self._displays = displays_of(publisher)
         self._display_id = ""
         self._places = self.PLACES
         self._empty = True
 
     def show(self, rows: Sequence[Row]) -> None:
         """See `Screen`."""
-        first = self._empty and self._places > 0
-        if first:
-            self._display_id = uuid4().hex
-            self._places -= 1
+        first = self._empty and self._begin()
+        if not self._empty:
+            if not rows and self._displays.cleared(self._publisher):
+                self.cleared()
+                return
+            self._displays.change()
         self._empty = not rows
         self._publisher.publish(
             {"text/plain": "\n".join(self._plain_lines(rows)), "text/html": self._html(rows)},
@@ -87,6 +92,19 @@ class NotebookScreen(Screen):
             transient={"display_id": self._display_id},
             update=not first,
         )
+        self._displays.sent()
+        if not rows:
+            self._displays.leave(self._display_id)
+
+    def _begin(self) -> bool:
+        """Choose the display for the next rows; return whether it has to be made."""
+        left = self._displays.begin(self._publisher)
+        if left or not self._places:
+            self._display_id = left or self._display_id
+            return False
+        self._display_id = uuid4().hex
+        self._places -= 1
+        return True
 
     def cleared(self) -> None:
         """Note that the display is gone: the next rows need a new one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -24,10 +24,8 @@ from disco_magic.session.sigint import interrupt
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from disco_magic.functions.execution.running import CellScope
-    from disco_magic.session.dispatch import Look
     from disco_magic.session.pump import CellInbox
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
@@ -87,9 +85,8 @@ class Cells(Failures):
                 pending = self.run_nowait(
                     code, workers=workers, rendezvous=rendezvous, scope=scope, inbox=inbox
                 )
-                # Errors are raised below, unless a SIGINT comes before.
-                with suppress(WorkerError, SyncTimeout), self._shown(pending, scope) as look:
-                    pending.wait(limit, on_look=look, stop=True)
+                with suppress(WorkerError, SyncTimeout):  # raised below, unless a SIGINT comes before
+                    pending.wait(limit, stop=True)
             pending.note_late_sigint()
             return pending.wait()
         finally:
@@ -227,12 +224,6 @@ class Cells(Failures):
 
     def _printed(self, workers: tuple[int, ...] | None) -> Printed:
         return Printed(workers or self._everybody, self.num_workers)
-
-    def _shown(self, pending: PendingCell, scope: CellScope) -> AbstractContextManager[Look | None]:
-        """Where a front end shows waits: shows that for the cell, once the cell has been quiet."""
-        if self.show_wait is None or not isinstance(scope, Printed):
-            return nullcontext()
-        return self.show_wait(self, pending.workers, scope.quiet_since)
 
     def _run_nowait(
         self, cell: Cell, workers: tuple[int, ...] | None, scope: CellScope, inbox: CellInbox | None

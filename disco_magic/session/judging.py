@@ -7,7 +7,7 @@ outcome that was handed to a caller is final; until then, the thread that stops 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
@@ -25,6 +25,7 @@ from disco_magic.errors import (
     is_of_interrupt,
     is_told,
 )
+from disco_magic.functions.execution.printed import Printed
 from disco_magic.session.halfway import tell_halfway
 from disco_magic.session.pump import GIVEN_UP, INTERRUPT, sigint_held_back, take_sigint
 from disco_magic.session.recording import timeline_of
@@ -35,9 +36,11 @@ from disco_magic.values.operands import with_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from disco_magic.errors import Failure
     from disco_magic.functions.execution.running import CellScope
+    from disco_magic.session.dispatch import Look
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import CellInbox
     from disco_magic.session.session import Session
@@ -78,6 +81,13 @@ class Verdict:
         # Reentrant, so that a finalizer that runs in it can look at `_is_settling`.
         self._settling = new_rlock()
         self._is_settling = False
+
+    def shown(self, on_look: Look | None) -> AbstractContextManager[Look | None]:
+        """What a waiting thread calls now and then: `on_look`, or what shows a cell that prints by itself."""
+        session, scope = self.cell.session, self._scope
+        if on_look is not None or session.show_wait is None or not isinstance(scope, Printed):
+            return nullcontext(on_look)
+        return session.show_wait(session, self.cell.workers, scope.quiet_since)
 
     @property
     def is_over(self) -> bool:

@@ -183,7 +183,8 @@ class PendingCell(HasResult, Offers):
                 session's `timeout`.
             stop: True stops a cell that takes longer, as `cancel` does.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the waiting thread. It must
-                not raise, and should be quick, because Ctrl-C is not heard meanwhile.
+                not raise, and should be quick, because Ctrl-C is not heard meanwhile. None: a front end
+                shows the wait.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
@@ -235,8 +236,8 @@ class PendingCell(HasResult, Offers):
 
     def _wait_attentively(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
         while True:
-            with sigint_to(self.stop_soon):
-                late = self._wait(limit, on_look, stop=stop)
+            with sigint_to(self.stop_soon), self._verdict.shown(on_look) as look:
+                late = self._wait(limit, look, stop=stop)
             if late is None:
                 return
             if not self._verdict.take_sigint():

@@ -137,6 +137,17 @@ def test_it_is_shown_where_the_workers_of_a_cell_of_python_are(gated, gate, monk
     assert text.startswith("Cell ")
 
 
+def test_a_wait_for_the_handle_of_a_cell_of_python_shows_where_its_workers_are(gated, gate, monkeypatch):
+    # `session.run` showed it; the wait for what `session.run_nowait` had sent stood still.
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    handle = session().run_nowait("gate()", workers=[1, 2])
+    assert handle.wait().workers == (1, 2)
+    (text,) = set(screen.rows)
+    assert text.startswith(handle.label)
+
+
 def test_of_a_cell_of_python_that_prints_only_its_output_is_shown(gated, gate, monkeypatch):
     monkeypatch.setattr(arrival, "AFTER_S", 0.0)
     screen = Screen(gate)

@@ -25,6 +25,7 @@ def has_shown(ran):
 
 WAITS = {
     "session.run": "session.run(quiet);",
+    "a handle": "session.run_nowait(quiet).wait();",
     "a sync": "session.run_nowait(quiet)\nsession.sync_all()",
     "a cell": f"%%disco\n{QUIET}",
     "several": "for _ in range(2): session.run(quiet)",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from IPython.core.extensions import ExtensionManager
 
 from disco_magic.callers.sites import add_labeller, remove_labeller
+from disco_magic.isolation.streams import put_by
 from disco_magic.notebook.completing.completion import complete_for_workers
 from disco_magic.notebook.completing.inspection import inspect_for_workers
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
@@ -22,6 +23,7 @@ from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
 from disco_magic.notebook.output.displays import note_begin
+from disco_magic.notebook.output.outlet import put_above
 from disco_magic.notebook.plain_errors import show_own_lines
 from disco_magic.notebook.shell import cell_namer
 from disco_magic.session.ear import EAR
@@ -82,6 +84,7 @@ class Extension:
         undo(_remove_bundles, bundles)
         undo(front.plain.install())
         undo(show_own_lines(shell, front.sessions.holders))
+        undo(put_by(put_above))
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
         began = partial(note_begin, shell)  # the last one: what others send comes before
         listeners = [("pre_run_cell", front.refresher.cell_began), ("pre_run_cell", began)]

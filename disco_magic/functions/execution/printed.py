@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import is_beside
 from disco_magic.functions.execution.running import text_of
-from disco_magic.isolation.streams import current_writer, install_streams, remove_streams
+from disco_magic.isolation.streams import current_writer, install_streams, put, remove_streams
 from disco_magic.phrases import padded
 from disco_magic.threads.locks import new_rlock
 
@@ -77,7 +77,7 @@ class _Text(ABC):
                 shown = self._shown(channel, text)
             if shown:
                 self.shown_s = time.monotonic()
-                _raw(base.write, shown)
+                _raw(put, base, shown)
         return len(text)
 
     @abstractmethod
@@ -94,7 +94,7 @@ class _Text(ABC):
             with self._lock:  # a thread that the cell has started may be writing
                 end = "" if self.is_closed else self._end(channel)
             if end:
-                base.write(end)
+                put(base, end)
 
 
 class _Alone(_Text):

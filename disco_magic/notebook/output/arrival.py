@@ -66,7 +66,7 @@ class ShownWait:
     is made for them. Other threads than the main one have no cell in which it could be shown.
 
     A cell of ``session.run`` prints by itself; `quiet_since` says since when it has not. Nothing is shown
-    while it prints, and nothing in a terminal, where its lines would be written into ours.
+    while it prints.
     """
 
     __slots__ = ("_due", "_quiet_since", "_session", "_settings", "_shell", "_show", "_shown", "_workers")
@@ -112,7 +112,7 @@ class ShownWait:
         self._shown = shown = ExitStack()
         page = Page(self._workers, self._workers, self._shell.display_pub)
         shown.callback(page.close)
-        if page.area is None or (self._quiet_since is not None and page.area.is_of_terminal):
+        if page.area is None:
             return _nothing
         shown.enter_context(page.waited_for())
         return _Arrival(page, page.area, self._workers, self._session.doctor, after_s=0.0).look

@@ -50,6 +50,7 @@ class Footer:
         self._height = 0  # number of lines on the screen now
         self._drawn_at = float("-inf")
         self._asking: list[Question] = []  # nested; the last one is being asked
+        self._is_in_line = False  # what was printed last has not ended its line, and nothing is drawn
 
     @property
     def covered(self) -> bool:
@@ -67,10 +68,11 @@ class Footer:
             self._put(wipe + self._draw())
 
     def above(self, write: Callable[[str], object], text: str) -> None:
-        """Write `text`, which ends with a newline, above the footer."""
+        """Write `text` above the footer, which is hidden until the last line of the text has an end."""
         with self._lock:
             self._put(self._wipe())
             write(text)
+            self._is_in_line = not text.endswith("\n")
             if self._asking or (self.covered and self._clock() - self._drawn_at >= REDRAW_S):
                 self._put(self._draw())
 
@@ -115,7 +117,10 @@ class Footer:
     def _draw(self) -> str:
         if self._asking:
             self._height = bool(self._asking[-1].text)
-            return self._asking[-1].text
+            begin, self._is_in_line = "\n" * self._is_in_line, False
+            return begin + self._asking[-1].text
+        if self._is_in_line:
+            return ""
         self._height = len(self._lines)
         self._drawn_at = self._clock()
         return "\n".join(self._lines)

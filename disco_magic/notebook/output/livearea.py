@@ -134,11 +134,6 @@ class LiveArea:
         """Whether a thread waits for the cell, and so calls `look`."""
         return bool(self._waiting)
 
-    @property
-    def is_of_terminal(self) -> bool:
-        """Whether it is the last lines of a terminal, above which only our own output is written."""
-        return self._screen.waited
-
     def cleared(self) -> None:
         """Note that the cell's output was cleared, and the rows with it."""
         self._shown = []

@@ -59,6 +59,14 @@ def split_prefix(line: str) -> tuple[str, str]:
     return f'<span style="{colour}">{found[2]}</span>', line[found.end() :]
 
 
+def put_above(stream: Any, text: str) -> None:
+    """Write text of a cell that prints by itself; in a terminal, above any live area."""
+    if getattr(stream, "isatty", bool)():
+        FOOTER.above(stream.write, text)
+    else:
+        stream.write(text)
+
+
 class Outlet:
     """One channel of one cell.
 

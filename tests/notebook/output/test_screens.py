@@ -9,9 +9,12 @@ from html.parser import HTMLParser
 import pytest
 
 from disco_magic.core.markup import ink
+from disco_magic.functions.execution.printed import Printed
+from disco_magic.isolation.streams import put_by
+from disco_magic.notebook.output import outlet
 from disco_magic.notebook.output.footer import Footer
 from disco_magic.notebook.output.livearea import Row
-from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.notebook.output.outlet import Outlet, put_above
 from disco_magic.notebook.output.screens import NotebookScreen, TerminalScreen, screen_for
 from tests.clocks import Clock
 from tests.contrast import DARK, contrast, mixed
@@ -214,6 +217,39 @@ def test_lines_on_another_stream_of_the_terminal_come_above_too(terminal):
     footer.above(lambda text: both.write(f"err: {text}"), "line\n")
     assert both.screen == ["err: line", ""]
     assert footer.covered
+
+
+def test_what_a_cell_of_python_prints_stands_above_the_last_lines_of_a_terminal(terminal):
+    # It was written into them: a footer was drawn behind a `run_nowait`, whose lines nobody expected.
+    screen, printed = screen_for(Outlet(terminal), None), Printed((0, 1))
+    undo = put_by(put_above)
+    try:
+        screen.show([Row((1,), "waits", status=True)])
+        printed.texts[0].writer("stdout", terminal)("a line\n")
+        assert terminal.screen == ["[0] a line", "[1] waits"]
+        screen.show([])
+    finally:
+        undo()
+    assert terminal.screen == ["[0] a line", ""]
+
+
+def test_the_last_lines_of_a_terminal_are_hidden_while_a_line_above_them_is_unfinished(terminal):
+    # They were drawn behind it, and wiped together with it.
+    screen, printed = screen_for(Outlet(terminal), None), Printed((1,))
+    write = printed.texts[1].writer("stdout", terminal)
+    undo = put_by(put_above)
+    try:
+        for text, line in (("a", "[1] a"), (" b", "[1] a b")):
+            write(text)
+            screen.show([Row((0,), "waits", status=True)])
+            assert terminal.screen == [line]
+        write("\n")
+        assert terminal.screen == ["[1] a b", "[0] waits"]
+        write("then")
+        with outlet.FOOTER.aside(terminal.write, "? "):
+            assert terminal.screen == ["[1] a b", "[1] then", "? "]
+    finally:
+        undo()
 
 
 def test_a_flood_of_lines_redraws_the_footer_now_and_then(terminal):

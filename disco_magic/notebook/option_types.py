@@ -12,6 +12,7 @@ from typing import Final
 from disco_magic.core.mesh import NO_MESH, Mesh, mesh_of
 from disco_magic.core.module_names import module_names
 from disco_magic.errors import UsageMistake
+from disco_magic.notebook.assigned import is_assigned
 
 SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices", "own_modules")
 """What a session is started with; each is an option, a setting, and an option of the kernel."""
@@ -27,6 +28,7 @@ MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 _NAMED: Final = re.compile(r"(\w+)=(.+)", re.DOTALL)
+_PART: Final = re.compile(r"[^\W\d]\w*[.[]")
 
 
 def name(text: str) -> str:
@@ -60,8 +62,13 @@ def register(text: str) -> str:
 
 
 def source(text: str) -> tuple[str, str]:
-    """A variable and what it gets: ``w``, the register of that name, or ``w=params['w']``, a part of one."""
+    """A variable and what it gets: ``w``, the register of that name, or ``w=params['w']``, a part of one.
+
+    In ``v = %disco get params['w']`` the part needs no variable: in its place is the part itself.
+    """
     named = _NAMED.fullmatch(text)
+    if named is None and _PART.match(text) and is_assigned():
+        return part(text), part(text)
     if named is None:
         whole = register(text)
         return whole, whole

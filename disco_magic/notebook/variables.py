@@ -20,6 +20,7 @@ from disco_magic.session.dref import DRef, are_references
 from disco_magic.values.kinds import is_gpu_array
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at, paths_in, split
+from disco_magic.values.subscripts import indexed_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,9 +120,9 @@ def _reference(session: Session, label: str, workers: Sequence[int]) -> DRef:
 
 
 def _taken(value: Any, label: str) -> Any:
-    part = part_at(value, split(label)[1])
-    if part is NOTHING:
-        name, _ = split(label)
+    name, written = split(label)
+    part = part_at(value, written)
+    if part is NOTHING and (part := indexed_at(value, written)) is NOTHING:
         raise UsageMistake(f"there is no {label}; {no_such_part(label, paths_in(name, value))}")
     return part
 

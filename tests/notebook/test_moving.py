@@ -321,9 +321,41 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         "w=p.b": "there is no p.b; did you mean \"p['b']\"?",
         "w=p.other": "there is no p.other; there are: p['w'], p['b']",
         "w=n.lr": "there is no n.lr; did you mean \"n['lr']\"?",
-        "w=x[0]": "there is no x[0]; it has no parts",
+        "w=x.a": "there is no x.a; it has no parts",
+        "w=x[i]": "there is no x[i]; it has no parts",
+        "w=x[2]": "[2] is no index of it: index 2 is out of bounds for axis 0 with size 2",
     }.items():
         assert str(four.fail(f"%disco {command} {line}", UsageMistake)).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("x[0:2]", [[0, 1, 2], [3, 4, 5]]),
+        ("x[1]", [3, 4, 5]),
+        ("x[1][0:1]", [3]),
+        ("x[:,-1]", [2, 5, 8, 11]),
+        ("x[...,::2][0]", [0, 2]),
+        ("p['w'][0][1:]", [2, 3]),
+        ("many[1:]", [8, 9]),
+    ],
+)
+def test_elements_and_slices_get_into_a_variable_like_parts(four, part, expected):
+    four.run("%%disco\nx = np.arange(12).reshape(4, 3); p = {'w': [[1, 2, 3]]}; many = [7, 8, 9]")
+    four.run(f"%disco get w={part}")
+    assert np.array_equal(four.ip.user_ns["w"], expected)
+    four.run(f"v = %disco get {part}")
+    assert np.array_equal(four.ip.user_ns["v"], expected)
+
+
+@pytest.mark.parametrize("command", ["get", "gather"])
+def test_a_part_whose_value_is_assigned_needs_no_other_variable(split_model, command):
+    before = {*split_model.ip.user_ns}
+    split_model.run(f"v = %disco {command} params[0]['wk']")
+    assert split_model.ip.user_ns["v"].tolist() == (
+        [[0, 0]] if command == "get" else [[each] * 2 for each in range(4)]
+    )
+    assert {name for name in {*split_model.ip.user_ns} - before if not name.startswith("_")} <= {"v"}
 
 
 def test_which_workers_along_an_axis_are_those_with_one_worker(split_model):

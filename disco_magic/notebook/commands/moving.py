@@ -138,7 +138,7 @@ def _gather(front: Front, options: Namespace) -> Any:
 
 def _bound(front: Front, options: Namespace, values: dict[str, Any]) -> Any:
     """Bind notebook variables; if the command's own value is assigned, return them in the order asked for."""
-    front.bind(values)
+    front.bind({name: value for name, value in values.items() if name.isidentifier()})
     if not is_assigned():  # IPython would show the value
         return None
     found = tuple(values[name] for name, _ in options.names)
@@ -219,7 +219,7 @@ def _moving_parser(
     parser.epilog = rule
     of_both = "a name, for both the variable and the register"
     if name in ("get", "gather"):
-        of_both += f"; or VARIABLE=PART, such as w=params['w']. v = %%disco {name} NAME gives v the value"
+        of_both += f"; or VARIABLE=PART: w=params['w'][0:2]. v = %%disco {name} PART gives v the value"
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
     else:
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)

@@ -10,6 +10,7 @@ from operator import add
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.brief_numbers import brief_numbers
 from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
 from disco_magic.core.register_text import NO_VALUE, absent, agreement, left_out, parts_caption, sums_of
 from disco_magic.core.register_values import heads_of, values_of, width_of
@@ -56,7 +57,7 @@ _STYLE: Final = table_style(
     # What all workers have would widen the columns of all; counts of NaN are never cut.
     "{} td[colspan]{max-width:0;overflow-wrap:anywhere}",
     "{} td[colspan],{} td:has(b){white-space:normal}",
-    "{} b{white-space:nowrap}",
+    "{} b,{} .k{white-space:nowrap}",
     # Where four workers have less room than that, texts take more lines: in a table that is scrolled sideways
     # one would not see how the last worker differs.
     ".disco-scroll{container-type:inline-size}",
@@ -175,12 +176,17 @@ def _row(
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.present}
     common = "" if len(kinds) > 1 else "".join(kinds)
-    kind = escape(common) if len(kinds) < 2 else "<i>differs</i>"
+    kind = _kind(common) if len(kinds) < 2 else "<i>differs</i>"
     sizes = [info.nbytes for info in row.present]
     return (
         f'{opening}<th scope="row">{name}</th><td>{kind}{_device(row)}</td>'
         f"<td>{_bytes(sizes)}</td>{_cells(row, columns, with_kind=not common)}</tr>"
     )
+
+
+def _kind(kind: str) -> str:
+    """Type and shape; ``0-d`` would be broken at its hyphen."""
+    return escape(kind).replace("0-d", '<span class="k">0-d</span>')
 
 
 def _device(row: Row) -> str:
@@ -196,30 +202,32 @@ def _bytes(sizes: Sequence[int]) -> str:
 
 
 def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:
+    brief = brief_numbers(row)
     if about := agreement(row):
-        cell = _cell(row.cells[0])
-        return f'<td colspan="{width_of(columns)}">{cell}{cell and DOT}<i>{about}</i></td>'
+        cell, title = _cell(row.cells[0], brief=brief), _whole(row.cells[0], brief)
+        return f'<td colspan="{width_of(columns)}"{title}>{cell}{cell and DOT}<i>{about}</i></td>'
     if columns is None:
-        return f'<td colspan="1">{_by_value(row, with_kind=with_kind)}</td>'
+        return f'<td colspan="1">{_by_value(row, brief, with_kind=with_kind)}</td>'
     odd = row.odd_if_differing()
     cells = []
     for worker in columns:
         info = row.cells[worker]
-        first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""
+        first = f"{_kind(info.kind)}<br>" if with_kind and info is not None else ""
         opening, mark = ('<td class="o"', f"{MARK} ") if odd[worker] else ("<td", "")
-        said = _cell(info, absent(row, worker))
-        cells.append(f"{opening}{_tooltip(info, with_kind=with_kind)}>{mark}{first}{said}</td>")
+        said = _cell(info, absent(row, worker), brief)
+        title = _tooltip(info, with_kind=with_kind) or _whole(info, brief)
+        cells.append(f"{opening}{title}>{mark}{first}{said}</td>")
     return "".join(cells)
 
 
-def _by_value(row: Row, *, with_kind: bool) -> str:
+def _by_value(row: Row, brief: Mapping[str, str], *, with_kind: bool) -> str:
     """A line per value: ``[0-4,6-63] all 0``, ``≠ [5] all 1``."""
     values, lines = values_of(row), []
     for workers, info, odd in values.shown:
-        kind = f"{escape(info.kind)}{DOT}" if with_kind and info is not None else ""
-        cell = _cell(info, absent(row, workers[0])).replace("<br>", " ")
-        said = f"<i>{ranges(workers)}</i> {kind}{cell}"
-        lines.append(f'<div class="o">{MARK} {said}</div>' if odd else f"<div>{said}</div>")
+        kind = f"{_kind(info.kind)}{DOT}" if with_kind and info is not None else ""
+        cell = _cell(info, absent(row, workers[0]), brief).replace("<br>", " ")
+        said, title = f"<i>{ranges(workers)}</i> {kind}{cell}", _whole(info, brief)
+        lines.append(f'<div class="o"{title}>{MARK} {said}</div>' if odd else f"<div{title}>{said}</div>")
     if values.rest:
         mark = f"{MARK} " if values.is_odd else ""
         lines.append(f"<div>{mark}<i>{ranges(values.rest)} {values.said}</i></div>")
@@ -240,14 +248,21 @@ def _tooltip(info: RegisterInfo | None, *, with_kind: bool) -> str:
     return f' title="{said}"'
 
 
-def _cell(info: RegisterInfo | None, missing: str = NO_VALUE) -> str:
+def _whole(info: RegisterInfo | None, brief: Mapping[str, str]) -> str:
+    """A title with all digits of a number of which fewer are shown."""
+    return f' title="{escape(info.text)}"' if info is not None and info.text in brief else ""
+
+
+def _cell(
+    info: RegisterInfo | None, missing: str = NO_VALUE, brief: Mapping[str, str] = MappingProxyType({})
+) -> str:
     if info is None:
         return f"<i>{missing}</i>"
     if info.minimum is None or info.mean is None or info.maximum is None:
         about = " (sample)" if info.sampled and info.dtype is None and info.text else ""
-        return escape(info.text) + about + _bad(info)
+        return escape(brief.get(info.text, info.text)) + about + _bad(info)
     if info.shape in ((), (1,)) and info.text:
-        return escape(info.text)
+        return escape(brief.get(info.text, info.text))
     about = "\u2248" if info.sampled else ""
     if info.minimum == info.maximum:
         bad = _bad(info)

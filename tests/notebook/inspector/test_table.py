@@ -214,3 +214,22 @@ def test_a_worker_that_could_not_be_looked_at_has_a_cell_of_its_own():
     assert "0.125" in row[3]
     assert row[4] == ""
     assert found.odd == 0
+
+
+THIRDS = tuple(
+    RegisterInfo("float", text=str(worker + 1 / 3), fingerprint=b"%d" % worker) for worker in range(4)
+)
+
+
+@pytest.mark.parametrize("columns", [range(4), None])
+def test_numbers_are_short_and_have_all_digits_in_their_tooltips(columns):
+    html = table_html([Row("x", THIRDS), Row("y", THIRDS[:1] * 4)], columns)
+    assert "1.33333<" in html
+    assert html.count('title="0.3333333333333333"') == 2
+    assert ">0.333333 \u00b7 <i>the same on all" in html
+
+
+def test_the_shape_of_an_array_without_axes_is_not_broken_at_its_hyphen():
+    html = table_html([Row("x", (RegisterInfo("ndarray", (), "float64", "cpu", 8, text="0.5"),))], range(1))
+    assert 'float64 <span class="k">0-d</span>' in html
+    assert ".k{white-space:nowrap}" in html

@@ -1,0 +1,46 @@
+"""Numbers as tables show them: with few digits, but with all that tell workers apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from disco_magic.core.snapshot import Row
+
+_FEW: Final = 6
+_ALL: Final = 17
+_FITS: Final = 9
+_TYPES: Final = ("float", "complex")
+
+
+def brief_numbers(row: Row) -> Mapping[str, str]:
+    """Texts of floats in a row -> shorter ones: six significant digits, or as many more as they differ in.
+
+    Texts that are short already are not among them.
+    """
+    alone = (cell for cell in row.present if cell.shape is None or not cell.shape)
+    numbers: dict[str, complex] = {}
+    for cell in alone:
+        if (cell.dtype or cell.type).startswith(_TYPES) and (number := _number(cell.text)) is not None:
+            numbers[cell.text] = number
+    if max(map(len, numbers), default=0) <= _FITS:
+        return {}
+    brief: dict[str, str] = {}
+    for digits in range(_FEW, _ALL):
+        brief = {text: min(f"{number:.{digits}g}", text, key=len) for text, number in numbers.items()}
+        if len(set(brief.values())) == len(numbers):
+            break
+    else:
+        return {}
+    return {text: said for text, said in brief.items() if len(text) > _FITS and said != text}
+
+
+def _number(text: str) -> complex | None:
+    for kind in (float, complex):
+        try:
+            return kind(text)
+        except ValueError:  # shortened, or of a class that writes itself in another way
+            continue
+    return None

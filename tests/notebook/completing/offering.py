@@ -7,6 +7,9 @@ from functools import partial
 import pytest
 from IPython.core.completer import provisionalcompleter, rectify_completions
 
+from disco_magic.notebook.completing import jedi, on_worker
+from tests.conftest import DEADLINE_S
+
 
 def offers(shell, cell, at=None):
     """Texts that are offered at the end of a cell, or at a place in it, and what each is said to be."""
@@ -17,8 +20,11 @@ def offers(shell, cell, at=None):
 
 
 @pytest.fixture
-def offered(bare):
-    """What is offered at the end of a cell, or at a place in it."""
+def offered(bare, monkeypatch):
+    """What is offered at the end of a cell, or at a place in it, with types however long these take."""
+    for module in (jedi, on_worker):
+        monkeypatch.setattr(module, "TYPES_FOR_S", DEADLINE_S)
+    bare.ip.Completer.jedi_compute_type_timeout = 1000 * DEADLINE_S
     return partial(offers, bare)
 
 

@@ -9,6 +9,7 @@ import pytest
 from disco_magic.core.seat import Seat
 from disco_magic.errors import Failure
 from disco_magic.planes.threads import ThreadPlane
+from disco_magic.testing.gpu.kernels import _compiled
 from tests.conftest import DEADLINE_S, stacks
 
 
@@ -42,9 +43,16 @@ def run(plane, program, scope, workers=None):
 
 
 def finish(plane, threads):
-    """Join `threads`, or fail with their stacks after releasing them."""
-    for thread in threads:
-        thread.join(DEADLINE_S)
+    """Join `threads`, or fail with their stacks after releasing them.
+
+    The deadline begins anew while they compile kernels of a simulated GPU: all reductions are 143, each a run
+    of a compiler, and a busy machine takes minutes for them.
+    """
+    before, made = -1, _compiled.cache_info().misses
+    while made > before:
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        before, made = made, _compiled.cache_info().misses
     stuck = [thread for thread in threads if thread.is_alive()]
     if stuck:
         text = stacks(stuck)

@@ -113,11 +113,13 @@ def only(workers: Sequence[int], what: str) -> str:
 
 def padded(workers: Sequence[int], among: int) -> str:
     """`ranges`, padded to the widest single id of `among` workers, so that what follows is aligned."""
-    return ranges(workers).ljust(len(ranges((among - 1,))))
+    return ranges(workers).ljust(len(f"[{among - 1}]"))
 
 
 def ranges(workers: Sequence[int]) -> str:
     """Worker ids as ranges: ``[0-3]``, ``[0,2-4]``; from five on with a step, too: ``[0-12:3]``."""
+    if len(workers) == 1:  # of each line that a worker writes
+        return f"[{next(iter(workers))}]"
     ids = sorted(workers)
     parts: list[str] = []
     start = 0

@@ -13,6 +13,7 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from importlib.abc import Loader, MetaPathFinder
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -156,10 +157,10 @@ class Libraries:
                 self._users.add(user)
                 if self._finder not in sys.meta_path:
                     sys.meta_path.insert(0, self._finder)
-            for name in [*filter(sys.modules.__contains__, self._fits)]:
-                if name in self._undo or not is_imported(name):
-                    continue
-                self._fit_locked(name, sys.modules[name])
+            left = filterfalse(self._undo.__contains__, self._fits)
+            for name in [*filter(sys.modules.__contains__, left)]:
+                if is_imported(name):
+                    self._fit_locked(name, sys.modules[name])
         _tell()
 
     def leave(self, user: object) -> None:

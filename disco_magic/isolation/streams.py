@@ -247,8 +247,9 @@ def _stand_in(base: Any, channel: str) -> WorkerStream:
     key = id(base), channel  # no other object gets the number while the stand-in refers to this one
     found = _stand_ins.pop(key, None) or WorkerStream(base, channel)
     _stand_ins[key] = found  # as the most recently used one
-    for oldest in list(_stand_ins)[:-_KEPT]:
-        _stand_ins.pop(oldest, None)
+    if len(_stand_ins) > _KEPT:
+        for oldest in list(_stand_ins)[:-_KEPT]:
+            _stand_ins.pop(oldest, None)
     del found.write  # drop what was assigned to it when it was last in use
     return found
 

@@ -74,9 +74,12 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
         if sending.options.nowait:
             sending.bind(handle)
             return handle
-        with sending.outcome(handle):
+        try:
             result = sending.wait(handle)()
             sending.bind(result)
+        except BaseException as error:
+            sending.note_failure(handle, error)
+            raise
     return _finished(handle, result, sending)
 
 
@@ -98,7 +101,7 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
         if sending.options.nowait:
             sending.bind(handle)
             return handle
-        with sending.outcome(handle):
+        try:
             try:
                 with ticking():
                     result = await in_thread(sending.wait(handle))
@@ -106,6 +109,9 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
                 handle.pending.stop_soon()  # something cancelled all tasks
                 raise
             sending.bind(result)
+        except BaseException as error:
+            sending.note_failure(handle, error)
+            raise
     return _finished(handle, result, sending)
 
 
@@ -167,17 +173,12 @@ class _Sending(NamedTuple):
         if self.options.out and value is not None:
             self.front.bind({self.options.out: value})
 
-    @contextmanager
-    def outcome(self, handle: CellHandle) -> Iterator[None]:
-        """In the ``with`` block, wait for the cell; if that fails, bind the partial result that there is."""
-        try:
-            yield
-        except BaseException as error:
-            self.bind(getattr(error, "result", None))
-            if isinstance(error, SyncTimeout) and self.options.push and handle.pending.was_withdrawn:
-                names = ", ".join(self.options.push)
-                error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
-            raise
+    def note_failure(self, handle: CellHandle, error: BaseException) -> None:
+        """The wait for the cell has failed: bind the partial result that there is."""
+        self.bind(getattr(error, "result", None))
+        if isinstance(error, SyncTimeout) and self.options.push and handle.pending.was_withdrawn:
+            names = ", ".join(self.options.push)
+            error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
 
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:

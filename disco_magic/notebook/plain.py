@@ -64,8 +64,11 @@ _top: ContextVar[list[bool] | None] = ContextVar("disco_top", default=None)
 
 def transformed(shell: Shell, body: str) -> str:
     """Apply IPython's static transforms (``!cmd``, ``%magic``, ``?``) to the body of a workers' cell."""
-    with _deciding():
+    token = _decided.set(True)  # as `_deciding`, written out: this is done for every cell
+    try:
         return as_python(shell.input_transformer_manager, body)
+    finally:
+        _decided.reset(token)
 
 
 @contextmanager

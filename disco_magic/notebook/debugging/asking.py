@@ -11,6 +11,7 @@ all workers get to a collective that the user steps over on each of them.
 
 from __future__ import annotations
 
+import builtins
 import threading
 from _thread import allocate_lock
 from collections import deque
@@ -174,6 +175,8 @@ def _guard(kernel: Any) -> None:
     A module that a plain cell imported may have kept one of them (``from getpass import getpass``). All of
     them call one method, and two threads in it end the process, because they share a socket.
     """
+    if kernel is builtins:
+        return  # there is none: the function is Python's own
     request = getattr(kernel, "_input_request", None)
     if request is None or isinstance(request, _OneAtATime):
         return

@@ -156,12 +156,12 @@ class Console:
             shell.displayhook = displayhook
 
     def _prepare_libraries(self) -> None:
-        # Imported here because it loads NumPy, for which %load_ext should not wait.
-        from disco_magic.notebook.libraries.changes import LIBRARIES
-        from disco_magic.notebook.libraries.warned import Filters
+        if self._libraries is None or self._filters is None:
+            # Imported here because it loads NumPy, for which %load_ext should not wait.
+            from disco_magic.notebook.libraries.changes import LIBRARIES
+            from disco_magic.notebook.libraries.warned import Filters
 
-        self._libraries = LIBRARIES
-        self._filters = self._filters or Filters()
+            self._libraries, self._filters = LIBRARIES, Filters()
         self._filters.keep()
         self._libraries.enter(self)
 

@@ -10,7 +10,6 @@ from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from disco_magic.callers.replaced import Replaced
     from disco_magic.notebook.shell import Shell
@@ -33,7 +32,7 @@ class WorkerPublishing:
     @property
     def is_up_to_date(self) -> bool:
         """Whether nothing else has wrapped the publisher since this was made."""
-        return all([each.is_up_to_date for each in self._replaced])
+        return all(each.is_up_to_date for each in self._replaced)
 
     def put(self) -> None:
         """Wrap both, or none. Idempotent."""

@@ -121,6 +121,8 @@ def ranges(workers: Sequence[int]) -> str:
     if len(workers) == 1:  # of each line that a worker writes
         return f"[{next(iter(workers))}]"
     ids = sorted(workers)
+    if ids and ids[-1] - ids[0] == len(ids) - 1:  # all of them, most often
+        return f"[{ids[0]}-{ids[-1]}]"
     parts: list[str] = []
     start = 0
     while start < len(ids):

@@ -47,16 +47,19 @@ class PerProgram(PerWorker[dict[Any, Any]]):
 
     def __init__(self, *, passing: bool = False) -> None:
         super().__init__(dict)
-        _of_programs[self] = passing
+        _of_programs.append(self)
+        if passing:
+            _passing.append(self)
 
 
-_of_programs: Final[dict[PerProgram, bool]] = {}
+_of_programs: Final[list[PerProgram]] = []
+_passing: Final[list[PerProgram]] = []
 
 
 def settings_now(worker: CallingWorker, *, passing: bool = False) -> dict[PerProgram, dict[Any, Any]]:
     """Return a copy of a worker's settings in every `PerProgram`; or only in those that are `passing`."""
-    chosen = [each for each, passes in _of_programs.items() if passes or not passing]
-    return {each: dict(worker.belongings.get(each, {})) for each in chosen}
+    get = worker.belongings.get
+    return {each: dict(get(each, ())) for each in (_passing if passing else _of_programs)}
 
 
 def restore_settings(worker: CallingWorker, then: dict[PerProgram, dict[Any, Any]]) -> None:

@@ -150,10 +150,6 @@ class Interpreter:
         """Take the `value` that executing returned; return the event to send, if any."""
         # Operands must not outlive their registers until the next command comes.
         self.function, self.arguments = self._copy, ()
-        if isinstance(command, Fetch):
-            return Answer(self.worker, command.seq, value)
-        if isinstance(command, Sync):
-            return Reached(self.worker, command.seq)
         if isinstance(command, Run):
             self.registers.set(command.dest, value.value)
             return CellDone(
@@ -165,6 +161,10 @@ class Interpreter:
                 value.digest,
                 caught=value.caught,
             )
+        if isinstance(command, Fetch):
+            return Answer(self.worker, command.seq, value)
+        if isinstance(command, Sync):
+            return Reached(self.worker, command.seq)
         self.registers.set(command.dest, value)  # type: ignore[union-attr] # Call or Store: nothing else gets here
         return None
 

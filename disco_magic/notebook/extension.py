@@ -29,6 +29,8 @@ from disco_magic.notebook.shell import cell_namer
 from disco_magic.session.ear import EAR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.notebook.shell import Shell
 
 
@@ -40,10 +42,13 @@ class _Bundle:
 
     def __init__(self, module: str, function: str) -> None:
         self._home = module, function
+        self._draw: Callable[[object], dict[str, str] | str] | None = None
 
     def __call__(self, value: object, **_: object) -> dict[str, str]:  # IPython says which forms it wants
-        module, function = self._home
-        drawn = getattr(import_module(f"disco_magic.notebook.{module}"), function)(value)
+        if self._draw is None:
+            module, function = self._home
+            self._draw = getattr(import_module(f"disco_magic.notebook.{module}"), function)
+        drawn = self._draw(value)
         return drawn if isinstance(drawn, dict) else {"text/plain": repr(value), "text/html": drawn}
 
 

@@ -7,10 +7,11 @@ such a lock guards may be half changed in the child; the thread that was changin
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ STRIKES_AFTER_ENTER: Final = sys.version_info[:2] == (3, 14)
 
 def new_lock() -> Lock:
     """Make a lock like `threading.Lock`."""
-    return cast("Lock", _made(threading.Lock()))
+    made: Lock = _made(threading.Lock())
+    return made
 
 
 def new_rlock() -> RLock:
     """Make a lock like `threading.RLock`; one that the forking thread holds stays its own."""
-    return cast("RLock", _made(threading.RLock()))
+    made: RLock = _made(_thread.RLock())  # what `threading.RLock`, a function, returns; every cell makes two
+    return made
 
 
 class EnteredAtOnce:
@@ -61,13 +64,14 @@ class EnteredAtOnce:
 def _made(lock: Any) -> Any:
     made = EnteredAtOnce(lock) if STRIKES_AFTER_ENTER else lock
     _locks.append(ref(made))
-    _tidy()
+    if len(_locks) >= _ROOM[0]:
+        _tidy()
     return made
 
 
 def _tidy() -> None:
     count = len(_locks)
-    if count < _ROOM[0] or not _tidying.acquire(blocking=False):
+    if not _tidying.acquire(blocking=False):
         return
     try:
         there = [*filter(lambda each: each() is not None, _locks[:count])]

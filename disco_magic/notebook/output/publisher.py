@@ -10,7 +10,6 @@ from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
-
     from disco_magic.callers.replaced import Replaced
     from disco_magic.notebook.shell import Shell
 

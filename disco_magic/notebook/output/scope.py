@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from IPython.core.formatters import BaseFormatter, DisplayFormatter
+from IPython.core.formatters import BaseFormatter, DisplayFormatter, IPythonDisplayFormatter
 
 from disco_magic.isolation.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
@@ -115,7 +115,7 @@ class NotebookScope:
         sink = current_sink.get()
         if sink is not None:
             self._values[sink.worker] = value
-        if self._formatter.ipython_display_formatter(value):
+        if self._displays_itself(value):
             return {"text/plain": ""}
         data, metadata = self._forms(value)
         rich = set(data) - {"text/plain"}
@@ -126,6 +126,13 @@ class NotebookScope:
             return {"text/plain": ""}
         html = sized(data, metadata)
         return {**data, "text/html": html} if html else data
+
+    def _displays_itself(self, value: Any) -> bool:
+        """Let a value that does so display itself; whether it has."""
+        display = self._formatter.ipython_display_formatter
+        # It would look for a method that these classes do not have.
+        is_text = type(display) is IPythonDisplayFormatter and _is_text(type(value))
+        return (not is_text or _is_registered(display, value)) and bool(display(value))
 
     def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """All forms of `value` and their metadata, like IPython's `format`, but errors are raised.

@@ -47,9 +47,10 @@ def result_bundle(result: CellResult) -> dict[str, str]:
 
     Never talks to workers: values were rendered on them when the cell ended.
     """
-    groups = _groups(result)
-    bundle = {"text/plain": result.text(_filters.get(result))}
-    apart = result.apart(_filters.get(result))
+    shown = _filters.get(result)
+    groups = result.groups(shown)
+    bundle = {"text/plain": result.text(shown)}
+    apart = result.apart(shown)
     full = [(workers, data) for workers, data in groups if _has_content(data)]
     if full and all(_is_markdown(data) for _, data in full):
         texts = [f"`{ranges(workers)}`\n\n{data[_MARKDOWN]}" for workers, data in full]

@@ -12,6 +12,7 @@ import warnings
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
+from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final
@@ -218,6 +219,26 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
         return undo
 
     return fit_each
+
+
+def deferred(home: str, name: str, *arguments: Any, **options: Any) -> Fit:
+    """Return the fit of that name in module `home`, which is imported only with the library to be changed.
+
+    Most sessions import none of these libraries.
+
+    Args:
+        home: the module, in full.
+        name: of the fit; or of what makes it, if there is anything to make it with.
+        arguments: what makes it gets these.
+        options: and these.
+    """
+
+    def fit(module: ModuleType) -> Callable[[], None] | None:
+        found = getattr(import_module(home), name)
+        made: Fit = found(*arguments, **options) if arguments or options else found
+        return made(module)
+
+    return fit
 
 
 def told_if_unknown(fit: Fit, told: str) -> Fit:

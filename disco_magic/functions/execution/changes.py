@@ -1,4 +1,8 @@
-"""The changes made in libraries, once they are imported, while any session runs."""
+"""The changes made in libraries, once they are imported, while any session runs.
+
+What few sessions need is named as text, and imported with the library. A module that declares settings of
+programs (`PerProgram`) cannot be: a cell that begins before notes only those that there are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,6 @@ from disco_magic.callers.source_text import fit_linecache
 from disco_magic.functions.execution.unheard import fit_unraisable
 from disco_magic.functions.process_groups.backend import fit_barriers
 from disco_magic.functions.process_groups.work import HOME
-from disco_magic.functions.process_groups.worlds import fit_worlds
 from disco_magic.isolation import process_hooks
 from disco_magic.isolation.adopted import fit_threads
 from disco_magic.isolation.child_processes import (
@@ -22,13 +25,7 @@ from disco_magic.isolation.child_processes import (
     fit_subprocess,
     fit_system,
 )
-from disco_magic.isolation.compiled_names import (
-    fit_numba,
-    fit_numba_cache,
-    fit_numba_objects,
-    fit_numba_types,
-)
-from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
+from disco_magic.isolation.imported import Libraries, deferred, each_of, told_if_unknown
 from disco_magic.isolation.lazy_imports import fit_lazy_imports
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
@@ -40,29 +37,22 @@ from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.process_hooks import fit_register, fit_unregister
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
-from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
 from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.modes import fit_dispatching, fit_losses
-from disco_magic.isolation.pytorch.operators import fit_operators
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
-from disco_magic.isolation.pytorch.profiler import fit_profilers
-from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
-from disco_magic.isolation.pytorch.tracing import fit_exporting, fit_scripts, fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
-from disco_magic.isolation.shared_states import (
-    fit_accelerate_models,
-    fit_hydra_frames,
-    fit_hydra_tasks,
-    fit_mpi,
-    fit_rpc,
-    fit_transformers,
-    telling,
-)
 from disco_magic.values.tensors import fit_flat_parameters, fit_profiler, fit_storage
 
-_LIGHTNING: Final = telling("Trainer", "__init__", "lightning_fabric", "lightning_utilities")
+_LIGHTNING: Final = deferred(
+    "disco_magic.isolation.shared_states",
+    "telling",
+    "Trainer",
+    "__init__",
+    "lightning_fabric",
+    "lightning_utilities",
+)
 _SHARED: Final = "all workers have one random state in common in this version of"
 
 CHANGES: Final = Libraries(
@@ -101,53 +91,79 @@ CHANGES: Final = Libraries(
         ),
         "warnings": fit_warnings,
         "logging.config": each_of(fit_clearing, fit_configuring),
-        "accelerate.state": telling("PartialState", "__init__", "transformers"),
-        "accelerate.big_modeling": fit_accelerate_models,
-        "transformers.modeling_utils": fit_transformers,
+        "accelerate.state": deferred(
+            "disco_magic.isolation.shared_states", "telling", "PartialState", "__init__", "transformers"
+        ),
+        "accelerate.big_modeling": deferred("disco_magic.isolation.shared_states", "fit_accelerate_models"),
+        "transformers.modeling_utils": deferred("disco_magic.isolation.shared_states", "fit_transformers"),
         "lightning.pytorch.trainer.trainer": _LIGHTNING,
         "pytorch_lightning.trainer.trainer": _LIGHTNING,
-        "megatron.core.parallel_state": telling("", "initialize_model_parallel"),
-        "numba.core.interpreter": fit_numba,
-        "numba.core.typeinfer": fit_numba_types,
-        "numba.core.pylowering": fit_numba_objects,
-        "numba.core.caching": fit_numba_cache,
-        "hydra.core.global_hydra": telling("GlobalHydra", "initialize", "omegaconf", kept="a configuration"),
-        "hydra._internal.utils": each_of(fit_hydra_tasks, fit_hydra_frames),
-        "mpi4py.MPI": fit_mpi,
-        "wandb": telling("", "init", kept="the run", silent=1),
-        "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
-        HOME: told_if_unknown(
-            fit_worlds, "with this version of PyTorch workers have no process groups of their own"
+        "megatron.core.parallel_state": deferred(
+            "disco_magic.isolation.shared_states", "telling", "", "initialize_model_parallel"
         ),
-        "torch.distributed.rpc": fit_rpc,
+        "numba.core.interpreter": deferred("disco_magic.isolation.compiled_names", "fit_numba"),
+        "numba.core.typeinfer": deferred("disco_magic.isolation.compiled_names", "fit_numba_types"),
+        "numba.core.pylowering": deferred("disco_magic.isolation.compiled_names", "fit_numba_objects"),
+        "numba.core.caching": deferred("disco_magic.isolation.compiled_names", "fit_numba_cache"),
+        "hydra.core.global_hydra": deferred(
+            "disco_magic.isolation.shared_states",
+            "telling",
+            "GlobalHydra",
+            "initialize",
+            "omegaconf",
+            kept="a configuration",
+        ),
+        "hydra._internal.utils": each_of(
+            deferred("disco_magic.isolation.shared_states", "fit_hydra_tasks"),
+            deferred("disco_magic.isolation.shared_states", "fit_hydra_frames"),
+        ),
+        "mpi4py.MPI": deferred("disco_magic.isolation.shared_states", "fit_mpi"),
+        "wandb": deferred(
+            "disco_magic.isolation.shared_states", "telling", "", "init", kept="the run", silent=1
+        ),
+        "torch": each_of(
+            told_if_unknown(
+                deferred("disco_magic.isolation.pytorch.random", "fit_torch_random"), f"{_SHARED} PyTorch"
+            ),
+            fit_switches,
+        ),
+        HOME: told_if_unknown(
+            deferred("disco_magic.functions.process_groups.worlds", "fit_worlds"),
+            "with this version of PyTorch workers have no process groups of their own",
+        ),
+        "torch.distributed.rpc": deferred("disco_magic.isolation.shared_states", "fit_rpc"),
         "torch.distributed": told_if_unknown(
             fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
         ),
         "torch._library.custom_ops": told_if_unknown(
-            fit_operators,
+            deferred("disco_magic.isolation.pytorch.operators", "fit_operators"),
             "workers that define the same operator disturb each other in this version of PyTorch",
         ),
         "torch.utils._python_dispatch": fit_dispatching,
-        "torch.fx._symbolic_trace": fit_tracing,
-        "torch.export._trace": fit_exporting,
-        "torch.jit._trace": fit_scripts("_trace_impl"),
-        "torch.jit._recursive": fit_scripts("create_script_module"),
-        "torch.autograd.forward_ad": fit_levels,
-        "torch._functorch.eager_transforms": fit_nesting,
+        "torch.fx._symbolic_trace": deferred("disco_magic.isolation.pytorch.tracing", "fit_tracing"),
+        "torch.export._trace": deferred("disco_magic.isolation.pytorch.tracing", "fit_exporting"),
+        "torch.jit._trace": deferred("disco_magic.isolation.pytorch.tracing", "fit_scripts", "_trace_impl"),
+        "torch.jit._recursive": deferred(
+            "disco_magic.isolation.pytorch.tracing", "fit_scripts", "create_script_module"
+        ),
+        "torch.autograd.forward_ad": deferred("disco_magic.isolation.pytorch.forward", "fit_levels"),
+        "torch._functorch.eager_transforms": deferred("disco_magic.isolation.pytorch.forward", "fit_nesting"),
         "torch.nn.modules.module": fit_hooks,
         "torch.optim.optimizer": fit_hooks,
         "torch.nn.parallel.distributed": fit_forward,
         "torch.distributed._composable.replicate": fit_replicate,
         "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
-            fit_profilers,
+            deferred("disco_magic.isolation.pytorch.profiler", "fit_profilers"),
             "profiling on several workers crashes the process in this version of PyTorch",
         ),
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo": fit_resets,
-        "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs, fit_allowed),
+        "torch._dynamo.trace_rules": each_of(
+            fit_compiler, deferred("disco_magic.isolation.pytorch.random", "fit_graphs"), fit_allowed
+        ),
         "torch._dynamo.variables.torch": fit_folding,
         "torch._dynamo.decorators": fit_stances,
         "torch.utils.checkpoint": fit_early_stop,

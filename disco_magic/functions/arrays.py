@@ -48,6 +48,10 @@ _ROUNDED: Final = "NumPy would round these integers to float64: it reads some as
 _WHOLE: Final = frozenset({int, *(np.dtype(each).type for each in "bhilqBHILQ")})
 _PART: Final = "pass this worker's part of it, x.to_local(), or all of it, x.full_tensor()"
 _FROM_ROOT: Final = ("broadcast", "scatter")
+_VERBS: Final = frozenset(
+    {"allreduce", "reduce", "reduce_scatter", "allgather", "gather", "alltoall", "send", *_FROM_ROOT}
+)
+_GRADIENT: Final = "; where a gradient has to come back, call it in a torch.autograd.Function"
 # Types that NumPy reads by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, type(None))
 
@@ -83,7 +87,7 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         refuse_traced(kind, x)
         why = f"{kind}: {type(x).__name__} cannot be read as a NumPy array"
         if is_tensor(type(x)) and x.requires_grad:  # what carries anything would lose its history
-            raise UsageMistake(f"{why}: {words(error)}") from None
+            raise UsageMistake(f"{why}: {words(error)}{_GRADIENT if kind in _VERBS else ''}") from None
         sharded = home_of(type(x)) == "torch" and hasattr(type(x), "full_tensor")
         mistake = UsageMistake(f"{why} ({words(error)}) - {_PART if sharded else advice(kind, x)}")
         # If the user's code was called, its traceback says more.

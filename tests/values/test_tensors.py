@@ -252,6 +252,13 @@ def test_a_tensor_that_requires_grad_is_refused_with_what_to_do():
         read_out("allreduce", parameter(np.ones(2)), HOST_PLACE)
 
 
+@pytest.mark.parametrize("kind", ["alltoall", "reduce_scatter", "send"])
+def test_a_collective_that_needs_a_gradient_is_told_where_to_be_called(kind):
+    # After `.detach()` alone a model trains on without a word, but not what is in front of the collective.
+    with pytest.raises(UsageMistake, match=rf"^{kind}: .*\.detach\(\).*has to come back, call it in"):
+        read_array(kind, parameter(np.ones(2)))
+
+
 def test_where_no_gradients_are_recorded_it_is_taken(torch):
     array = np.ones(2)
     sys.modules["torch"].is_grad_enabled = lambda: False

@@ -67,6 +67,7 @@ KEYWORDS: Final = {
     **dict.fromkeys(("async_op", "sync_op"), "collectives wait; a whole cell does not, with --nowait"),
     **dict.fromkeys(("recvbuf", "recvobj", "output"), "out= is the array that takes the result"),
     **dict.fromkeys(("sendbuf", "sendobj", "tensor", "input"), "the array comes first, without a name"),
+    "timeout": "a timeout is the cell's, %%disco --timeout 10, or that of a recv or probe",
     **dict.fromkeys(("sendcounts", "recvcounts", "split_sizes"), "counts= has the lengths of the parts"),
 }
 """Keyword of another framework's collectives -> what there is here, in words."""

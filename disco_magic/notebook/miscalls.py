@@ -46,6 +46,8 @@ _GROUPS: Final = {
 }
 
 
+# Attribute that `worker` might have -> what there is; as a name in a cell it could be anything.
+_OF_WORKER: Final = {"size": "the number of workers is num_workers here"}
 # Variable that torchrun sets for each process -> what a cell has instead.
 _RANKS: Final = {
     "RANK": "worker_id",
@@ -120,7 +122,7 @@ def _what_it_has(failed: FailedExpression, worker: Any) -> str:
         return ""
     if name_of_called(node, frame):  # `worker` has no such attribute
         names = [name for name in dir(worker) if not name.startswith("_")]
-        return ELSEWHERE.get(node.attr) or near_misses(node.attr, names)
+        return _OF_WORKER.get(node.attr) or ELSEWHERE.get(node.attr) or near_misses(node.attr, names)
     if name_of_called(node.value, frame) == "coordinates" and node.attr in worker.mesh:
         return f"it is worker.coordinates[{node.attr!r}]"
     return ""

@@ -53,6 +53,8 @@ def mesh(four):
             "it is probe(sources='any', *, tag=0, timeout=None); sources= are the workers that may",
         ),
         ("worker.coordinates.tp", "it is worker.coordinates['tp']"),
+        ("worker.size", "the number of workers is num_workers here"),
+        ("barrier(timeout=3)", "it is barrier(*, in_group=True, over=None); a timeout is the cell's"),
         ("worker.coordinate", "did you mean 'coordinates'?"),
         ("worker.local_rank", "a worker's number is worker_id here"),
     ],

@@ -65,9 +65,9 @@ def advice_on_miscalls(shell: Shell, error: BaseException) -> str:
     if type(error) in (ValueError, RuntimeError, AssertionError):
         told = words(error)
         return next((helps for said, helps in _GROUPS.items() if said in told), "")
-    if type(error) is KeyError:
-        return _of_ranks(error)
-    if type(error) not in (TypeError, AttributeError):
+    if type(error) is KeyError and (of_ranks := _of_ranks(error)):
+        return of_ranks
+    if type(error) not in (TypeError, AttributeError, KeyError):
         return ""
     failed = failed_expression(shell, error)
     worker = None if failed is None else failed.frame.f_builtins.get("worker")
@@ -75,7 +75,7 @@ def advice_on_miscalls(shell: Shell, error: BaseException) -> str:
         return ""
     if type(error) is TypeError:
         return _how_called(failed, worker, str(error))
-    return _what_it_has(failed, worker)
+    return _what_it_has(failed, worker) if type(error) is AttributeError else _axes(failed, worker)
 
 
 def _of_ranks(error: KeyError) -> str:
@@ -86,6 +86,16 @@ def _of_ranks(error: KeyError) -> str:
     if name not in _RANKS:
         return ""
     return f"it is {_RANKS[name]}; programs that %disco run executes find {name} in os.environ"
+
+
+def _axes(failed: FailedExpression, worker: Any) -> str:
+    """The axes that there are, if a worker was asked for its place on another one."""
+    node = failed.node
+    if not isinstance(node, ast.Subscript) or name_of_called(node.value, failed.frame) != "coordinates":
+        return ""
+    if not worker.mesh:
+        return "this session has no mesh: %disco start --mesh dp=2,tp=2 starts one that has"
+    return f"the axes of this session's mesh are {', '.join(worker.mesh)}"
 
 
 def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:

@@ -53,6 +53,7 @@ def mesh(four):
             "it is probe(sources='any', *, tag=0, timeout=None); sources= are the workers that may",
         ),
         ("worker.coordinates.tp", "it is worker.coordinates['tp']"),
+        ("worker.coordinates['pp']", "the axes of this session's mesh are dp, tp"),
         ("worker.size", "the number of workers is num_workers here"),
         ("barrier(timeout=3)", "it is barrier(*, in_group=True, over=None); a timeout is the cell's"),
         ("worker.coordinate", "did you mean 'coordinates'?"),
@@ -73,6 +74,11 @@ def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     assert four.shown[-1] == "it is allreduce(x, op='sum', *, out=None, in_group=True, over=None)"
     four.fail("%%disco\nworker.at(3)", CellError)
     assert four.shown[-1] == "it is worker.at(**coordinates)"
+
+
+def test_a_place_without_a_mesh_is_told_how_to_start_one(four):
+    four.fail("%%disco\nworker.coordinates['tp']", CellError)
+    assert four.shown[-1].startswith("this session has no mesh: %disco start --mesh dp=2,tp=2")
 
 
 def test_a_module_that_keeps_what_an_earlier_run_has_left_is_told_of(four):
@@ -149,6 +155,8 @@ def test_who_looks_for_a_rank_in_the_environment_is_told_where_it_is(four, name,
         "allreduce.over",
         "'text'.coordinates.tp",
         "{}.tp",
+        "{}['tp']",
+        "worker.at['tp']",
     ],
 )
 def test_other_mistakes_are_left_to_python(mesh, cell):

@@ -10,6 +10,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
+from disco_magic.core.seat import unread_in
 from disco_magic.planes import verdicts
 from disco_magic.planes.mail import Delivery, Message, Probe, Receive, Sent, tagged
 
@@ -231,16 +232,11 @@ class Mailbox:
             board.wake(wait)
 
     def unread(self, worker: int, scope: int) -> list[str]:
-        """The messages of `scope` that `worker` has not taken, in words."""
+        """The first messages of `scope` that `worker` has not taken, in words, and how many more."""
         if not self.boxes[worker]:
             return []
         with self._board.lock:
-            return self._sent_in(worker, scope)
-
-    def _sent_in(self, worker: int, scope: int) -> list[str]:
-        # Not within the `with`: on CPython 3.13.0, an interrupt in a comprehension leaves the lock taken.
-        boxes = [box for (_, sent_in, _), box in self.boxes[worker].items() if sent_in == scope]
-        return [message.describe() for box in boxes for message in box]
+            return [*unread_in(self.boxes[worker], scope)]
 
     def forget(self, worker: int) -> None:
         """Drop the messages to `worker` in scopes that it has left; with the board's lock held."""

@@ -83,7 +83,8 @@ class Ending:
         unread = self.plane.unread(self.id, command.seq)
         if unread:
             asked = self.context._unwaited(command.seq)  # noqa: SLF001 - no verb, and for nobody else
-            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}{asked}")
+            missing = asked or f" - each send needs a recv on worker {self.id} in the same command"
+            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}{missing}")
 
     def _has_read_all(self, command: Command) -> bool:
         """Whether a call that returned has received all messages sent to it; if not, it has failed."""

@@ -235,6 +235,17 @@ def test_unread_names_the_messages_of_that_scope_only(make):
     assert len(plane.unread(0, 2)) == 1
 
 
+def test_of_many_unread_messages_the_first_are_named(make):
+    # A pipeline whose `recv` is missing leaves one for each of its thousands of micro-batches.
+    plane = make(2)
+    for k in range(3_000):
+        plane.send(seat(1), np.zeros(k), 0)
+    first, *others, more = plane.unread(0, seat(0).scope)
+    assert first.startswith("float64 (0,) from worker 1, sent at ")
+    assert len(others) < 10
+    assert more == f"{3_000 - 1 - len(others):,} more"
+
+
 def test_a_worker_that_did_not_get_the_command_cannot_be_written_to(make):
     plane = make(3)
     with pytest.raises(UsageMistake, match=r"to=2, but this command was sent to workers \[0-1\] only"):

@@ -123,6 +123,7 @@ def test_an_unread_message_is_the_receivers_error(session):
     with pytest.raises(CellError, match="worker 1 finished without receiving") as caught:
         s.run("if worker_id == 0: send(np.ones(3), 1)\nbarrier()")
     assert list(caught.value.failures) == [1]
+    assert "each send needs a recv on worker 1 in the same command" in str(caught.value)
     assert s.run("if worker_id == 0: send(5, 1)\nint(recv(0)) if worker_id else None").values == [None, 5]
 
 

@@ -76,7 +76,8 @@ class CellModule(types.ModuleType):
             raise AttributeError(f"{name!r} is not among {_reach().words}", name=name, obj=self)
 
     def __repr__(self) -> str:
-        return f"<module {CELL_MODULE!r}: {_reach().words}>"  # the only text in pickle's error
+        # The only text of ours in pickle's error: "Can't get attribute 'Net' on ...".
+        return f"<module {CELL_MODULE!r}: {_reach().words}; first run the cell that defines it>"
 
 
 def add(session: int, worker: int) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_a_checkpoint_is_loaded_in_a_later_session(shell, tmp_path, again):
     for line in again.splitlines():
         shell.run(line)
     load = "%%disco --push path\nimport pickle\nwith open(path, 'rb') as f:\n    net = pickle.load(f)\n"
-    with pytest.raises(CellError, match=r"'Net' .*what cells have defined on the calling"):
+    with pytest.raises(CellError, match=r"'Net' .*first run the cell that defines it"):
         shell.run(f"{load}net")
     shell.run(NET)
     shell.run(f"{load}(type(net) is Net, net.w)")

@@ -20,6 +20,8 @@ _GIVEN: Final = "_given"
 _FROM_THE_END: Final = re.compile(r"-\d[\d,:-]*$")
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 _NUMBER: Final = re.compile(r"unrecognized arguments: (\d+)$")
+_AXES: Final = re.compile(r"unrecognized arguments: \w+=\d+\b")
+_MORE: Final = re.compile(r"unrecognized arguments: [^-\s]")
 
 
 class HelpAskedFor(Exception):
@@ -91,7 +93,13 @@ def refuse(parser: argparse.ArgumentParser, options: Iterable[str], instead: str
 
 
 class OptionParser(MagicArgumentParser):
-    """An argparse parser that raises IPython's UsageError, one line, instead of exiting."""
+    """An argparse parser that raises IPython's UsageError, one line, instead of exiting.
+
+    Attributes:
+        one: what the error says about more values than the command takes; "": where the help is.
+    """
+
+    one = ""
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
         form = argparse.RawDescriptionHelpFormatter
@@ -118,4 +126,8 @@ class OptionParser(MagicArgumentParser):
         meant = near_misses(unknown[1], self._option_string_actions) if unknown else ""
         if number and "-n" in self._option_string_actions:
             meant = f"did you mean -n {number[1]}?"
+        if _AXES.match(message) and "--mesh" in self._option_string_actions:
+            meant = "commas join the axes of a mesh: --mesh dp=2,tp=2"
+        elif self.one and _MORE.match(message):
+            meant = self.one
         raise UsageError(f"{self.prog}: {message} ({meant or f'{self.prog} -h shows what there is'})")

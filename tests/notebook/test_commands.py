@@ -30,6 +30,16 @@ def test_a_number_alone_is_not_taken_for_the_number_of_workers(shell):
     assert "did you mean -n 8?" in str(shell.fail("%disco start 8", UsageError))
 
 
+def test_axes_of_a_mesh_without_commas_are_told_of_them(shell):
+    said = str(shell.fail("%disco start --mesh dp=2 tp=2", UsageError))
+    assert "unrecognized arguments: tp=2 (commas join the axes of a mesh: --mesh dp=2,tp=2)" in said
+
+
+def test_several_registers_to_look_at_are_told_that_it_takes_one(shell):
+    said = str(shell.fail("%disco registers loss step", UsageError))
+    assert "unrecognized arguments: step (one name at a time; without a name it shows all registers)" in said
+
+
 def test_start_with_groups_gives_groups(shell):
     shell.run("%disco start -n 4 --groups 2 --kind threads --ccl threads")
     shell.run("%%disco\nworker.group")

@@ -112,6 +112,7 @@ def _registers_parser() -> OptionParser:
         "Show what every register holds on every worker; in a notebook, live.",
         workers="draw the value of this worker; two to compare: 2,0",
     )
+    parser.one = "one name at a time; without a name it shows all registers"
     parser.add_argument(
         "name",
         nargs="?",

@@ -48,3 +48,13 @@ def talk(kernel, code, scripts):
     cell = kernel.send(code)
     prompts = answer(kernel, scripts)
     return kernel.finish(cell), prompts
+
+
+def works(kernel):
+    """Whether cells, prompts and collectives work as ever, and nothing is traced on any worker."""
+    ran, _ = talk(
+        kernel,
+        "%%disco\nimport sys\ntraced = sys.gettrace()\nbreakpoint()\n[traced, allgather(worker_id).tolist()]",
+        {worker: ["c"] for worker in range(4)},
+    )
+    return ran.value == "[0-3] [None, [0, 1, 2, 3]]"

@@ -21,6 +21,7 @@ from disco_magic.phrases import people, who_has
 if TYPE_CHECKING:
     from types import CodeType
 
+    from disco_magic.core.report import CheckReport
     from disco_magic.core.topology import Members, Over
     from disco_magic.functions.agreement import Brought
     from disco_magic.functions.marks import Marks
@@ -101,10 +102,7 @@ class Agreeing(Trees):
             everybody_s = dict.fromkeys(members, mine) if are_same else self._exchanged(mine, members, over)
             report, is_whole = agreement.compared(self, f"{site_of(line)}{after}", everybody_s, values, over)
             agreement.refuse_differences(report)
-            is_explained = any(row.near for row in report.rows) or any(
-                each.found.is_split for each in everybody_s.values()
-            )
-            if is_whole and not are_same and not is_explained:
+            if is_whole and not are_same and not _is_explained(report, everybody_s):
                 raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 
@@ -127,3 +125,8 @@ class Agreeing(Trees):
             mine = marked_by(self, mine.tolerance, names)
             brought = self.allgather_objects(mine, **among(over))
         return dict(zip(members, brought, strict=True))
+
+
+def _is_explained(report: CheckReport, everybody_s: dict[int, Brought]) -> bool:
+    """Whether digests may differ though no part does: values are near each other, or workers hold parts."""
+    return any(row.near for row in report.rows) or any(each.found.is_split for each in everybody_s.values())

@@ -39,6 +39,11 @@ def _broken(reason: BaseException, spot: Spot) -> str:
     return f"{class_name(reason)} at {site_of(spot)}, and went on: {first}"
 
 
+def _came_before(reason: BaseException) -> bool:
+    """Whether it is no error of the plane, from before the call had joined: no memory, too deep a stack."""
+    return issubclass(type(reason), Exception) and not issubclass(type(reason), PlaneError)
+
+
 class Guard(Protocol):
     """The worker's part in a plane call: it says which command runs, and keeps injections out meanwhile."""
 
@@ -207,9 +212,7 @@ class Calling:
             if verb in _FROM_ANOTHER:
                 library = self._plane.library_of(me)
         except BaseException as reason:
-            # What is no error of the plane came before the call had joined: no memory, too deep a stack.
-            kind, error = type(reason), class_name(reason)
-            refused = issubclass(kind, Exception) and not issubclass(kind, PlaneError)
+            error, refused = class_name(reason), _came_before(reason)
             recorder.broken = _broken(reason, facts[4:]) or recorder.broken
             self._tell_of_axis(reason, verb, arguments if over is None else ())
             raise

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Iterator
 
-_UNKNOWN: Final = None  # a setting that cannot be read now, and is not to be written
+_UNKNOWN: Final = object()  # in place of a setting that cannot be read now, and is not to be written
+_ABSENT: Final = object()  # of a module that is not there, and may have it when it is written
 _COMPILER: Final = "torch._dynamo.utils"
 _BEFORE_COMPILING: Final = "_gc_threshold_saved"  # the thresholds, while anybody compiles; else None
 
 
 class Setting(NamedTuple):
-    """How a setting is read and written."""
+    """How a setting is read, `_UNKNOWN` where it cannot be, and how what was read is written."""
 
     get: Callable[[], Any]
     put: Callable[[Any], object]
@@ -59,38 +60,31 @@ def _collect_from(found: tuple[int, int, int]) -> None:
         gc.set_threshold(*found)
 
 
-def _folder() -> str | None:
-    """The working directory; None if it was removed, or programs have their own."""
-    if can_part():
-        return _UNKNOWN
+def _folder() -> object:
+    """The working directory; unknown if it was removed, or programs have their own."""
     with suppress(OSError):
-        return os.getcwd()
+        return _UNKNOWN if can_part() else os.getcwd()
     return _UNKNOWN
 
 
-def _go_to(folder: str | None) -> None:
-    if folder is not _UNKNOWN:
-        with suppress(OSError):  # it was removed meanwhile
-            os.chdir(folder)
+def _go_to(folder: str) -> None:
+    with suppress(OSError):  # it was removed meanwhile
+        os.chdir(folder)
 
 
-def _umask() -> int | None:
-    """The process's mask for new files; None if programs have their own."""
-    return _UNKNOWN if can_part() else mask_of_process()
+def _umask() -> object:
+    """The process's mask for new files; unknown if programs have their own."""
+    mask = None if can_part() else mask_of_process()
+    return _UNKNOWN if mask is None else mask
 
 
-def _mask(mask: int | None) -> None:
-    if mask is not _UNKNOWN:
-        os.umask(mask)
-
-
-def _interval() -> float | None:
-    """How often threads take turns; None while we have changed that for a while."""
+def _interval() -> object:
+    """How often threads take turns; unknown while we have changed that for a while."""
     return _UNKNOWN if SWITCHING.is_held else sys.getswitchinterval()
 
 
-def _take_turns(seconds: float | None) -> None:
-    if seconds is not _UNKNOWN and not SWITCHING.is_held:
+def _take_turns(seconds: float) -> None:
+    if not SWITCHING.is_held:
         sys.setswitchinterval(seconds)
 
 
@@ -108,14 +102,14 @@ def _of_library(
 
     def now() -> Any:
         with suppress(AttributeError):
-            return get(sys.modules[module]) if is_imported(module) else _UNKNOWN
-        return _UNKNOWN
+            return get(sys.modules[module]) if is_imported(module) else _ABSENT
+        return _ABSENT
 
     def restore(before: Any) -> None:
         if is_imported(module):
             library = sys.modules[module]
             with suppress(AttributeError):
-                put(library, first(library) if before is _UNKNOWN else before)
+                put(library, first(library) if before is _ABSENT else before)
 
     return Setting(now, restore)
 
@@ -160,7 +154,7 @@ SETTINGS: Final = (
     *map(_of_jax, _JAX),
 )
 """Those that end with programs and are read in 10 us; not those that workers have of their own."""
-SLOW: Final = (Setting(_umask, _mask),)
+SLOW: Final = (Setting(_umask, os.umask),)
 """More of them: reading them takes longer."""
 
 
@@ -176,7 +170,7 @@ def fit(*, is_executed: bool) -> None:
         _before[:] = [setting.get() for setting in (*SETTINGS, *SLOW)]
     elif not is_executed and _before:
         for setting, before in zip((*SETTINGS, *SLOW), _before, strict=True):
-            if setting.get() != before:
+            if before is not _UNKNOWN and setting.get() != before:
                 with suppress(RecursionError):  # the notebook is deeper now than that limit
                     setting.put(before)
         _before.clear()

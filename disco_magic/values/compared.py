@@ -12,11 +12,12 @@ from disco_magic.values.content import is_plain, is_scalar, scalar_text
 from disco_magic.values.digests import digest, of_sample
 from disco_magic.values.fields import ExtraState
 from disco_magic.values.fingerprint import CONTAINER_IDS, fingerprint
-from disco_magic.values.frames import Column, array_of, is_frame, is_table
+from disco_magic.values.frames import Column, array_of_column, is_frame, is_table
 from disco_magic.values.inside import DEPTH, content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import nans_and_infs, sample_of
-from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
+from disco_magic.values.split_tensors import local_part
+from disco_magic.values.tensors import bits_of, is_there, memory_of
 
 if TYPE_CHECKING:
     from disco_magic.values.columns import Facts
@@ -197,5 +198,5 @@ def array_in(value: Any) -> Any:
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
             return None
     if kind is Column:
-        return array_of(value)
+        return array_of_column(value)
     return bits_of(value) if is_jax_array(kind) and is_there(value) else None

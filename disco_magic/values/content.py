@@ -76,7 +76,7 @@ def are_places(keys: list[Any]) -> bool:
     return unlike or len(set(map(subscript, keys))) == len(keys)
 
 
-def attribute(place: object) -> str:
+def dotted(place: object) -> str:
     """Write a place as ``.a``; with escapes if the name is not printable."""
     name = str(place)
     return f".{name if name.isprintable() else name.encode('unicode_escape').decode()}"

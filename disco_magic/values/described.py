@@ -17,7 +17,7 @@ from disco_magic.values.content import kinds_of, scalar_text
 from disco_magic.values.digests import digest
 from disco_magic.values.fields import is_module, is_optimizer
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, fingerprint, number_text
-from disco_magic.values.frames import COLUMN, Column, array_of, columns_text, is_frame, is_table
+from disco_magic.values.frames import COLUMN, Column, array_of_column, columns_text, is_frame, is_table
 from disco_magic.values.inside import constant_text, content_of, plain_copy
 from disco_magic.values.kinds import (
     ARRAY_LIBRARIES,
@@ -31,7 +31,7 @@ from disco_magic.values.kinds import (
 )
 from disco_magic.values.sizes import nbytes_of, sized_parts
 from disco_magic.values.spans import common_device, device_of
-from disco_magic.values.tensors import kind_of_split, local_part
+from disco_magic.values.split_tensors import kind_of_split, local_part
 
 _TEXT: Final = 60
 # A container with at most so many items, including those of containers in it, is compared.
@@ -193,7 +193,9 @@ def _describe_table(table: Any, sample: int) -> RegisterInfo:
 
 def _describe_column(column: Column, sample: int) -> RegisterInfo:
     info = RegisterInfo(COLUMN, (column.length,), column.dtype, "cpu")
-    is_array = not sample or array_of(column) is not None  # whose elements are described as those of others
+    is_array = (
+        not sample or array_of_column(column) is not None
+    )  # whose elements are described as those of others
     return info if is_array else _with(info, look_into_column(column, sample))
 
 

@@ -17,7 +17,7 @@ from disco_magic.values.elements import elements_of
 from disco_magic.values.frames import Column
 from disco_magic.values.kinds import is_gpu_array, is_long, is_of_framework
 from disco_magic.values.samples import SAMPLE, is_number, places_of, sample_of
-from disco_magic.values.tensors import local_part
+from disco_magic.values.split_tensors import local_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -46,15 +46,8 @@ from disco_magic.values.kinds import (
     type_name,
     what_it_is,
 )
-from disco_magic.values.tensors import (
-    bits_of,
-    has_replicas,
-    kind_of_split,
-    local_part,
-    mesh_of,
-    numbers_of,
-    shard_of,
-)
+from disco_magic.values.split_tensors import has_replicas, kind_of_split, local_part, mesh_of, shard_of
+from disco_magic.values.tensors import bits_of, numbers_of
 
 if TYPE_CHECKING:
     from disco_magic.values.content import Content

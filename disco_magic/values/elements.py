@@ -14,10 +14,10 @@ import numpy as np
 from disco_magic.errors import NoPicture, Stopped, UsageMistake
 from disco_magic.phrases import class_name
 from disco_magic.values.distant import elements_of_cupy, elements_of_jax, elements_of_torch, lines_of
-from disco_magic.values.frames import Column, array_of, column_of, is_frame, is_series
+from disco_magic.values.frames import Column, array_of_column, column_of, is_frame, is_series
 from disco_magic.values.kinds import is_gpu_array, is_jax_array, is_tensor
 from disco_magic.values.samples import sample_of
-from disco_magic.values.tensors import local_part
+from disco_magic.values.split_tensors import local_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +82,7 @@ def elements_of(value: Any) -> Elements:
 
 
 def _of_column(column: Column) -> Elements:
-    array = array_of(column)
+    array = array_of_column(column)
     if array is None:
         raise NoPicture(f"elements of type {column.dtype} are not all numbers")
     return HostElements(array)

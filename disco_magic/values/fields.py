@@ -14,7 +14,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.values.content import Content, attribute
+from disco_magic.values.content import Content, dotted
 from disco_magic.values.kinds import home_of, is_any_of, is_the_users, module_of, name_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _of_generator(value: Any) -> Content | None:
         return None
     if home_of(kind) == "torch" and value.device.type != "cpu":
         return None
-    return Content([state_of(value)], [written], attribute, None)
+    return Content([state_of(value)], [written], dotted, None)
 
 
 def _of_named_tuple(value: Any) -> Content | None:
@@ -110,7 +110,7 @@ def _of_named_tuple(value: Any) -> Content | None:
         return None
     if _attributes(value):
         return None  # a derived class may have further attributes
-    return Content(items, fields, attribute, None)
+    return Content(items, fields, dotted, None)
 
 
 def _of_dataclass(value: Any) -> Content | None:
@@ -125,7 +125,7 @@ def _of_dataclass(value: Any) -> Content | None:
     held = {name: own[name] if name in own else _inherited(value, name) for name in names}
     # Its fields, slots of other bases, and what `__post_init__` or others have added.
     found = {name: item for name, item in {**held, **own}.items() if item is not _NONE}
-    return Content(list(found.values()), list(found), attribute, None, in_order=False)
+    return Content(list(found.values()), list(found), dotted, None, in_order=False)
 
 
 def _is_wholly_the_users(kind: type) -> bool:
@@ -156,7 +156,7 @@ def _of_attributes(held: dict[str, Any]) -> Content | None:
     own = {**held}  # one step: a thread of the user's may be filling it
     if not all(type(name) is str for name in own):
         return None
-    return Content(list(own.values()), list(own), attribute, None, in_order=False)
+    return Content(list(own.values()), list(own), dotted, None, in_order=False)
 
 
 def is_module(kind: type) -> bool:
@@ -210,7 +210,7 @@ def _of_optimizer(value: Any) -> Content | None:
         last = first + len(group["params"])
         settings.append({**group, "params": list(range(first, last))})
         first = last
-    return Content([numbered, settings], ["state", "param_groups"], attribute, None, in_order=False)
+    return Content([numbered, settings], ["state", "param_groups"], dotted, None, in_order=False)
 
 
 def _of_module(value: Any) -> Content | None:
@@ -218,7 +218,7 @@ def _of_module(value: Any) -> Content | None:
     found: dict[str, Any] = {}
     if not _gather(value, "", found, ()):
         return None
-    return Content(list(found.values()), list(found), attribute, None, in_order=False)
+    return Content(list(found.values()), list(found), dotted, None, in_order=False)
 
 
 def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:

@@ -115,7 +115,7 @@ def column_of(series: Any) -> Column:
     return Column(_dtype(series.dtype), values, series.shape[0])
 
 
-def array_of(column: Column) -> Any | None:
+def array_of_column(column: Column) -> Any | None:
     """The elements of a column of numbers, in pandas also of NumPy's times, as its library returns them.
 
     None for any other, including one of polars with missing values: nothing of these is read.

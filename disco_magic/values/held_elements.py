@@ -13,7 +13,7 @@ from disco_magic.values.describe import SHORT, elements_text
 from disco_magic.values.described import short
 from disco_magic.values.digests import digest_of
 from disco_magic.values.fingerprint import fingerprint, number_text
-from disco_magic.values.frames import COLUMN, Column, array_of
+from disco_magic.values.frames import COLUMN, Column, array_of_column
 from disco_magic.values.kinds import is_all_elements, is_gpu_array, type_name
 from disco_magic.values.spans import device_of
 
@@ -96,7 +96,7 @@ def _look_at_column(column: Column, *, values: bool) -> Held:
 
 def _column_text(column: Column, facts: Facts) -> str:
     """All elements of a short column, if they are numbers or texts."""
-    only = facts[0] if len(facts) == 1 else array_of(column)
+    only = facts[0] if len(facts) == 1 else array_of_column(column)
     if type(only) is list:
         return short(f"[{', '.join(map(_item_text, only))}]")
     return "" if only is None else elements_text(only)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.callers.callers_worker import CallersWorker
-from disco_magic.values.content import Content, are_places, attribute, kinds_of, subscript, tells_all
+from disco_magic.values.content import Content, are_places, dotted, kinds_of, subscript, tells_all
 from disco_magic.values.fields import content_of_object
 from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS, number_text
 from disco_magic.values.frames import column_of, columns_of, is_frame, is_series, is_table, levels_of
@@ -177,11 +177,11 @@ def _is_constant(kind: type) -> bool:
 
 def _of_constant(value: Any) -> Content | None:
     if type(value) is slice:
-        return Content([value.start, value.stop, value.step], ["start", "stop", "step"], attribute, None)
+        return Content([value.start, value.stop, value.step], ["start", "stop", "step"], dotted, None)
     held = object.__getattribute__(value, "__dict__")
     if "_name_" not in held or "_value_" not in held:
         return None
-    return Content([held["_name_"], held["_value_"]], ["name", "value"], attribute, None)
+    return Content([held["_name_"], held["_value_"]], ["name", "value"], dotted, None)
 
 
 def constant_text(value: Any) -> str:
@@ -236,12 +236,12 @@ def _of_frame(frame: Any) -> Content:
 
 
 def _of_series(series: Any) -> Content:
-    return Content([column_of(series)], ["values"], attribute, tuple(series.shape))
+    return Content([column_of(series)], ["values"], dotted, tuple(series.shape))
 
 
 def _of_index(index: Any) -> Content:
     if name_of(type(index)) == "RangeIndex":
-        return Content([index.start, index.stop, index.step], ["start", "stop", "step"], attribute, None)
+        return Content([index.start, index.stop, index.step], ["start", "stop", "step"], dotted, None)
     if index.nlevels == 1:
         return _of_series(index)
     levels = list(map(column_of, levels_of(index)))

@@ -53,7 +53,7 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
     return ""
 
 
-def is_data(value: Any) -> bool:
+def tells_difference(value: Any) -> bool:
     """Whether a difference between workers should be shown for such a value even if its cause is unknown.
 
     So it is for models, tables, sets and objects of classes that cells define; not for figures and functions,
@@ -67,9 +67,9 @@ def is_data(value: Any) -> bool:
 def hidden_in(value: Any) -> list[str] | None:
     """Name the parts of a value, ``.log (StringIO)``, in which `why_apart` sees no difference; not itself.
 
-    None if a difference should not be shown, see `is_data`.
+    None if a difference should not be shown, see `tells_difference`.
     """
-    if not is_data(value):
+    if not tells_difference(value):
         return None
     return [
         f"{path} ({type_name(type(part))})" for path, part in parts_of("", value) if path and _hides(part)

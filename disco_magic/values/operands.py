@@ -30,11 +30,11 @@ from disco_magic.values.frames import is_frame
 from disco_magic.values.members import NOTHING
 from disco_magic.values.reading import (
     bound_within,
+    chains_in,
     follow,
     is_data,
     is_same_everywhere,
     names_in,
-    paths_in,
 )
 from disco_magic.values.samples import nans_and_infs
 
@@ -102,7 +102,7 @@ def _operands(failed: FailedExpression, *, gone_on: bool) -> Operands | None:
     read: dict[str, Any] = {}
     last = _NOWHERE if gone_on else failed.frame.f_lasti
     lost = _bound_since(failed.frame.f_code, failed.offset, last) | bound_within(failed.node)
-    for path in paths_in(failed.node):
+    for path in chains_in(failed.node):
         if not lost.isdisjoint(names_in(path)):
             continue
         found = [*follow(path, partial(_value_of, failed.frame))]
@@ -204,7 +204,7 @@ def _add_others(told: dict[int, Failure], workers: Iterable[int]) -> None:
         return
     have = beside(failed.frame.f_globals)
     bound = _bound_later(failed)
-    paths = [path for path in islice(paths_in(failed.node), _PATHS) if names_in(path).isdisjoint(bound)]
+    paths = [path for path in islice(chains_in(failed.node), _PATHS) if names_in(path).isdisjoint(bound)]
     others = {
         worker: dict(_read_alike(paths, partial(dict.get, have[worker]), operands))
         for worker in workers

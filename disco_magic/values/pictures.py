@@ -103,7 +103,7 @@ def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
     Cost: a copy of `limit` lines at most.
     """
     limit = check_count("limit", limit)
-    elements = filled(value)
+    elements = elements_to_show(value)
     cut = window.fit(elements.shape)
     (rows, some_rows), (columns, some_columns) = _spread(cut.rows, limit), _spread(cut.columns, limit)
     index = cut.to(_reach(cut.rows, some_rows), _reach(cut.columns, some_columns))
@@ -207,7 +207,7 @@ def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     return tuple(low * (1 - place / bins) + high * (place / bins) for place in range(bins + 1))
 
 
-def filled(value: Any) -> Elements:
+def elements_to_show(value: Any) -> Elements:
     """Return the elements of an array that is not empty."""
     elements = elements_of(value)
     _check_filled(elements.shape)

@@ -26,7 +26,7 @@ class Read(NamedTuple):
     value: Any
 
 
-def paths_in(tree: ast.AST) -> Iterator[ast.expr]:
+def chains_in(tree: ast.AST) -> Iterator[ast.expr]:
     """Yield names that are read, and chains of attributes and items that begin with one: the longest ones."""
     bound = {each.arg for each in ast.walk(tree) if isinstance(each, ast.arg)}
     for each in ast.walk(tree):

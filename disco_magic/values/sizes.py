@@ -12,7 +12,7 @@ from disco_magic.values.frames import is_frame, nbytes_of_frame
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_gpu_array
 from disco_magic.values.spans import lies_on
-from disco_magic.values.tensors import local_part
+from disco_magic.values.split_tensors import local_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from disco_magic.values.columns import facts_of, facts_of_items, part_of, texts_
 from disco_magic.values.fingerprint import PLAIN_IDS, number_text
 from disco_magic.values.frames import (
     Column,
-    array_of,
+    array_of_column,
     column_of,
     columns_of,
     is_frame,
@@ -80,7 +80,7 @@ def _texts(column: Column, rows: range) -> Texts:
     part = part_of(column, rows)
     if part is None:  # its array, or its dtype, is of a class of the user's
         return (str(column.dtype),) * len(rows)
-    array = array_of(part)
+    array = array_of_column(part)
     if array is not None:
         texts = map(str, array)
         return tuple(map(without_zeros, texts) if array.dtype.kind == "M" else texts)

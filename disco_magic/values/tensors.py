@@ -1,10 +1,8 @@
 """Tensors of other libraries as NumPy arrays, over their own memory where possible; imports none of these.
 
-NumPy's view of a PyTorch tensor, through which tables and checks read it, fixes its memory: PyTorch refuses
-to resize it from then on. Where memory is released and allocated again, as that of sharded parameters, a
-training would fail because somebody has looked. So memory that was seen is not released, and code that asks
-for as much of it again already has it. While memory is being released nothing begins to look (`LOOKING`):
-there would be nothing to see, and the memory would be gone.
+NumPy's view of a PyTorch tensor fixes its memory: PyTorch refuses to resize it from then on, see
+`isolation.pytorch.storage`. While memory is being released nothing begins to look (`LOOKING`): there would be
+nothing to see, and the memory would be gone.
 """
 
 from __future__ import annotations
@@ -14,23 +12,18 @@ import importlib
 import operator
 import sys
 import types
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.callers.replaced import in_place_of
-from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import words
 from disco_magic.threads.locks import new_rlock
-from disco_magic.values.kinds import home_of, is_jax_array, is_split_tensor, is_tensor, name_of
+from disco_magic.values.kinds import home_of, is_jax_array, is_tensor
 from disco_magic.values.spans import device_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
     from numpy.typing import NDArray
 
     from disco_magic.core.place import Place
@@ -75,41 +68,6 @@ def _bits(tensor: Any) -> Array:
         return np.asarray(tensor.numpy(force=True))
     integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
     return np.asarray(tensor.detach().view(integers).numpy())
-
-
-def local_part(value: Any) -> Any:
-    """The part of a PyTorch DTensor that the worker has, a tensor; any other value itself."""
-    return value._local_tensor if is_split_tensor(type(value)) else value  # noqa: SLF001 - `to_local` makes a graph
-
-
-def kind_of_split(tensor: Any) -> str:
-    """``DTensor(8x4, S(0), R)``: the global shape, and how it is split along each axis of the mesh."""
-    along = [shape_text(tuple(tensor.shape)), *map(str, tensor.placements)]
-    return f"{name_of(type(tensor))}({', '.join(along)})"
-
-
-def shard_of(tensor: Any) -> str:
-    """Which part of a DTensor the worker has, ``"dp=0, tp=1"``; only axes that it is split along."""
-    mesh = tensor.device_mesh
-    at = mesh.get_coordinate()
-    if at is None:
-        return "outside of the mesh"
-    names = mesh.mesh_dim_names or [f"axis {axis}" for axis in range(mesh.ndim)]
-    split = zip(names, at, tensor.placements, strict=True)
-    return ", ".join(f"{name}={place}" for name, place, placement in split if not placement.is_replicate())
-
-
-def mesh_of(tensor: Any) -> tuple[int, ...]:
-    """The ranks of a DTensor's mesh, in order."""
-    return tuple(map(int, tensor.device_mesh.mesh.flatten().tolist()))
-
-
-def has_replicas(tensor: Any) -> bool:
-    """Whether several workers have the same part of a DTensor."""
-    mesh = tensor.device_mesh
-    return any(
-        placement.is_replicate() and mesh.size(axis) > 1 for axis, placement in enumerate(tensor.placements)
-    )
 
 
 def has_memory(tensor: Any) -> bool:
@@ -259,34 +217,3 @@ def lent(x: Any) -> NDArray[Any]:
     if array.flags.writeable or home_of(type(x)) not in _ALWAYS_WRITABLE:
         return array
     return np.asarray(_Writable(array))
-
-
-@in_place_of("resize_", within="UntypedStorage")
-def fit_storage(below: Callable[..., Any], self: Any, size: Any) -> Any:
-    """Change ``torch.storage``."""
-    try:
-        with LOOKING:
-            return below(self, size)
-    except RuntimeError:
-        if size not in (0, self.nbytes()) or self.resizable():
-            raise
-        return self
-
-
-@in_place_of("_free_storage")
-def fit_flat_parameters(below: Callable[..., None], tensor: Any) -> None:
-    """Change ``torch.distributed.fsdp._flat_param``, which infers from memory whether all shards are there.
-
-    A tensor that cannot be resized gets other memory, which is then released. What was computed from the
-    former memory, and is needed by a backward pass, still has that.
-    """
-    if not tensor.untyped_storage().resizable():
-        new = tensor.new_empty(tensor.size())
-        tensor.set_(new.untyped_storage(), 0, new.size(), new.stride())
-    below(tensor)
-
-
-@in_place_of("profile", within="SimpleProfiler")
-def fit_profiler(*_: Any) -> AbstractContextManager[None]:
-    """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers execute."""
-    return nullcontext()

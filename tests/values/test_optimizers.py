@@ -10,7 +10,7 @@ import pytest
 from disco_magic.values.describe import describe
 from disco_magic.values.divergence import survey
 from disco_magic.values.inside import content_of, parts_of
-from disco_magic.values.lookalikes import is_data
+from disco_magic.values.lookalikes import tells_difference
 from disco_magic.values.parts import part_at
 
 Base = type("Optimizer", (), {"__module__": "torch.optim.optimizer"})
@@ -51,7 +51,7 @@ def test_its_parts_are_those_of_its_state_dict(adam):
     assert [part_at(adam, f".param_groups[{n}]['params']") for n in range(2)] == [[0, 1], [2]]
     assert part_at(adam, ".state[2]['average']").tolist() == [1, 1]
     assert part_at(adam, ".param_groups[1]['lr']") == 0.1
-    assert is_data(adam)
+    assert tells_difference(adam)
 
 
 @pytest.mark.parametrize(

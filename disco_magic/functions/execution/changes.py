@@ -40,10 +40,10 @@ from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compile
 from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.modes import fit_dispatching, fit_losses
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
+from disco_magic.isolation.pytorch.storage import fit_flat_parameters, fit_profiler, fit_storage
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
-from disco_magic.values.tensors import fit_flat_parameters, fit_profiler, fit_storage
 
 _LIGHTNING: Final = deferred(
     "disco_magic.isolation.shared_states",

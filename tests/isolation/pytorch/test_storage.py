@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.values.tensors import bits_of, fit_flat_parameters, fit_profiler, fit_storage, memory_of
+from disco_magic.isolation.pytorch.storage import fit_flat_parameters, fit_profiler, fit_storage
+from disco_magic.values.tensors import bits_of, memory_of
 from tests.doubles.arrays import tensor
 
 

@@ -55,6 +55,10 @@ MISTAKES = [
     ("mailbox", mutants.WaitsForNoReceiver, "returned, though nobody has asked"),
 ]
 
+# What few seeds find, and the first one that does. It is tried first: to come to it takes up to 15 s. Where
+# the simulation has changed since, all are tried as ever.
+FOUND_BY = {mutants.LooksNotAgain: 92, mutants.TakesNewestMessage: 12, mutants.FindsNewestMessage: 5}
+
 # Much goes wrong, so that few steps are needed.
 HURRICANE = {**STORM, "interrupt": 15, "lose_somebody": 2, "restart": 4, "call": 60}
 
@@ -68,9 +72,9 @@ def _streams_are_given_back():
             streams.remove_streams(owner)
 
 
-def search(parts):
-    """Try seeds until one fails."""
-    for seed in range(100):
+def search(parts, first):
+    """Try seeds until one fails, `first` before the others."""
+    for seed in (first, *range(100)):
         run(seed, 1500, size=2 + seed % 3, actions=HURRICANE, talk=0.9, parts=parts)
 
 
@@ -79,7 +83,7 @@ def search(parts):
 )
 def test_a_mistake_is_noticed(part, mistake, says):
     with pytest.raises(Violated, match=says) as noticed:
-        search(Parts(**{part: mistake}))
+        search(Parts(**{part: mistake}), FOUND_BY.get(mistake, 0))
     assert noticed.value.__notes__[0].startswith("replay: python -m tests.simulation --seed")
 
 

@@ -80,6 +80,8 @@ class Changing(threading.Thread):
             self.rounds += 1
 
 
+# Measured, it takes four times as long: pandas' own steps are followed.
+@pytest.mark.unmeasured
 def test_a_frame_that_a_worker_is_changing_is_described_or_not_but_never_spoils_it(pandas):
     # Through pandas' own methods, this overwrote memory of the process now and then.
     before = sys.getswitchinterval()

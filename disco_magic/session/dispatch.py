@@ -39,8 +39,8 @@ class Dispatch(Queues):
     Attributes:
         interrupting: the call, as users write it, that ends what the workers are doing; front ends change it.
         show_wait: makes, of the session and the workers that are waited for, a context manager that gives
-            the `on_look` of waits that have none of their own; front ends set it. Of a cell that prints, the
-            third argument says since when nothing was printed, as `time.monotonic`.
+            the `on_look` of waits that have none of their own; front ends set it. Of a cell that prints,
+            `quiet_since` says since when nothing was printed, as `time.monotonic`, and `cell` is its handle.
     """
 
     interrupting = "session.interrupt()"

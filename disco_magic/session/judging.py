@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.dispatch import Look
     from disco_magic.session.dref import DRef
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.pump import CellInbox
     from disco_magic.session.session import Session
     from disco_magic.session.stop import SentCell
@@ -82,12 +83,12 @@ class Verdict:
         self._settling = new_rlock()
         self._is_settling = False
 
-    def shown(self, on_look: Look | None) -> AbstractContextManager[Look | None]:
+    def shown(self, pending: PendingCell, on_look: Look | None) -> AbstractContextManager[Look | None]:
         """What a waiting thread calls now and then: `on_look`, or what shows a cell that prints by itself."""
         session, scope = self.cell.session, self._scope
         if on_look is not None or session.show_wait is None or not isinstance(scope, Printed):
             return nullcontext(on_look)
-        return session.show_wait(session, self.cell.workers, scope.quiet_since)
+        return session.show_wait(session, self.cell.workers, quiet_since=scope.quiet_since, cell=pending)
 
     @property
     def is_over(self) -> bool:

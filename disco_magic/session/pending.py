@@ -236,7 +236,7 @@ class PendingCell(HasResult, Offers):
 
     def _wait_attentively(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
         while True:
-            with sigint_to(self.stop_soon), self._verdict.shown(on_look) as look:
+            with sigint_to(self.stop_soon), self._verdict.shown(self, on_look) as look:
                 late = self._wait(limit, look, stop=stop)
             if late is None:
                 return

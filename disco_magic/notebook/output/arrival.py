@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.page import Page
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.notebook.settings import DiscoSettings
     from disco_magic.notebook.shell import Shell
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
@@ -66,10 +68,20 @@ class ShownWait:
     is made for them. Other threads than the main one have no cell in which it could be shown.
 
     A cell of ``session.run`` prints by itself; `quiet_since` says since when it has not. Nothing is shown
-    while it prints.
+    while it prints. `cell` is its handle: it knows what the cell waits for, and when it will end.
     """
 
-    __slots__ = ("_due", "_quiet_since", "_session", "_settings", "_shell", "_show", "_shown", "_workers")
+    __slots__ = (
+        "_cell",
+        "_due",
+        "_quiet_since",
+        "_session",
+        "_settings",
+        "_shell",
+        "_show",
+        "_shown",
+        "_workers",
+    )
 
     def __init__(
         self,
@@ -77,8 +89,11 @@ class ShownWait:
         settings: DiscoSettings,
         session: Session,
         workers: Sequence[int],
+        *,
         quiet_since: Callable[[], float] | None = None,
+        cell: PendingCell | None = None,
     ) -> None:
+        self._cell = cell
         self._shell = shell
         self._settings = settings
         self._session = session
@@ -103,6 +118,8 @@ class ShownWait:
             self._show()
 
     def _is_due(self) -> bool:
+        if self._cell is not None and self._cell.ending():
+            return True
         now = time.monotonic()
         return now >= self._due and (self._quiet_since is None or now >= self._quiet_since() + AFTER_S)
 
@@ -115,7 +132,10 @@ class ShownWait:
         if page.area is None:
             return _nothing
         shown.enter_context(page.waited_for())
-        return _Arrival(page, page.area, self._workers, self._session.doctor, after_s=0.0).look
+        make = partial(_Arrival, page, page.area, self._workers, self._session.doctor, after_s=0.0)
+        if (cell := self._cell) is None:
+            return make().look
+        return make(ending=cell.ending, seq=cell.seq, spares=cell.spares).look
 
 
 def _nothing() -> None:

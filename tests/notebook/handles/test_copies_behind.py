@@ -148,6 +148,26 @@ def test_a_wait_for_the_handle_of_a_cell_of_python_shows_where_its_workers_are(g
     assert text.startswith(handle.label)
 
 
+def test_a_wait_for_a_cell_of_python_says_what_it_comes_after(busy, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    session().run("1")
+    assert any(row.startswith("comes after Cell In[") for row in screen.rows)
+
+
+def test_a_wait_for_a_cell_of_python_says_at_once_when_it_will_end(gated, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", inf)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    handle = session().run_nowait("for step in worker.steps(range(9)): gate()")
+    gate.arrived(4)
+    handle.stop_soon()
+    with pytest.raises(KeyboardInterrupt, match="between two steps"):
+        handle.wait()
+    assert "ends after step 1 \u00b7 press again to stop at once" in screen.rows
+
+
 def test_of_a_cell_of_python_that_prints_only_its_output_is_shown(gated, gate, monkeypatch):
     monkeypatch.setattr(arrival, "AFTER_S", 0.0)
     screen = Screen(gate)

@@ -91,6 +91,10 @@ def test_the_terminal_tells_of_cells_that_the_end_of_the_notebook_has_cut_off(ca
     cells = [
         nbformat.v4.new_code_cell("%load_ext disco_magic"),
         nbformat.v4.new_code_cell("%%disco --nowait\nwhile True: pass"),
+        nbformat.v4.new_code_cell(
+            "%%local\nimport disco_magic\n"
+            "while {each.state for each in disco_magic.session().doctor().positions} != {'executing'}: pass"
+        ),
     ]
     metadata = {"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), tmp_path / "cut.ipynb")

@@ -253,6 +253,8 @@ from concurrent.futures import ThreadPoolExecutor
 import disco_magic as disco
 session = disco.ThreadedSession(2)
 pending = session.run_nowait("n = 0\\nwhile True:\\n    n += 1")
+while [each.state for each in session.doctor().positions] != ["executing"] * 2:
+    pass
 def wait():
     try:
         {wait}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.testing.gpu import SimulatedGpus
+from tests.conftest import until
 from tests.gpus import LAGS, found, with_nccl
 
 
@@ -34,6 +35,16 @@ def stalled(gpus, session, code):
     pending = session.run_nowait(code)
     gpus.double.until_waiting(3)
     return pending
+
+
+def until_waiting_in(pending):
+    """Return when all workers wait for their GPUs in that cell: in a call before it they move data, too."""
+
+    def is_there():
+        positions = pending.session.doctor().positions
+        return {(each.state, each.seq) for each in positions} == {("moving", pending.seq)}
+
+    until(is_there)
 
 
 def works(session):

@@ -12,7 +12,7 @@ from disco_magic.errors import CellError, WorkerError
 from disco_magic.planes import nccl_errors
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
-from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, works
+from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, until_waiting_in, works
 
 reason = doubles.available()
 if reason:
@@ -27,7 +27,7 @@ def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, cre
     left = crew.allreduce(a)
     gpus.double.until_waiting(3)
     pending = crew.run_nowait("1 + 1")  # it has nothing to do with NCCL, and its end waits for the GPU
-    until(lambda: {each.state for each in crew.doctor().positions} == {"moving"})
+    until_waiting_in(pending)
     pending.cancel()
     with pytest.raises(CellError):
         pending.wait()
@@ -172,7 +172,7 @@ def test_what_a_caught_error_has_told_of_has_no_value_either(gpus, crew):
     pending = crew.run_nowait(
         "from disco_magic.errors import PlaneError\ntry:\n    worker.place.finish()\nexcept PlaneError: pass"
     )
-    until(lambda: {each.state for each in crew.doctor().positions} == {"moving"})
+    until_waiting_in(pending)
     gpus.double.async_error(3, doubles.SYSTEM_ERROR)
     pending.wait(DEADLINE_S)
     gpus.double.release(2)

@@ -82,12 +82,13 @@ class LastingVariables:
         before, self._before = self._before, None
         if before is None:
             return
+        lasting = self._lasting
         for variable, value in copy_context().items():
             notebooks = before.get(variable, _UNSET)
             if value is not notebooks:
-                self._lasting[variable] = notebooks, value
-            else:
-                self._lasting.pop(variable, None)
+                lasting[variable] = notebooks, value
+            elif lasting:
+                lasting.pop(variable, None)
 
 
 _VARIABLES: Final[PerWorker[dict[ContextVar[Any], Any]]] = PerWorker(dict)

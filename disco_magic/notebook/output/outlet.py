@@ -78,7 +78,6 @@ class Outlet:
         notebook: whether the stream is a kernel's.
         terminal: whether it is a terminal.
         rich: whether the stream shows colours and what is drawn anew, and NO_COLOR does not forbid it.
-        coloured: whether to use colours: it is rich, and IPython shows some (``%colors nocolor``).
     """
 
     def __init__(self, stream: Any, among: int = 1) -> None:
@@ -91,7 +90,19 @@ class Outlet:
         self.notebook = hasattr(base, "set_parent")
         self.terminal = not self.notebook and bool(getattr(base, "isatty", bool)())
         self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
-        self.coloured = self.rich and str(getattr(get_ipython(), "colors", "")).lower() != "nocolor"
+        self._coloured: bool | None = None if self.rich else False
+        self._prefixes: dict[tuple[int, ...], str] = {}  # nothing that they are made of changes any more
+
+    @property
+    def coloured(self) -> bool:
+        """Whether to use colours: it is rich, and IPython shows some (``%colors nocolor``).
+
+        Asked when the first prefix is made, and not again: most cells write nothing to one of their channels,
+        many nothing at all.
+        """
+        if self._coloured is None:
+            self._coloured = str(getattr(get_ipython(), "colors", "")).lower() != "nocolor"
+        return self._coloured
 
     def write(self, text: str) -> None:
         """Write whole lines in one piece, above IPython's prompt and above any live area."""
@@ -169,7 +180,15 @@ class Outlet:
 
     def prefix(self, workers: Sequence[int]) -> str:
         """``[0] ``, coloured if colours are shown."""
-        padded_label, label = self.label(workers), ranges(workers)
+        key = tuple(workers)
+        made = self._prefixes.get(key)
+        if made is None:
+            made = self._prefixes[key] = self._prefix(key)
+        return made
+
+    def _prefix(self, workers: tuple[int, ...]) -> str:
+        padded_label = self.label(workers)
         if not self.coloured:
             return f"{padded_label} "
+        label = ranges(workers)
         return f"\x1b[38;5;{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "

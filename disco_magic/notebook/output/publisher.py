@@ -31,7 +31,8 @@ class WorkerPublishing:
     @property
     def is_up_to_date(self) -> bool:
         """Whether nothing else has wrapped the publisher since this was made."""
-        return all(each.is_up_to_date for each in self._replaced)
+        publish, clear = self._replaced
+        return publish.is_up_to_date and clear.is_up_to_date
 
     def put(self) -> None:
         """Wrap both, or none. Idempotent."""

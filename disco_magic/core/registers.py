@@ -101,7 +101,7 @@ class RegisterFile:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""
         # `is_public`, written out: this is done at the end of every cell, on every worker.
         return tuple(
-            [name for name in dict(self.names) if isinstance(name, str) and not name.startswith("_")]
+            [name for name in list(self.names) if isinstance(name, str) and not name.startswith("_")]
         )
 
     def content(self, register: int) -> Any:

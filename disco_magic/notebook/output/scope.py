@@ -184,8 +184,10 @@ class NotebookScope:
 
         Figures of an interrupted cell are not drawn, because the cell must end quickly.
         """
-        figures = [figure for figure in take_new_figures() if figure is not value]
-        error = sys.exception()
+        new = take_new_figures()
+        if not new:
+            return
+        figures, error = [figure for figure in new if figure is not value], sys.exception()
         if figures and sink.is_shown and not isinstance(error, KeyboardInterrupt):
             try:
                 sink.pictures([draw(self._shell, figure) for figure in figures])

@@ -20,12 +20,13 @@ from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
 from disco_magic.functions.asked_for import AskedFor
 from disco_magic.functions.marks import Marks
+from disco_magic.functions.naming import Naming
 from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.process_groups.groups import Verbs
 from disco_magic.functions.process_groups.messages import Messages
 from disco_magic.functions.process_groups.work import Work
-from disco_magic.functions.stepping import Naming, Stepping
+from disco_magic.functions.stepping import Stepping
 from disco_magic.isolation import own_folders
 from disco_magic.offers import Offers
 

@@ -1,4 +1,4 @@
-"""What users say of their own work: blocks with names, and loops that the stop button ends between two steps.
+"""Loops that the stop button ends between two steps.
 
 An interrupt ends each worker wherever it is. Objects with counters, an optimizer or DDP, are then in the
 midst of something, and workers may be a step apart. In a loop of steps each worker counts its own; to end it,
@@ -13,21 +13,17 @@ all are asked, at one moment, to stop before the first step that none has begun.
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
 from operator import attrgetter, length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
-from disco_magic.phrases import class_name
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from disco_magic.core.recorded import Named
-    from disco_magic.recorder import Recorder
 
 __tracebackhide__ = is_told
 
@@ -211,51 +207,3 @@ def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
         for each in there:
             each.last = last
         return last
-
-
-class NamedSpan(ContextDecorator):
-    """A ``with`` block, or a function, with a name in the worker's record; may be entered recursively."""
-
-    def __init__(self, me: Calling, label: str) -> None:
-        self._me = me
-        self._label = label
-        self._entered: list[tuple[Recorder, Named]] = []
-
-    def __enter__(self) -> None:
-        recorder = self._me.recorder  # a thread that is given up keeps this one
-        self._entered.append((recorder, recorder.enters(self._label)))
-
-    def __exit__(self, *_: object) -> None:
-        recorder, named = self._entered.pop()
-        recorder.leaves(named)
-
-
-class Naming(Calling):
-    """Lets users name what a worker does; mixed into `WorkerContext`."""
-
-    def span(self, label: str) -> NamedSpan:
-        r"""Return a context manager that names a ``with`` block in timelines; it also decorates functions.
-
-        ``with worker.span("F3"):`` is a bar of that name on the worker's lane of `%disco timeline`, and a
-        slice of the trace that it saves. Blocks may be nested.
-
-        Args:
-            label: its name, of which 200 characters are kept. Bars whose names differ only in digits have the
-                same colour.
-
-        Raises:
-            UsageMistake: the name is no text.
-
-        Cost: 2 us. Of a worker the last 4,096 things are kept, its collectives included.
-
-        Example:
-            >>> session.run("for n in range(3):\n    with worker.span(f'step {n}'): barrier()").errors
-            {}
-            >>> [span.label for span in session.timeline().lane(2) if span.kind == "span"]
-            ['step 0', 'step 1', 'step 2']
-        """
-        if not isinstance(label, str):
-            raise UsageMistake(
-                f'worker.span takes a name, got {class_name(label)}: `with worker.span("F3"):`'
-            )
-        return NamedSpan(self, label)

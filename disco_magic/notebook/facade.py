@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from disco_magic.callers.module_classes import SYS
 from disco_magic.errors import UsageMistake
-from disco_magic.isolation.own_streams import WholePrint
 from disco_magic.isolation.streams import WorkerStream
+from disco_magic.isolation.whole_print import WholePrint
 from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry, is_question
 from disco_magic.notebook.debugging.asking import input_for
 from disco_magic.notebook.debugging.breakpoints import breakpoint_for

@@ -31,7 +31,8 @@ from disco_magic.isolation.lasting import LastingVariables
 from disco_magic.isolation.own_functions import with_own_code
 from disco_magic.isolation.own_streams import OwnStreams, end_all
 from disco_magic.isolation.own_warnings import filters_restored
-from disco_magic.isolation.pytorch.modes import leave_losses, modes_now, restore_modes
+from disco_magic.isolation.pytorch.losses import leave_losses
+from disco_magic.isolation.pytorch.modes import modes_now, restore_modes
 from disco_magic.isolation.pytorch.switches import restore_switches, switches_now
 from disco_magic.isolation.streams import own_streams
 from disco_magic.values.alike import digest_of_result

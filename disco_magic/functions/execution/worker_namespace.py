@@ -26,10 +26,10 @@ from disco_magic.isolation import (
     process_hooks,
     programs,
 )
-from disco_magic.isolation.own_streams import whole_print
 from disco_magic.isolation.pytorch.hooks import leave_hooks
-from disco_magic.isolation.pytorch.modes import leave_losses
+from disco_magic.isolation.pytorch.losses import leave_losses
 from disco_magic.isolation.pytorch.switches import end_switches
+from disco_magic.isolation.whole_print import whole_print
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,6 @@ Some blocks note for the process that somebody is in one. Modes that see every o
 counters of FLOPs, fake tensors, ...) are each thread's own; whether anybody is in one is noted by blocks that
 put back what they found: if two workers were in one at overlapping times, it stayed noted for ever. Versions
 of PyTorch whose compiler asks for that then compiled nothing any more, in the notebook neither.
-``loss_parallel()`` puts its handlers into a table of the process, and removes them at its end, also from
-workers that are still in it: here they stay until the last worker has left it.
 """
 
 from __future__ import annotations
@@ -23,14 +21,12 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.replaced import replace_all, replacing
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.callers.current import CallingWorker
 
 # (getter, setter). Not `multithreading`, whether gradients stay in the thread: process groups set that
 # for good.
@@ -222,46 +218,3 @@ def note_restored(modes: Sequence[Any]) -> None:
         if _noting and _entered.get(threading.current_thread(), []) != [*modes]:
             _entered[threading.current_thread()] = [*modes]
             _noting[0]()
-
-
-# A worker that leaves by an exception, when PyTorch does nothing, is removed the next time, or at its end.
-_inside: Final[set[CallingWorker | None]] = set()
-_disabling: Final[list[Callable[[], Any]]] = []
-
-
-def fit_losses(module: ModuleType) -> Callable[[], None]:
-    """Let several workers be in it; `module` is ``torch.distributed.tensor.parallel.loss``."""
-
-    @replacing(module, "_enable_custom_loss_ops")
-    def enable() -> None:
-        with _lock:
-            if not _inside:
-                enable.below()
-            _inside.add(calling_worker())
-
-    @replacing(module, "_disable_custom_loss_ops")
-    def disable() -> None:
-        if is_given_up():
-            return
-        with _lock:
-            _inside.discard(calling_worker())
-            if not _inside:
-                disable.below()
-
-    take = replace_all([enable, disable])
-    _disabling[:] = [disable.below]
-
-    def undo() -> None:
-        take()
-        _inside.clear()  # the notebook may still be in it, and then leaves it by PyTorch's own function
-
-    return undo
-
-
-def leave_losses(me: CallingWorker) -> None:
-    """Leave it on behalf of a worker that has ended."""
-    with _lock:
-        if me in _inside:
-            _inside.discard(me)
-            if not _inside:
-                _disabling[0]()

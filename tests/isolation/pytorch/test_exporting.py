@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.isolation.pytorch import tracing as torch_exporting
+from disco_magic.isolation.pytorch import exporting as torch_exporting
 from tests.conftest import given_up_comes_back
 from tests.isolation.pytorch.torch_module import install
 

@@ -32,7 +32,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.per_worker import PerProgram
 from disco_magic.callers.replaced import in_place_of
-from disco_magic.isolation import programs
+from disco_magic.isolation import own_environment, programs
 from disco_magic.isolation.main_module import fit_main
 from disco_magic.threads.locks import new_lock
 from disco_magic.threads.stacks import forget_import, import_locks
@@ -120,7 +120,7 @@ def fit_spawn(below: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]
     main, ranks, gone = "", dict[str, str](), list[str]()
     if execution is not None:
         program = execution.program
-        ranks, gone = execution.environment.copy(), programs.removed_by(execution)
+        ranks, gone = execution.environment.copy(), own_environment.removed_from(execution.environment)
         way, main = ("name", program.module) if program.module else ("path", program.path)
         for each in ("name", "path"):
             data.pop(f"init_main_from_{each}", None)

@@ -14,7 +14,7 @@ import pytest
 from disco_magic.core.topology import Topology
 from disco_magic.errors import CellError
 from disco_magic.functions.context import WorkerContext
-from disco_magic.isolation import programs
+from disco_magic.isolation import own_environment, programs
 from disco_magic.isolation.programs import Program
 from tests.locks import Told, beside
 
@@ -98,13 +98,13 @@ popped = os.environ.pop("RANK"), os.environ.pop("WORLD_SIZE", None), "WORLD_SIZE
 told = patched, os.environ["LOCAL_RANK"], popped
 """
     assert told(source) == [("7", "5", (str(worker), "2", False)) for worker in range(2)]
-    assert not {*programs.RANKS} & {*os.environ}
+    assert not {*own_environment.RANKS} & {*os.environ}
     with pytest.raises(CellError, match="str expected, not int"):
         told("os.environ['RANK'] = 7")
 
 
 def test_others_may_read_the_environment_while_the_last_program_ends(told, monkeypatch):
-    mine = programs._mine
+    mine = own_environment._own
 
     def while_it_ends():
         found = mine()
@@ -112,9 +112,9 @@ def test_others_may_read_the_environment_while_the_last_program_ends(told, monke
             os.environ.__class__ = os._Environ
         return found
 
-    monkeypatch.setattr(programs, "_mine", while_it_ends)
+    monkeypatch.setattr(own_environment, "_own", while_it_ends)
     for read in (lambda: os.environ.get("PATH"), lambda: list(os.environ)):
-        os.environ.__class__ = programs._Environment
+        os.environ.__class__ = own_environment._Environment
         assert read()
     assert type(os.environ) is os._Environ
 
@@ -147,7 +147,7 @@ def test_a_program_begins_without_what_those_of_other_workers_have_set_before(to
     monkeypatch.setenv("DISCO_TEST", "before")
     source = """
 from disco_magic.callers.current import calling_worker
-from disco_magic.isolation.programs import environment_of
+from disco_magic.isolation.own_environment import environment_of
 if worker_id == 0: os.environ['DISCO_TEST'] = os.environ['DISCO_NEW'] = 'of 0'
 barrier()
 begun = environment_of(calling_worker())

@@ -15,6 +15,7 @@ from disco_magic.functions.execution.bindings import MODULE, unreached
 from disco_magic.isolation import (
     lasting,
     own_builtins,
+    own_environment,
     own_folders,
     own_imports,
     own_loggers,
@@ -53,7 +54,9 @@ class ProgramRun:
         self._loggers, self._switches = own_loggers.loggers_now(worker), switches_now(worker, lasting=True)
         self._handlers = list[Any]()
         self._hooks = process_hooks.now()
-        self._execution = programs.Execution(program, list(program.argv), programs.environment_of(worker))
+        self._execution = programs.Execution(
+            program, list(program.argv), own_environment.environment_of(worker)
+        )
 
     def begin(self) -> None:
         """Set up the environment of the program."""

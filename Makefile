@@ -102,11 +102,14 @@ with-newer: $(VENV)/.has-test
 collect: $(VENV)/.has-test
 	@$(BIN)/python -m pytest --collect-only --quiet -p no:unraisableexception >$(VENV)/collected.txt 2>&1 || { tail -50 $(VENV)/collected.txt; exit 1; }
 
+# Of soak and chaos; ARGS would be those of the tests beside them, too.
+MINUTES := 1
+
 soak: $(VENV)/.has-test  ## a minute of random work in one session, nothing may grow (ARGS="--minutes 60")
-	@$(BIN)/python -m benchmarks.soak $(or $(ARGS),--minutes 1)
+	@$(BIN)/python -m benchmarks.soak $(or $(ARGS),--minutes $(MINUTES))
 
 chaos: $(VENV)/.has-test  ## a minute of random faults under load: no hang, no lost session (ARGS="--minutes 10")
-	@$(BIN)/python -m benchmarks.chaos $(or $(ARGS),--minutes 1)
+	@$(BIN)/python -m benchmarks.chaos $(or $(ARGS),--minutes $(MINUTES))
 
 bench: $(VENV)/.has-bench  ## measure disco_magic and the peers side by side
 	@$(BIN)/python -m benchmarks $(ARGS)

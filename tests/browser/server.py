@@ -62,7 +62,13 @@ def _environment(folder: Path, sockets: str) -> dict[str, str]:
 
 
 def _write_settings(folder: Path) -> None:
-    """Answer beforehand what JupyterLab would ask in a box over the notebook."""
+    """Answer beforehand what JupyterLab would ask in a box over the notebook.
+
+    Nor need it look whether it has to be built anew: for that, node starts three times.
+    """
+    page = folder / "jupyter_config_dir" / "labconfig"
+    page.mkdir(parents=True)
+    (page / "page_config.json").write_text('{"buildAvailable": false, "buildCheck": false}')
     settings = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')

@@ -66,10 +66,8 @@ class Plane(Protocol):
     def unread(self, worker: int, scope: int) -> list[str]:
         """What `worker` was sent in `scope` and has not received: in words, the first few and how many more.
 
-        `leave` drops them.
-
         There can only be any if ``mail[worker]`` is not empty. That maps source, scope and tag to what was
-        sent, in queues of objects that `describe` says in words.
+        sent, in queues of objects that `describe` says in words. `leave` drops them.
         """
 
     def arrived(self, worker: int, source: int, scope: int, tag: int | str) -> int:

@@ -38,6 +38,7 @@ from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
 from disco_magic.isolation.process_hooks import fit_register, fit_unregister
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
 from disco_magic.isolation.pytorch.hooks import fit_hooks
+from disco_magic.isolation.pytorch.losses import fit_losses
 from disco_magic.isolation.pytorch.modes import fit_dispatching
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
 from disco_magic.isolation.pytorch.storage import fit_flat_parameters, fit_profiler, fit_storage
@@ -152,9 +153,7 @@ CHANGES: Final = Libraries(
         "torch.optim.optimizer": fit_hooks,
         "torch.nn.parallel.distributed": fit_forward,
         "torch.distributed._composable.replicate": fit_replicate,
-        "torch.distributed.tensor.parallel.loss": deferred(
-            "disco_magic.isolation.pytorch.losses", "fit_losses"
-        ),
+        "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
             deferred("disco_magic.isolation.pytorch.profiler", "fit_profilers"),
             "profiling on several workers crashes the process in this version of PyTorch",

@@ -66,8 +66,8 @@ class Mailbox:
             board.admit(call)
             if board.left[to] >= call.seat.scope:
                 what = f"the {sent.what}{tagged(call.seat)} that worker {call.worker} sends it at {call.site}"
-                what += self.why_not(to, call.seat.scope, call.worker, call.seat.tag)
-                raise verdicts.unreceived(to, what, board.failure_of(to, call.seat.scope)).error()
+                why = self.why_not(to, call.seat.scope, call.worker, call.seat.tag)
+                raise verdicts.unreceived(to, what, why, board.failure_of(to, call.seat.scope)).error()
             board.sent[call.worker] = sent
             sent.number = next(self._number)
             if call.seat.scope > self._tidied[to]:

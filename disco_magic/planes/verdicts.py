@@ -162,12 +162,16 @@ def without(failure: Failure, text: str) -> Verdict:
     return Verdict(PlaneAborted, f"{unmet.told(first or failure)} - without it, {text}", first)
 
 
-def unreceived(receiver: int, what: str, failure: Failure | None) -> Verdict:
-    """The verdict on a message that comes when its receiver has left; `failure`: why, if it failed."""
+def unreceived(receiver: int, what: str, why: str, failure: Failure | None) -> Verdict:
+    """The verdict on a message that comes when its receiver has left.
+
+    `why`: what it asked for instead, see `Mailbox.why_not`; `failure`: why it left, if it failed.
+    """
     first, _ = _origin(failure)
     if first is None:
-        return Verdict(PlaneAborted, f"worker {receiver} has finished without receiving {what}")
-    text = f"worker {receiver} has failed without receiving {what} - {unmet.told(first)}"
+        why = why or f" - each send needs a recv on worker {receiver} in the same command"
+        return Verdict(PlaneAborted, f"worker {receiver} has finished without receiving {what}{why}")
+    text = f"worker {receiver} has failed without receiving {what}{why} - {unmet.told(first)}"
     return Verdict(PlaneAborted, text, first)
 
 

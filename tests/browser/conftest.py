@@ -50,6 +50,8 @@ OPEN_NEXT = """async path => {
     await opened.context.ready;
     return 1;
 }"""
+# What has come is drawn in a frame or two.
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
 RUN_CELL = """index => {
     const app = window.jupyterapp, cells = app.shell.currentWidget.content;
     cells.deselectAll();
@@ -94,6 +96,7 @@ class OpenNotebook:
 
         prompt = self.cell(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
+        self.page.evaluate(DRAWN)
         return self.text(index)
 
     def begin(self, index: int) -> None:
@@ -114,6 +117,14 @@ class OpenNotebook:
         self.page.locator(f'body[data-jp-theme-name="{theme}"]').wait_for(
             state="attached", timeout=CELL_LIMIT_MS
         )
+
+    def comes_to(self, element: Locator, condition: str) -> None:
+        """Wait until a condition holds of it, ``each => each.scrollWidth > 0``.
+
+        A size that is read once may be that of before: JupyterLab lays a page out some time after its window
+        or what is in it has changed.
+        """
+        self.page.wait_for_function(condition, arg=element.element_handle(), timeout=CELL_LIMIT_MS)
 
     def picture(self, path: Path) -> None:
         """Save the notebook's panel as it looks now, if pictures are wanted."""
@@ -148,9 +159,10 @@ class Shared:
 
     def page(self, browser_path: str) -> Page:
         """The tab."""
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
 
         if self._page is None:
+            expect.set_options(timeout=CELL_LIMIT_MS)  # instead of five seconds: other tests run meanwhile
             driver = self._open.enter_context(sync_playwright())
             browser = driver.chromium.launch(executable_path=browser_path, headless=True, args=FLAGS)
             self._open.callback(browser.close)

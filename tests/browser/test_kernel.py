@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import CELL_LIMIT_MS, SCREENSHOTS, OpenNotebook, restored, write
+pytest.importorskip("playwright", reason="the browser tests need playwright")
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import CELL_LIMIT_MS, DRAWN, SCREENSHOTS, OpenNotebook, restored, write
 from tests.browser.server import ROOT
 from tests.committed import needs
 
@@ -115,10 +119,9 @@ def answer(lab: OpenNotebook, text: str) -> None:
 
 
 def until_prompt(lab: OpenNotebook, index: int) -> None:
-    from playwright.sync_api import expect
-
     prompt = lab.cell(index).locator(".jp-InputPrompt")
     expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
+    lab.page.evaluate(DRAWN)
 
 
 def told_by(lab: OpenNotebook, source: str, key: str, place: str) -> str:
@@ -168,10 +171,8 @@ def test_the_launcher_has_the_kernel_with_its_logo_and_its_cells_run_on_all_work
     index = add(lab, "x = worker_id\nallreduce(x)")
 
     assert lab.run(index).splitlines()[-1] == "[0-3] 6"
-    assert (
-        "Disco (SPMD)"
-        in page.locator(".jp-NotebookPanel .jp-KernelName, .jp-Toolbar-kernelName").first.inner_text()
-    )
+    name = page.locator(".jp-NotebookPanel .jp-KernelName, .jp-Toolbar-kernelName").first
+    expect(name).to_contain_text("Disco (SPMD)")
     lab.picture(pictures / "picked.png")
 
 
@@ -188,7 +189,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert [text for text in shown.values() if "Traceback" in text] == [failing]
     tour.picture(pictures / "kernel_tour_end.png")
     figures = index_of(places, "plt.scatter")
-    assert tour.cell(figures).locator("img").count() == 4
+    expect(tour.cell(figures).locator("img")).to_have_count(4)
     tour.cell(figures).scroll_into_view_if_needed()
     tour.picture(pictures / "kernel_tour_figures.png")
 
@@ -232,7 +233,7 @@ def test_a_running_cell_keeps_neither_tab_nor_shift_tab_nor_a_page_that_is_loade
     page.keyboard.press("Escape")
     assert "float64 5\N{MULTIPLICATION SIGN}4" in told_by(begun, "weights", "Shift+Tab", ".jp-Tooltip")
     page.keyboard.press("Escape")
-    assert busy.count() == 1
+    expect(busy).to_have_count(1)
     assert begun.is_running(index)
 
     page.evaluate(COMMAND, "docmanager:save")

@@ -50,6 +50,7 @@ OPEN_NEXT = """async path => {
     await opened.context.ready;
     return 1;
 }"""
+IS_OPEN = "name => window.jupyterapp?.shell.currentWidget?.context?.path === name"
 # What has come is drawn in a frame or two.
 DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
 RUN_CELL = """index => {
@@ -255,6 +256,28 @@ def open_notebook(
             return OpenNotebook(tab, lab_address, name, place)
 
         yield open_one
+
+
+@pytest.fixture
+def begun_notebook(
+    open_notebook: Callable[[str, list[str]], OpenNotebook], page: Page
+) -> Callable[[str, list[str]], OpenNotebook]:
+    """Give `begun_notebook(name, sources)`: an open notebook of which the first cell was executed.
+
+    If the test before had the same one, it goes on with that and its kernel: to open a notebook, start its
+    kernel and draw what they show takes five seconds of a processor. Each executes cells of its own.
+    """
+
+    def begin_one(name: str, sources: list[str]) -> OpenNotebook:
+        if page.evaluate(IS_OPEN, name):
+            there = OpenNotebook.__new__(OpenNotebook)
+            there.page = page
+            return there
+        lab = open_notebook(name, sources)
+        lab.run(0)
+        return lab
+
+    return begin_one
 
 
 @pytest.fixture

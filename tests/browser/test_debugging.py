@@ -24,6 +24,7 @@ x = np.full(2, worker_id + 1.0)
 breakpoint()
 y = allreduce(x)
 y.sum().item()"""
+CELLS = [START, STEPPED, STEPPED, STEPPED]
 PROMPT = re.compile(r"\[(\d)\] ipdb>")
 
 
@@ -43,10 +44,9 @@ def _answer(lab: Any, cell: Locator, line: str) -> int:
 
 @pytest.mark.usefixtures("tall")
 def test_every_worker_is_asked_in_the_cell_s_output_until_all_have_stepped_over_the_collective(
-    open_notebook: Callable[..., Any], pictures: Path
+    begun_notebook: Callable[..., Any], pictures: Path
 ) -> None:
-    lab = open_notebook("debugging.ipynb", [START, STEPPED])
-    lab.run(0)
+    lab = begun_notebook("debugging.ipynb", CELLS)
     lab.begin(1)
     cell = lab.cell(1)
     expect(cell.locator(".jp-Stdin-input")).to_have_count(1)
@@ -62,19 +62,18 @@ def test_every_worker_is_asked_in_the_cell_s_output_until_all_have_stepped_over_
 
 @pytest.mark.usefixtures("tall")
 def test_the_stop_button_ends_the_cell_and_the_next_one_can_be_debugged(
-    open_notebook: Callable[..., Any], pictures: Path
+    begun_notebook: Callable[..., Any], pictures: Path
 ) -> None:
-    lab = open_notebook("stopped.ipynb", [START, STEPPED, STEPPED])
-    lab.run(0)
-    lab.begin(1)
-    _answer(lab, lab.cell(1), "n")
-    expect(lab.cell(1).locator(".jp-Stdin-input")).to_have_count(1)
-    lab.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); return 1; }")
-    expect(lab.cell(1).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
-    assert "was stopped on workers [0-1]" in lab.text(1)
+    lab = begun_notebook("debugging.ipynb", CELLS)
     lab.begin(2)
-    for _ in range(2):
-        _answer(lab, lab.cell(2), "c")
+    _answer(lab, lab.cell(2), "n")
+    expect(lab.cell(2).locator(".jp-Stdin-input")).to_have_count(1)
+    lab.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); return 1; }")
     expect(lab.cell(2).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+    expect(lab.cell(2)).to_contain_text("was stopped on workers [0-1]")
+    lab.begin(3)
+    for _ in range(2):
+        _answer(lab, lab.cell(3), "c")
+    expect(lab.cell(3).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
     lab.picture(pictures / "stopped.png")
-    assert "[0-1] 6.0" in lab.text(2)
+    expect(lab.cell(3)).to_contain_text("[0-1] 6.0")

@@ -201,6 +201,7 @@ def test_the_variable_of_a_loop_has_no_mark_after_its_cell(session):
     assert s.run("sorted(worker.marks.names)").values == [names] * 2
 
 
+@pytest.mark.unmeasured  # nine hundred parts go the ways of three
 def test_time_grows_as_the_number_of_marked_parts(session):
     s = session(2, mesh={"dp": 1, "tp": 2})
     s.run("import time")

@@ -122,6 +122,7 @@ def test_a_register_whose_parts_all_agree_as_they_are_marked_is_not_marked_itsel
     assert s.look_into("m").row.differs
 
 
+@pytest.mark.unmeasured  # fifteen hundred parts go the ways of three
 def test_marks_of_more_than_a_thousand_parts_are_kept(session):
     s = session(2)
     s.run("p = {i: np.zeros(1) for i in range(1500)}\nfor each in p.values(): worker.replicated(each)")

@@ -147,8 +147,9 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             before = dictionary_of(self).get(name, _NOTHING)
             types.ModuleType.__setattr__(self, name, value)
             _offer(name, before, value)
-            for each in list(IMPORTS.values()):
-                each.offer({name: value})
+            if IMPORTS:
+                for each in list(IMPORTS.values()):
+                    each.offer({name: value})
 
     def __delattr__(self, name: str) -> None:
         me = calling_worker()

@@ -59,8 +59,9 @@ class Way:
 
     def stand_in(self, ask: Callable[[WorkerContext, str, Way], str], replaced: dict[Way, Any]) -> None:
         """Let `ask` ask for workers, also in modules that cells call; `put_back` needs what it `replaced`."""
-        replaced[self] = getattr(self.home, self.name)  # first: an interrupt may strike
-        setattr(self.home, self.name, StandIn(self, self.below, ask))
+        found = replaced[self] = getattr(self.home, self.name)  # first: an interrupt may strike
+        below = found.below if isinstance(found, StandIn) else found
+        setattr(self.home, self.name, StandIn(self, below, ask))
 
     def put_back(self, replaced: Any) -> None:
         """Let that function ask again, unless something was installed over our stand-in."""

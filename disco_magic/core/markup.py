@@ -15,6 +15,8 @@ MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</sp
 
 NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
 """A rule for `TableLook`: cells of class ``number``."""
+UPRIGHT: Final = "@media (max-width:600px){{} thead th:not(:first-child){writing-mode:vertical-rl}}"
+"""A rule for `TableLook`: in a narrow window, the many columns of a table are as wide as their numbers."""
 FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
 """A rule for `table_style`: rows of class ``failed``."""
 
@@ -109,4 +111,6 @@ _COMMON: Final = (
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
     "{} code{background:transparent!important;color:inherit;padding:0!important}",
     "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # leave room for the values beside a long name
+    # What is scrolled sideways is not seen: in a narrow window, texts take more lines.
+    "@media (max-width:600px){{} th,{} td{padding:2px 4px;white-space:normal!important}}",
 )

@@ -61,3 +61,24 @@ def test_the_worker_that_is_waited_for_stands_out(
     expect(view).to_contain_text("saved in trace.json")
     events = json.loads((lab_folder / "notebooks" / "trace.json").read_text())["traceEvents"]
     assert {event["ph"] for event in events} >= {"M", "X"}
+
+
+def test_tables_of_times_fit_into_a_narrow_window(open_notebook: Callable[..., Any]) -> None:
+    """Their numbers stood in one line each: the last columns had to be scrolled to."""
+    timed = SLOW.replace("%%disco", "%%disco --time", 1)
+    shown = "import disco_magic; disco_magic.session().timeline()"
+    lab = open_notebook("times.ipynb", [START, timed, "%disco log", shown])
+    for cell in range(4):
+        lab.run(cell)
+    size = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 420, "height": size["height"]})
+    for cell in range(1, 4):
+        table = lab.cell(cell).locator(".jp-RenderedHTML table").first
+        table.scroll_into_view_if_needed()
+        expect(table).to_be_visible()
+        room = table.evaluate("""each => {
+            const area = each.closest('.jp-OutputArea-output').getBoundingClientRect();
+            return area.right - each.getBoundingClientRect().right;
+        }""")
+        assert room >= 0, f"cell {cell}"
+    lab.page.set_viewport_size(size)

@@ -14,6 +14,7 @@ from disco_magic.core.markup import (
     FAILED,
     MARKED,
     NUMBERS,
+    UPRIGHT,
     TableLook,
     cells,
     foot_lines,
@@ -38,12 +39,16 @@ if TYPE_CHECKING:
 RUNNING: Final = "#2e8b57"
 WAITING: Final = "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"
 _PARTS: Final = (("running", RUNNING), ("waiting", WAITING), ("idle", "transparent"))
-_BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
+_BAR: Final = (
+    "display:inline-flex;width:clamp(3em,25vw - 55px,14em);height:.9em;border:1px solid currentColor;"
+    "vertical-align:middle"
+)
 _STATS: Final = TableLook(
     "disco-stats",
     "{} th,{} td{text-align:right!important}",
-    "{} td{white-space:nowrap}",
+    "@media (min-width:1100px){{} td{white-space:nowrap}}",
     "{} tfoot td{text-align:left!important}",
+    UPRIGHT.replace("600px", "1100px"),
 )
 
 
@@ -113,6 +118,7 @@ _LOG: Final = TableLook(
     FAILED,
     "{} tr.interrupted th,{} tr.diverged th{border-left:4px solid #d08a2c}",
     "{} tr.failed td.ended,{} tr.interrupted td.ended,{} tr.diverged td.ended{font-weight:bold}",
+    UPRIGHT,
 )
 
 
@@ -132,7 +138,7 @@ def _entry(entry: Entry) -> str:
 
 # --- a divergence check ----------------------------------------------------------------------------
 
-_CHECK: Final = TableLook("disco-check")
+_CHECK: Final = TableLook("disco-check", "{} td:last-child{overflow-wrap:anywhere}")
 
 
 def report_html(report: CheckReport) -> str:

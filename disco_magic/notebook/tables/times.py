@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, cells, foot_lines, head_cells
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT, UPRIGHT, TableLook, cells, foot_lines, head_cells
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.reports import RUNNING, WAITING, bar, swatch
@@ -37,6 +37,8 @@ _LOOK: Final = TableLook(
     "{} td{white-space:nowrap}",
     "{} th:last-child,{} td:last-child{text-align:left!important}",
     "{} caption{color:inherit}",
+    UPRIGHT,
+    "{} thead th:last-child{writing-mode:horizontal-tb!important}",  # the legend
     "{} tr.last th{border-left:4px solid #d0452c}",
 )
 

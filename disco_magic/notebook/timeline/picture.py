@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import ticks
-from disco_magic.core.markup import cells, head_cells, table_style
+from disco_magic.core.markup import UPRIGHT, cells, head_cells, table_style
 from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
@@ -48,6 +48,7 @@ _STYLE: Final = table_style(
     "{} td,{} th{text-align:right!important}",
     "{} td{white-space:nowrap}",
     "{} caption{color:inherit}",
+    UPRIGHT,
 )
 
 

@@ -64,7 +64,7 @@ _STYLE: Final = table_style(
     "@container (max-width:1100px){{} td{white-space:normal;padding:2px 5px}}",
     # The first column stays when the others are scrolled: with the whole width, it would hide them all.
     "@container (max-width:800px){{} tr>:first-child:not([colspan]){max-width:14em}}",
-    "@container (max-width:600px){{} tr>:first-child:not([colspan]){max-width:40cqw}}",
+    "@container (max-width:600px){{} tr>:first-child:not([colspan]){max-width:32cqw}}",
 )
 # Longer texts may be cut, and are also tooltips.
 _FITS: Final = 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from disco_magic.errors import Divergence
 from disco_magic.session.current import session
 

@@ -64,6 +64,14 @@ def test_of_several_workers_lines_come_whole(session, capsys, code, written, lin
     assert result.stdout == dict.fromkeys(range(2), written)
 
 
+def test_bars_that_move_between_lines_are_one_line_each(session, capsys):
+    # tqdm counts its bars per process: the second worker's is in the second line, and to get there and back
+    # it moves the cursor. Each way left a blank line, a hundred of them for a bar of four workers.
+    session(4).run("from tqdm import tqdm\nfor _ in tqdm(range(9), desc='bar', mininterval=0): barrier()\n2")
+    lines = sorted(capsys.readouterr().err.splitlines())
+    assert [line[:13] for line in lines] == [f"[{worker}] bar: 100%" for worker in range(4)]
+
+
 @pytest.mark.parametrize(
     ("code", "shown"),
     [

@@ -11,6 +11,7 @@ Nothing is held back for a worker that runs alone: its prompts and progress bars
 from __future__ import annotations
 
 import re
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.current import is_beside
 from disco_magic.functions.execution.running import text_of
+from disco_magic.functions.execution.unfinished import Unfinished
 from disco_magic.isolation.streams import current_writer, install_streams, put, remove_streams
 from disco_magic.phrases import padded
 from disco_magic.threads.locks import new_rlock
@@ -120,28 +122,30 @@ class _Alone(_Text):
 
 
 class _Lines(_Text):
-    """Text of one of several workers: its lines, when they are complete."""
+    """Text of one of several workers: its lines, when they are complete, as a terminal shows them then."""
 
     def __init__(self, worker: int, among: int) -> None:
         super().__init__(worker, among)
-        self._rest: dict[str, list[str]] = {}  # channel -> the unfinished line
+        self._pending: dict[str, Unfinished] = {}
 
     def _shown(self, channel: str, text: str) -> str:
-        if "\n" not in text:
-            self._rest.setdefault(channel, []).append(text)
-            return ""
-        whole, _, rest = "".join([*self._rest.pop(channel, ()), text]).rpartition("\n")
-        if rest:
-            self._rest.setdefault(channel, []).append(rest)
-        return "".join([self._line(line) for line in whole.split("\n")])
+        pending = self._pending.get(channel)
+        if pending is None:
+            pending = self._pending[channel] = Unfinished()
+        return self._labelled(pending.feed(text, _may_move))
 
-    def _line(self, line: str) -> str:
-        """The line as a terminal shows it after a progress bar was drawn over itself."""
-        return self._label + line.rstrip("\r").rpartition("\r")[2] + "\n"
+    def _labelled(self, lines: Sequence[str]) -> str:
+        return "".join([f"{self._label}{line}\n" for line in lines])
 
     def _end(self, channel: str) -> str:
-        rest = self._rest.pop(channel, None)
-        return "" if rest is None else self._line("".join(rest))
+        pending = self._pending.pop(channel, None)
+        return "" if pending is None else self._labelled(pending.rest())
+
+
+def _may_move() -> bool:
+    """Whether tqdm draws bars, which it counts per process: one that is not the first moves between lines."""
+    std = sys.modules.get("tqdm.std")
+    return bool(getattr(getattr(std, "tqdm", None), "_instances", ()))
 
 
 class _Own:

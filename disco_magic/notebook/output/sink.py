@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.callers.current import is_beside
 from disco_magic.functions.execution.printed import Transcript
+from disco_magic.functions.execution.unfinished import Unfinished
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.libraries.contents import updated
-from disco_magic.notebook.output.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

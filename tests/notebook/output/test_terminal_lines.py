@@ -221,7 +221,7 @@ def joined(monkeypatch):
         row.pieces = Pieces()
         row.bar = False
 
-    monkeypatch.setattr("disco_magic.notebook.output.unfinished._Row.__init__", init)
+    monkeypatch.setattr("disco_magic.functions.execution.unfinished._Row.__init__", init)
     return lengths
 
 

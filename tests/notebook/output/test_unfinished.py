@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.notebook.output.unfinished import HELD_LIMIT, Unfinished
+from disco_magic.functions.execution.unfinished import HELD_LIMIT, Unfinished
 
 UP = "\x1b[A"
 

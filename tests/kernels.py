@@ -27,7 +27,8 @@ QUIET = {
 }
 """Further environment of processes with a kernel of this checkout."""
 
-
+LOAD_SILENT = "%load_ext disco_magic\n%config DiscoMagics.progress_after = None"
+"""On a busy machine any cell may take a second, and would have a display that says where its workers are."""
 FAILS_LATER = "import threading\nthreading.Event().wait(0.5)\n1 / 0"
 """A cell that fails when what was sent right behind it has arrived, also from a busy machine: a kernel aborts
 what it has by then, and nobody outside can see what that is."""

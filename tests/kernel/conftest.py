@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.notebook import kernelspec
-from tests.kernels import Kernel
+from tests.kernels import LOAD_SILENT, Kernel
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def disco(place):
 def fresh(disco):
     """The kernel with a new session of four workers."""
     disco.ok("%unload_ext disco_magic")
-    disco.ok("%load_ext disco_magic")
+    disco.ok(LOAD_SILENT)
     disco.ok("%disco auto on")
     disco.ok("%disco start -n 4")
     return disco

@@ -18,7 +18,7 @@ from disco_magic.notebook.output.kept import KeptPage
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.sink import Sink
 from tests.covered import unmeasured
-from tests.kernels import Kernel
+from tests.kernels import LOAD_SILENT, Kernel
 from tests.notebook.completing.offering import either, offered  # noqa: F401 - fixtures
 from tests.notebook.frames import pandas  # noqa: F401 - a fixture
 
@@ -27,7 +27,7 @@ from tests.notebook.frames import pandas  # noqa: F401 - a fixture
 def kernel():
     running = Kernel()
     try:
-        running.ok("%load_ext disco_magic")
+        running.ok(LOAD_SILENT)
         yield running
     finally:
         running.close()
@@ -37,7 +37,7 @@ def kernel():
 def fresh(kernel):
     """The module's kernel with a new session of four workers."""
     kernel.ok("%unload_ext disco_magic")
-    kernel.ok("%load_ext disco_magic")
+    kernel.ok(LOAD_SILENT)
     kernel.ok("%disco start -n 4")
     return kernel
 

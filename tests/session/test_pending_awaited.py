@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout, WorkerError
+from tests.conftest import DEADLINE_S
 
 
 def test_it_can_be_awaited_and_gathered(session):
@@ -62,17 +63,28 @@ def test_one_that_is_awaited_for_longer_than_the_session_waits_goes_on(gated, ga
     assert asyncio.run(main())[0] == 5
 
 
-def test_an_await_that_is_cancelled_as_its_time_ends_stops_the_cell(session):
+def test_an_await_that_is_cancelled_as_its_time_ends_stops_the_cell(session, monkeypatch):
     s = session(1, timeout=0.05)
     pending = s.run_nowait("while True:\n    i = 1\n    i += 1")
+    wait_for_it, begun, ends = pending.wait, threading.Event(), threading.Event()
+
+    def in_time(**options):
+        begun.set()
+        ends.wait(DEADLINE_S)
+        return wait_for_it(**options)
+
+    monkeypatch.setattr(pending, "wait", in_time)
 
     async def main():
         async def wait():
             await pending
 
         waiter = asyncio.ensure_future(wait())
-        await asyncio.sleep(0.01)
-        threading.Event().wait(0.3)  # the loop stands still while time runs out
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        (waits,) = [each for each in threading.enumerate() if each.name == "disco-await"]
+        ends.set()
+        waits.join(DEADLINE_S)  # the loop stands still while time runs out
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter

@@ -168,6 +168,8 @@ class Flights:
     def _prune(self, worker: int) -> None:
         flights = self._of[worker]
         while flights and flights[0].fate.verdict is None and has_passed(self._cupy, flights[0].done):
+            if flights[0].fate.verdict is not None:  # given up between the two looks: an abort lets it pass
+                break
             flights.popleft()
         if flights and flights[0].fate.verdict is not None:  # also if an interrupt has struck in `settle`
             self._condemned.add(worker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
-from disco_magic.planes import nccl_errors
+from disco_magic.planes import flights, nccl_errors
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
 from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, until_waiting_in, works
@@ -179,6 +180,36 @@ def test_what_a_caught_error_has_told_of_has_no_value_either(gpus, crew):
     for worker in range(4):
         with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
             left.get(worker, DEADLINE_S)
+    assert works(crew)
+
+
+def test_what_is_aborted_while_a_worker_looks_whether_it_is_done_has_no_value(gpus, crew, monkeypatch):
+    # 1. Worker 0 reads that its part has no verdict. 2. Another worker sees NCCL's error: the part gets a
+    # verdict, and is aborted. 3. Worker 0 reads that its GPU has come past the part, and took it for done.
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(2)
+    left = crew.allreduce(a)
+    pending = crew.run_nowait(
+        "from disco_magic.errors import PlaneError\ntry:\n    worker.place.finish()\nexcept PlaneError: pass"
+    )
+    until_waiting_in(pending)
+    has_passed, looking, thread = flights.has_passed, [], crew._launcher.workers[0].lane.thread_id
+
+    def late(cupy, event):
+        if threading.get_ident() == thread and not looking:
+            looking.append(True)
+            gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+            until(lambda: has_passed(cupy, event))
+        return has_passed(cupy, event)
+
+    monkeypatch.setattr(flights, "has_passed", late)
+    pending.wait(DEADLINE_S)
+    assert looking
+    gpus.double.release(2)
+    with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
+        left.get(0, DEADLINE_S)
     assert works(crew)
 
 

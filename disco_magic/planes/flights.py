@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
-from disco_magic.errors import PlaneAborted
+from disco_magic.errors import PlaneAborted, WorkerInterrupt
 from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
 from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
@@ -64,6 +64,7 @@ class Flights:
         self._condemned: set[int] = set()
         self._untold: dict[int, Verdict] = {}  # worker -> what `settle` has to raise
         self._interrupts: dict[int, Failure] = {}  # worker -> its last interrupt
+        self._struck: dict[int, object] = {}  # worker -> what it waited for when it was interrupted
 
     # --- by the worker's own thread --------------------------------------------------------------
 
@@ -72,17 +73,14 @@ class Flights:
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; `flights` may belong to a newer thread already
-            why = given_up(
-                f"{call.describe()} at {call.site}", interrupted(worker), self._interrupts.get(worker)
-            )
-            self._condemn_soon(fate, why)
+            text = f"{call.describe()} at {call.site}"
+            self._condemn_soon(fate, given_up(text, interrupted(worker), self._interrupts.get(worker)))
             return Flight(call, fate, None)
         self._prune(worker)
         # A new event: re-recording an earlier one would change it for a flight that still uses it.
         done = self._cupy.cuda.Event(disable_timing=True)
         done.record(self._memory.streams[worker])
-        flight = Flight(call, fate, done)
-        flights.append(flight)
+        flights.append(flight := Flight(call, fate, done))
         # Either the thread that takes the communicators out finds the flight, or we see that they are gone.
         if not self._communicators.are_held(fate.members, fate.communicators):
             text = f"{flight.describe()} was given up: its communicators were aborted - {INCOMPLETE}"
@@ -120,6 +118,9 @@ class Flights:
         if not wait_until(is_done, _AT_ONCE_S):
             try:
                 wait_until(lambda: is_done() or self._look(worker))
+            except WorkerInterrupt:  # `interrupt` may be called only now: workers are struck together, first
+                self._struck[worker] = self._board.waiting.get(worker)
+                raise
             finally:
                 self._show(worker, None)
         self._prune(worker)
@@ -130,8 +131,7 @@ class Flights:
         if worker not in self._condemned:
             return
         self._take_condemned(worker)
-        verdict = self._untold.pop(worker, None)
-        if verdict is not None:
+        if (verdict := self._untold.pop(worker, None)) is not None:
             raise verdict.error()
 
     def _take_condemned(self, worker: int) -> None:
@@ -235,7 +235,7 @@ class Flights:
     def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
         """Give up the flights of the worker's command `scope`, and the earlier ones that it waits for."""
         self.forgive(worker, scope)  # first, because the worker itself may see their end at once
-        shown = self._board.waiting.get(worker)
+        shown = self._struck.pop(worker, None) or self._board.waiting.get(worker)
         first = min(scope, shown.scope) if isinstance(shown, Flight) else scope
         self._give_up(worker, range(first, scope + 1), interrupted(worker), failure)
         self._show(worker, None)

@@ -11,6 +11,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
 from disco_magic.planes import flights, nccl_errors
+from disco_magic.workers import fragile
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
 from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, until_waiting_in, works
@@ -41,6 +42,33 @@ def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, cre
     with suppress(WorkerError):  # also of workers that were skipped
         crew.sync_all()
     assert works(crew)
+
+
+def test_an_interrupt_that_is_raised_before_it_asks_what_is_waited_for_gives_that_up_too(
+    gpus, crew, monkeypatch
+):
+    # All workers are struck first. By the time it was asked what a worker waits for, that had come out of it.
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(1)
+    left = crew.allreduce(a)
+    pending = crew.run_nowait("worker.place.finish()")
+    strike_all = fragile.strike_all
+
+    def late(threads):
+        struck = strike_all(threads)
+        until(lambda: not crew._launcher.plane.waiting)
+        return struck
+
+    until_waiting_in(pending)
+    monkeypatch.setattr(fragile, "strike_all", late)
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gpus.double.release(1)
+    with pytest.raises(WorkerError, match="given up while it was being carried out"):
+        left.get(0, DEADLINE_S)
 
 
 def test_registers_of_a_call_that_was_given_up_have_no_value(gpus, crew):

@@ -155,7 +155,7 @@ def test_the_kernel_completes_while_workers_are_busy(fresh, ask):
     try:
         assert ask("%%disco\nshar") == {"shared": "register"}
         assert ask("%%disco\now") == {"own": "register\u00a0[1]"}
-        assert ask("%%disco\nshared.sh") == {".shape": "instance"}
+        assert set(ask("%%disco\nshared.sh")) == {".shape"}  # with its type if 40 ms are enough for that
         assert "--output" in ask("%%disco --out")
     finally:
         fresh.ok("builtins.gate.set()\ncell.wait()")

@@ -29,13 +29,13 @@ from disco_magic.isolation.imported import Libraries, deferred, each_of, told_if
 from disco_magic.isolation.lazy_imports import fit_lazy_imports
 from disco_magic.isolation.main_module import fit_doctest, fit_main
 from disco_magic.isolation.own_builtins import fit_builtins
+from disco_magic.isolation.own_exits import fit_register, fit_unregister
 from disco_magic.isolation.own_folders import fit_folders
 from disco_magic.isolation.own_functions import fit_copy
 from disco_magic.isolation.own_loggers import fit_clearing, fit_configuring, fit_loggers
 from disco_magic.isolation.own_signals import fit_signal
 from disco_magic.isolation.own_sys import fit_sys
 from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
-from disco_magic.isolation.process_hooks import fit_register, fit_unregister
 from disco_magic.isolation.pytorch.compiler import fit_compile_lock, fit_compiler, fit_limits, fit_resets
 from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.losses import fit_losses

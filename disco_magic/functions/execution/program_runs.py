@@ -16,6 +16,7 @@ from disco_magic.isolation import (
     lasting,
     own_builtins,
     own_environment,
+    own_exits,
     own_folders,
     own_imports,
     own_loggers,
@@ -140,7 +141,7 @@ class ProgramRun:
 
     def _call_exits(self) -> None:
         """Call what the program has registered with `atexit`, as the end of a process does."""
-        process_hooks.call_all(self._execution)
+        own_exits.call_all(self._execution)
 
 
 def _tell_what_is_older(error: BaseException, namespace: dict[str, Any], before: frozenset[str]) -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any, Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.phrases import headline, words
 from disco_magic.values.kinds import is_any_of, is_array_of_any, is_jax_array, is_of_framework
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
@@ -25,26 +26,33 @@ def indexed_at(value: Any, written: str) -> Any:
         UsageMistake: there is such an array, but not that index of it.
     """
     found = _INDEXED.fullmatch(written)
-    item = NOTHING if found is None else part_at(value, found[1]) if found[1] else value
+    item: Any = NOTHING if found is None else part_at(value, found[1]) if found[1] else value
     if found is None or not _is_indexed(type(item)):
         return NOTHING
     try:
-        return _indexed(ast.parse(f"_{found[2]}", mode="eval").body, item)
+        indexes = _indexes(ast.parse(f"_{found[2]}", mode="eval").body)
     except (SyntaxError, ValueError):
         return NOTHING
-    except (IndexError, TypeError) as error:
-        raise UsageMistake(f"{found[2]} is no index of it: {error}") from None
+    try:
+        for index in indexes:
+            item = item[index]
+    except (LookupError, TypeError, ValueError) as error:  # also of what is in a list: a dict, or an array
+        raise UsageMistake(f"{found[2]} is no index of it: {_why(error)}") from None
+    return item
 
 
 def _is_indexed(kind: type) -> bool:
     return is_array_of_any(kind) or is_of_framework(kind) or is_jax_array(kind) or is_any_of(kind, _PLAIN)
 
 
-def _indexed(node: ast.expr, item: Any) -> Any:
-    """`item` indexed by a chain of subscripts, the innermost first."""
-    if not isinstance(node, ast.Subscript):
-        return item
-    return _indexed(node.value, item)[_index(node.slice)]
+def _why(error: Exception) -> str:
+    """What the error says; of a KeyError that is only the key."""
+    return headline(error) if isinstance(error, KeyError) else words(error)
+
+
+def _indexes(node: ast.expr) -> list[Any]:
+    """The indexes of a chain of subscripts, the innermost first."""
+    return [*_indexes(node.value), _index(node.slice)] if isinstance(node, ast.Subscript) else []
 
 
 def _index(node: ast.expr | None) -> Any:

@@ -314,7 +314,7 @@ def test_a_part_that_is_not_there_is_named_and_nothing_is_bound(split_model, als
 
 @pytest.mark.parametrize("command", ["get", "gather"])
 def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, command):
-    four.run("%%disco\np, n, x = {'w': np.ones(2), 'b': 0.5}, {'lr': 0.1}, np.ones(2)")
+    four.run("%%disco\np, n, x, many = {'w': np.ones(2), 'b': 0.5}, {'lr': 0.1}, np.ones(2), [{'a': 1}]")
     for line, hint in {
         "w=p.w": "there is no p.w; did you mean \"p['w']\"?",
         "w=p.w1": "there is no p.w1; did you mean \"p['w']\"?",
@@ -324,6 +324,8 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         "w=x.a": "there is no x.a; it has no parts",
         "w=x[i]": "there is no x[i]; it has no parts",
         "w=x[2]": "[2] is no index of it: index 2 is out of bounds for axis 0 with size 2",
+        "w=x[::0]": "[::0] is no index of it: slice step cannot be zero",
+        "w=many[0][5]": "[0][5] is no index of it: KeyError: 5",
     }.items():
         assert str(four.fail(f"%disco {command} {line}", UsageMistake)).endswith(hint)
 

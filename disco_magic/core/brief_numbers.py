@@ -13,6 +13,8 @@ _FEW: Final = 6
 _ALL: Final = 17
 _FITS: Final = 9
 _TYPES: Final = ("float", "complex")
+# NumPy's longdouble: Python's own numbers have neither its digits nor its range.
+_LONG: Final = ("float96", "float128", "complex192", "complex256")
 
 
 def brief_numbers(row: Row) -> Mapping[str, str]:
@@ -23,7 +25,9 @@ def brief_numbers(row: Row) -> Mapping[str, str]:
     alone = (cell for cell in row.present if cell.shape is None or not cell.shape)
     numbers: dict[str, complex] = {}
     for cell in alone:
-        if (cell.dtype or cell.type).startswith(_TYPES) and (number := _number(cell.text)) is not None:
+        kind = cell.dtype or cell.type
+        is_short = kind.startswith(_TYPES) and not kind.startswith(_LONG)
+        if is_short and (number := _number(cell.text)) is not None:
             numbers[cell.text] = number
     if max(map(len, numbers), default=0) <= _FITS:
         return {}

@@ -43,6 +43,13 @@ def test_only_floats_are_shortened(kind):
     assert brief("12345678901234567890", type=kind) == {}
 
 
+@pytest.mark.parametrize("text", ["1.189731495357231765e+4932", "3.3621031431120935063e-4932"])
+def test_numbers_that_python_s_own_cannot_hold_stay(text):
+    # They were shown as inf and 0.
+    alone = RegisterInfo("ndarray", (), "float128", "cpu", 16, text=text)
+    assert brief_numbers(Row("x", (alone,))) == {}
+
+
 def test_complex_numbers_have_six_digits_in_each_part():
     assert brief("(0.3333333333333333+0.6666666666666666j)", type="complex") == {
         "(0.3333333333333333+0.6666666666666666j)": "0.333333+0.666667j"

@@ -36,7 +36,8 @@ class Displays:
         self._empty_at = count  # the number of messages when the output was last known to be empty
         self._left_at: int | None = None  # ... when a display was left empty, and its id
         self._left = ""
-        self._seen: int | None = None  # ... after our last message
+        self._asked: int | None = None  # ... when we last looked, before our last message
+        self._seen: int | None = None  # ... after it
         self._is_first = self._is_last = False  # whether nothing is above, and below, the display
 
     def _count(self) -> int | None:
@@ -47,19 +48,22 @@ class Displays:
 
         They may be of another cell: a task that an earlier one has left behind shows them there.
         """
-        count = self._flushed() if _cell_of(publisher) == self._cell else None
+        count = self._asked = self._flushed() if _cell_of(publisher) == self._cell else None
         self._is_last = count is not None
         self._is_first = self._is_last and count == self._empty_at
         left, self._left = self._left, ""
         return left if count is not None and count == self._left_at else ""
 
     def sent(self) -> None:
-        """Note that a message about the display was sent."""
+        """Note that one message about the display was sent; what came meanwhile is another thread's."""
         self._seen = self._count()
+        if self._asked is None or self._seen != self._asked + 1:
+            self._is_last = False
 
     def change(self) -> None:
         """Note that the rows are about to change."""
-        self._is_last = self._is_last and self._flushed() == self._seen
+        self._asked = self._flushed()
+        self._is_last = self._is_last and self._asked == self._seen
 
     def leave(self, display_id: str) -> None:
         """Note that the display was left empty."""
@@ -104,6 +108,11 @@ def note_begin(shell: Shell, *_: object) -> None:
     if hasattr(publisher, "set_parent"):
         count = getattr(getattr(publisher, "session", None), "message_count", None)
         vars(publisher)[_KEPT] = Displays(publisher, count)
+
+
+def forget(shell: Shell) -> None:
+    """Remove what is kept in the shell's publisher."""
+    vars(shell.display_pub).pop(_KEPT, None)
 
 
 def displays_of(publisher: Any) -> Displays:

@@ -84,6 +84,27 @@ def test_a_cell_is_cleared_only_if_all_messages_since_it_began_were_about_the_di
     assert publisher.sent == [("clear_output", {"wait": False})] * 2
 
 
+def test_a_cell_is_not_cleared_if_another_thread_has_shown_something_while_rows_were_sent():
+    # It was counted as ours.
+    publisher = Counting()
+    displays = Displays(publisher, 5)
+    displays.begin(publisher)
+    publisher.message_count += 2  # the rows, and that of the thread
+    displays.sent()
+    assert not displays.cleared(publisher)
+    displays.change()
+    publisher.message_count += 1
+    displays.sent()
+    displays.leave("one")
+    assert displays.begin(publisher) == ""  # what the thread has shown is below it
+    assert publisher.sent == []
+
+
+def test_nothing_of_it_is_left_in_the_publisher_after_unloading(fresh):
+    fresh.ok("%unload_ext disco_magic")
+    assert fresh.ok("[n for n in vars(get_ipython().display_pub) if 'disco' in n]").value == "[]"
+
+
 def test_a_cell_is_not_cleared_for_a_display_of_another_one(soon):
     # A task that a cell has left behind shows its waits there, and that was taken for the next cell's output.
     task = "async def late():\n    await begun.wait()\n    session.run(quiet)\n    ended.set()\n"

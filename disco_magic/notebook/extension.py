@@ -22,7 +22,7 @@ from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
-from disco_magic.notebook.output.displays import forget, note_begin
+from disco_magic.notebook.output.displays import forget, note_begin, note_loading
 from disco_magic.notebook.output.outlet import put_above
 from disco_magic.notebook.plain_errors import show_own_lines
 from disco_magic.notebook.shell import cell_namer
@@ -90,6 +90,7 @@ class Extension:
         undo(front.plain.install())
         undo(show_own_lines(shell, front.sessions.holders))
         undo(put_by(put_above))
+        note_loading(shell)
         undo(forget, shell)
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
         began = partial(note_begin, shell)  # the last one: what others send comes before

@@ -189,7 +189,7 @@ class LightShell(Configurable):
     def __init__(self):
         super().__init__()
         self.configurables, self.input_transformers_cleanup = [], []
-        self.display_formatter = self.Completer = self.events = MagicMock()
+        self.display_formatter = self.display_pub = self.Completer = self.events = MagicMock()
 
     def var_expand(self, cmd):
         return cmd

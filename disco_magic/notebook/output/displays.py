@@ -43,12 +43,16 @@ class Displays:
     def _count(self) -> int | None:
         return getattr(self._session, "message_count", None)
 
+    def is_of_present_cell(self, publisher: Any) -> bool:
+        """Whether what is published now belongs to this cell."""
+        return _cell_of(publisher) == self._cell
+
     def begin(self, publisher: Any) -> str:
         """Note that rows are about to be shown; the id of the empty display for them, "" for a new one.
 
         They may be of another cell: a task that an earlier one has left behind shows them there.
         """
-        count = self._asked = self._flushed() if _cell_of(publisher) == self._cell else None
+        count = self._asked = self._flushed() if self.is_of_present_cell(publisher) else None
         self._is_last = count is not None
         self._is_first = self._is_last and count == self._empty_at
         left, self._left = self._left, ""
@@ -103,11 +107,18 @@ def _cell_of(publisher: Any) -> object:
 
 
 def note_begin(shell: Shell, *_: object) -> None:
-    """Note that a cell of the notebook begins: it has no output yet."""
+    """Note that a cell of the notebook begins: it has no output yet, unless another cell executes it."""
     publisher = shell.display_pub
-    if hasattr(publisher, "set_parent"):
+    kept: Displays | None = vars(publisher).get(_KEPT)
+    if hasattr(publisher, "set_parent") and not (kept and kept.is_of_present_cell(publisher)):
         count = getattr(getattr(publisher, "session", None), "message_count", None)
         vars(publisher)[_KEPT] = Displays(publisher, count)
+
+
+def note_loading(shell: Shell) -> None:
+    """Note that the present cell has loaded the extension: its output is not known."""
+    if hasattr(shell.display_pub, "set_parent"):
+        vars(shell.display_pub)[_KEPT] = Displays(shell.display_pub, None)
 
 
 def forget(shell: Shell) -> None:

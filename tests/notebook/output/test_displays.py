@@ -7,6 +7,7 @@ import pytest
 from disco_magic.notebook.output.displays import Displays
 
 QUIET = "import threading\nthreading.Event().wait(0.6);\n"
+INNER = f"%%disco\n{QUIET}"
 
 
 @pytest.fixture
@@ -54,6 +55,20 @@ def test_what_was_shown_before_a_wait_or_during_it_stays(soon):
     ran = soon.ok("session.run(quiet + 'print(worker_id)', workers=[0])\nsession.run(quiet);")
     assert has_shown(ran)
     assert ran.saved == ["", "[0] 0\n", ""]
+
+
+def test_what_a_cell_has_shown_before_it_runs_another_one_stays(soon):
+    # The inner one was taken for a cell that has no output yet.
+    ran = soon.ok("display('kept')\nget_ipython().run_cell('session.run(quiet);')\nNone")
+    assert has_shown(ran)
+    assert ran.saved[0] == "'kept'"
+
+
+def test_what_a_cell_has_shown_before_it_loads_the_extension_stays(fresh):
+    fresh.ok("%unload_ext disco_magic")
+    begun = "display('kept')\n%load_ext disco_magic\n%config DiscoMagics.progress_after = 0.0\n%disco start\n"
+    ran = fresh.ok(f"{begun}get_ipython().run_cell({INNER!r})\nNone")
+    assert "'kept'" in ran.saved
 
 
 class Counting:

@@ -23,6 +23,7 @@ from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
 from disco_magic.notebook.output.displays import forget, note_begin, note_loading
+from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.outlet import put_above
 from disco_magic.notebook.plain_errors import show_own_lines
 from disco_magic.notebook.shell import cell_namer
@@ -94,10 +95,11 @@ class Extension:
         undo(forget, shell)
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
         began = partial(note_begin, shell)  # the last one: what others send comes before
-        listeners = [("pre_run_cell", front.refresher.cell_began), ("pre_run_cell", began)]
-        for event, listener in [*listeners, *(("post_run_cell", end) for end in ends)]:
-            shell.events.register(event, listener)
-            undo(shell.events.unregister, event, listener)
+        begins = (front.refresher.cell_began, FOOTER.begin_line, began)
+        for event, listeners in (("pre_run_cell", begins), ("post_run_cell", ends)):
+            for listener in listeners:
+                shell.events.register(event, listener)
+                undo(shell.events.unregister, event, listener)
         undo(BREAKPOINTS.remove)
         for put in (complete_for_workers, inspect_for_workers, guard_expansion):
             undo(put(front))

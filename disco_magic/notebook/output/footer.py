@@ -76,6 +76,13 @@ class Footer:
             if self._asking or (self.covered and self._clock() - self._drawn_at >= REDRAW_S):
                 self._put(self._draw())
 
+    def begin_line(self, *_: object) -> None:
+        """Note that the user has ended the last line, at IPython's prompt; a stuck thread never ends its own.
+
+        Without the lock, which such a thread may hold.
+        """
+        self._is_in_line = False
+
     @contextmanager
     def aside(self, out: Callable[[str], None] | None = None, question: str = "") -> Iterator[Question]:
         """Hide the footer while the user answers a question, which is then the last line.

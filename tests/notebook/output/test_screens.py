@@ -252,6 +252,16 @@ def test_the_last_lines_of_a_terminal_are_hidden_while_a_line_above_them_is_unfi
         undo()
 
 
+def test_a_line_that_a_stuck_thread_has_left_unfinished_hides_nothing_from_the_next_cell(four):
+    # Nothing was drawn any more until something else was printed: the user had ended that line at the prompt.
+    drawn = []
+    outlet.FOOTER.above(str, "[1] loading ...")
+    four.run("None")
+    outlet.FOOTER.show(drawn.append, ["[0] waits"])
+    outlet.FOOTER.show(drawn.append, [])
+    assert drawn[0] == "[0] waits"
+
+
 def test_a_flood_of_lines_redraws_the_footer_now_and_then(terminal):
     clock = Clock()
     footer = Footer(clock)

@@ -64,7 +64,7 @@ class Flights:
         self._condemned: set[int] = set()
         self._untold: dict[int, Verdict] = {}  # worker -> what `settle` has to raise
         self._interrupts: dict[int, Failure] = {}  # worker -> its last interrupt
-        self._struck: dict[int, object] = {}  # worker -> what it waited for when it was interrupted
+        self._struck: dict[int, Flight | None] = {}  # worker -> what it waited for when it was interrupted
 
     # --- by the worker's own thread --------------------------------------------------------------
 
@@ -115,14 +115,14 @@ class Flights:
         Raises:
             PlaneError, PlaneAborted: a collective of the worker, of this command or an earlier one, failed.
         """
-        if not wait_until(is_done, _AT_ONCE_S):
-            try:
+        try:
+            if not wait_until(is_done, _AT_ONCE_S):
                 wait_until(lambda: is_done() or self._look(worker))
-            except WorkerInterrupt:  # `interrupt` may be called only now: workers are struck together, first
-                self._struck[worker] = self._board.waiting.get(worker)
-                raise
-            finally:
-                self._show(worker, None)
+        except WorkerInterrupt:  # `interrupt` may be called only now: workers are struck together, first
+            self._struck[worker] = next(iter(self._of[worker]), None)  # it may not have been shown yet
+            raise
+        finally:
+            self._show(worker, None)
         self._prune(worker)
         self.settle(worker)
 

@@ -71,6 +71,34 @@ def test_an_interrupt_that_is_raised_before_it_asks_what_is_waited_for_gives_tha
         left.get(0, DEADLINE_S)
 
 
+def test_an_interrupt_gives_up_what_a_worker_waits_for_before_it_is_shown_what_that_is(
+    gpus, crew, monkeypatch
+):
+    # For a third of a millisecond a worker only looks for the end. Struck then, it had waited for nothing.
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(1)
+    left = crew.allreduce(a)
+    gpus.double.until_waiting(3)
+    waits, wait_until = [], flights.wait_until
+
+    def seen(is_done, timeout_s=None):
+        waits.append(timeout_s)
+        return wait_until(is_done, timeout_s)
+
+    monkeypatch.setattr(flights, "_AT_ONCE_S", DEADLINE_S)
+    monkeypatch.setattr(flights, "wait_until", seen)
+    pending = crew.run_nowait("worker.place.finish()")
+    until(lambda: waits.count(DEADLINE_S) == 4)
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gpus.double.release(1)
+    with pytest.raises(WorkerError, match="given up while it was being carried out"):
+        left.get(0, DEADLINE_S)
+
+
 def test_registers_of_a_call_that_was_given_up_have_no_value(gpus, crew):
     assert works(crew)
     a, out = crew.scatter(np.arange(4.0)), crew.scatter(np.zeros(4))

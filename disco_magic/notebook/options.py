@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
+from IPython.utils.process import arg_split  # type: ignore[attr-defined]  # where magic_arguments has it from
 
 from disco_magic.notebook import option_types as of
 from disco_magic.phrases import near_misses
@@ -21,6 +22,9 @@ _FROM_THE_END: Final = re.compile(r"-\d[\d,:-]*$")
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 _NUMBER: Final = re.compile(r"unrecognized arguments: (\d+)$")
 _AXES: Final = re.compile(r"unrecognized arguments: \w+=\d+\b")
+# An index, in which quotes may hold brackets.
+_BRACKETS: Final = re.compile(r"""\[(?:'[^']*'|"[^"]*"|[^][])*\]""")
+_SPACE: Final = "\x1f"  # stands for one that does not end a word
 _MORE: Final = re.compile(r"unrecognized arguments: [^-\s]")
 
 
@@ -97,9 +101,11 @@ class OptionParser(MagicArgumentParser):
 
     Attributes:
         one: what the error says about more values than the command takes; "": where the help is.
+        has_indexes: whether spaces in brackets belong to a value, as in ``x[:, -1]``.
     """
 
     one = ""
+    has_indexes = False
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
         form = argparse.RawDescriptionHelpFormatter
@@ -113,8 +119,11 @@ class OptionParser(MagicArgumentParser):
 
     def read(self, line: str) -> argparse.Namespace:
         """The options in `line`."""
+        if self.has_indexes:
+            line = _BRACKETS.sub(lambda found: found[0].replace(" ", _SPACE), line)
         try:
-            options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
+            words = [word.replace(_SPACE, " ") for word in arg_split(line)]
+            options = self.parse_args(words)
         except ValueError as reason:  # a quote that is not closed
             self.error(str(reason)[:1].lower() + str(reason)[1:])
         vars(options).pop(_GIVEN, None)

@@ -13,17 +13,21 @@ from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
 
 # A path of a part, and as many indexes without names as there are behind it.
-_INDEXED: Final = re.compile(r"""(.*?)((?:\[[^][()'"]*\])+)""", re.DOTALL)
+_INDEXED: Final = re.compile(r"""(.*?)((?:\[(?:[^][()'"]|\[[^][()'"]*\])*\])+)""", re.DOTALL)
+_ONLY: Final = "only numbers, lists of them, slices and ... are; {i} stands for what i is in the notebook"
+# What arrays of any library raise for an index that they have not, or do not take, as PyTorch a step below 0.
+_REFUSED: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 _PLAIN: Final = (list, tuple, range, str, bytes)
 
 
 def indexed_at(value: Any, written: str) -> Any:
     """Return what is at that path, whose end indexes an array, list or the like; `NOTHING` if that is not so.
 
-    Only numbers, slices and ``...`` index: names would be those of the worker's variables, or the notebook's.
+    Only numbers, lists of them, slices and ``...`` index: names would be those of the worker's variables, or
+    the notebook's.
 
     Raises:
-        UsageMistake: there is such an array, but not that index of it.
+        UsageMistake: there is such an array, but not that index of it; or that is written with names.
     """
     found = _INDEXED.fullmatch(written)
     item: Any = NOTHING if found is None else part_at(value, found[1]) if found[1] else value
@@ -32,11 +36,11 @@ def indexed_at(value: Any, written: str) -> Any:
     try:
         indexes = _indexes(ast.parse(f"_{found[2]}", mode="eval").body)
     except (SyntaxError, ValueError):
-        return NOTHING
+        raise UsageMistake(f"{found[2]} is no index of it: {_ONLY}") from None
     try:
         for index in indexes:
             item = item[index]
-    except (LookupError, TypeError, ValueError) as error:  # also of what is in a list: a dict, or an array
+    except _REFUSED as error:
         raise UsageMistake(f"{found[2]} is no index of it: {_why(error)}") from None
     return item
 
@@ -51,7 +55,7 @@ def _why(error: Exception) -> str:
 
 
 def _indexes(node: ast.expr) -> list[Any]:
-    """The indexes of a chain of subscripts, the innermost first."""
+    """The indexes of a chain of subscripts, the innermost first. Raises ValueError as `_index`."""
     return [*_indexes(node.value), _index(node.slice)] if isinstance(node, ast.Subscript) else []
 
 

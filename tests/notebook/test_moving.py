@@ -322,7 +322,11 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         "w=p.other": "there is no p.other; there are: p['w'], p['b']",
         "w=n.lr": "there is no n.lr; did you mean \"n['lr']\"?",
         "w=x.a": "there is no x.a; it has no parts",
-        "w=x[i]": "there is no x[i]; it has no parts",
+        "w=x[i]": "[i] is no index of it: only numbers, lists of them, slices and ... are; "
+        "{i} stands for what i is in the notebook",
+        "w=x[]": "[] is no index of it: only numbers, lists of them, slices and ... are; "
+        "{i} stands for what i is in the notebook",
+        "w=x[::0]": "[::0] is no index of it: slice step cannot be zero",
         "w=x[2]": "[2] is no index of it: index 2 is out of bounds for axis 0 with size 2",
         "w=x[::0]": "[::0] is no index of it: slice step cannot be zero",
         "w=many[0][5]": "[0][5] is no index of it: KeyError: 5",
@@ -337,13 +341,17 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         ("x[1]", [3, 4, 5]),
         ("x[1][0:1]", [3]),
         ("x[:,-1]", [2, 5, 8, 11]),
+        ("x[1:, -1]", [5, 8, 11]),
+        ("x[[0, 3]]", [[0, 1, 2], [9, 10, 11]]),
+        ("p['two  words']", 5),
         ("x[...,::2][0]", [0, 2]),
         ("p['w'][0][1:]", [2, 3]),
         ("many[1:]", [8, 9]),
     ],
 )
 def test_elements_and_slices_get_into_a_variable_like_parts(four, part, expected):
-    four.run("%%disco\nx = np.arange(12).reshape(4, 3); p = {'w': [[1, 2, 3]]}; many = [7, 8, 9]")
+    four.run("%%disco\nx = np.arange(12).reshape(4, 3); many = [7, 8, 9]")
+    four.run("%%disco\np = {'w': [[1, 2, 3]], 'two  words': 5}")
     four.run(f"%disco get w={part}")
     assert np.array_equal(four.ip.user_ns["w"], expected)
     four.run(f"v = %disco get {part}")

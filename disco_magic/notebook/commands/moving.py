@@ -221,6 +221,7 @@ def _moving_parser(
     if name in ("get", "gather"):
         of_both += f"; or VARIABLE=PART: w=params['w'][0:2]. v = %%disco {name} PART gives v the value"
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.source, help=of_both)
+        parser.has_indexes = True
     else:
         parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
     if rule:

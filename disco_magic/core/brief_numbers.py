@@ -20,7 +20,8 @@ _LONG: Final = ("float96", "float128", "complex192", "complex256")
 def brief_numbers(row: Row) -> Mapping[str, str]:
     """Texts of floats in a row -> shorter ones: six significant digits, or as many more as they differ in.
 
-    Texts that are short already are not among them.
+    Texts that are short already are not among them. No number gets the text of what is no float on another
+    worker: 1.0000000000000002 is not written as the int 1.
     """
     alone = (cell for cell in row.present if cell.shape is None or not cell.shape)
     numbers: dict[str, complex] = {}
@@ -31,10 +32,11 @@ def brief_numbers(row: Row) -> Mapping[str, str]:
             numbers[cell.text] = number
     if max(map(len, numbers), default=0) <= _FITS:
         return {}
+    others = {cell.text for cell in row.present}.difference(numbers)
     brief: dict[str, str] = {}
     for digits in range(_FEW, _ALL):
         brief = {text: min(f"{number:.{digits}g}", text, key=len) for text, number in numbers.items()}
-        if len(set(brief.values())) == len(numbers):
+        if len(others.union(brief.values())) == len(others) + len(numbers):
             break
     else:
         return {}

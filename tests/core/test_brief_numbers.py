@@ -31,6 +31,13 @@ def test_numbers_that_differ_only_in_their_last_digits_look_different(one, other
     assert [found.get(each, each) for each in (one, other)] == shown
 
 
+@pytest.mark.parametrize("kind", ["int", "bool"])
+def test_a_float_is_not_written_as_what_another_worker_has_of_another_type(kind):
+    # The table had 1 on both, and said that they differ.
+    infos = (RegisterInfo(kind, text="1"), RegisterInfo("float", text="1.0000000000002"))
+    assert brief_numbers(Row("x", infos)) == {}
+
+
 @pytest.mark.parametrize(
     "text", ["0.1", "123456.789"[:9], "12345678.0", "nan", "-inf", "not a number at all"]
 )

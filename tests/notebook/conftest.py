@@ -134,7 +134,10 @@ def four(shell):
 
 
 class Terminal(io.StringIO):
-    """A stream that shows colours and understands carriage returns and what moves the cursor up."""
+    """A stream that shows colours and understands carriage returns and what moves the cursor up.
+
+    Its lines are 80 columns long.
+    """
 
     def isatty(self):
         return True
@@ -154,9 +157,12 @@ class Terminal(io.StringIO):
                 row -= int(up)
             elif wipe:
                 lines[row:] = [lines[row][:column]]
-            elif piece:
-                lines[row] = lines[row][:column].ljust(column) + piece + lines[row][column + len(piece) :]
-                column += len(piece)
+            for each in piece:
+                if column == 80:  # as in a terminal, not before there is more
+                    row, column = row + 1, 0
+                    lines += [""] * (row == len(lines))
+                lines[row] = lines[row][:column].ljust(column) + each + lines[row][column + 1 :]
+                column += 1
         return lines
 
 

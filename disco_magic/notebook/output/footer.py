@@ -57,15 +57,21 @@ class Footer:
         """Whether there are lines and they are not on the screen now."""
         return bool(self._lines) and not self._height
 
-    def show(self, out: Callable[[str], None], lines: Sequence[str]) -> None:
-        """Replace the lines; each must be shorter than the width of the terminal."""
+    def show(self, out: Callable[[str], None], lines: Sequence[str], columns: int = 0) -> None:
+        """Replace the lines; each must be shorter than the width of the terminal, which is `columns`.
+
+        Where others may have written before, in the middle of a line, they begin in the next one: as many
+        blanks as there are columns end in the same line only if that was empty.
+        """
         with self._lock:
+            begin = f"{' ' * columns}\r\x1b[J" if columns and not self._lines else ""
             if self._asking:
                 self._out, self._lines = out, tuple(lines)
                 return
             wipe = self._wipe()
             self._out, self._lines = out, tuple(lines)
-            self._put(wipe + self._draw())
+            drawn = self._draw()
+            self._put(wipe + (drawn and begin + drawn))
 
     def above(self, write: Callable[[str], object], text: str) -> None:
         """Write `text` above the footer, which is hidden until the last line of the text has an end."""

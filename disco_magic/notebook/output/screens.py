@@ -152,7 +152,7 @@ class TerminalScreen(Screen):
             gap = " " * (width - len(self._outlet.label(row.workers)))
             text = _cut(clean(row.text), columns - width - SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
-        self._footer.show(self._outlet.write_unrecorded, lines)
+        self._footer.show(self._outlet.write_unrecorded, lines, columns)
 
     def covered(self) -> bool:
         """See `Screen`."""

@@ -262,6 +262,18 @@ def test_a_line_that_a_stuck_thread_has_left_unfinished_hides_nothing_from_the_n
     assert drawn[0] == "[0] waits"
 
 
+def test_the_last_lines_of_a_terminal_begin_below_a_line_that_a_plain_cell_has_left_unfinished(terminal):
+    # `print("Loading ... ", end="")` and a wait: its rows were drawn behind, and wiped with it.
+    screen = screen_for(Outlet(terminal), None)
+    waits = [Row((1,), "waits", status=True)]
+    terminal.write("Loading ... ")
+    screen.show(waits)
+    assert [line.rstrip() for line in terminal.screen] == ["Loading ...", "[1] waits"]
+    screen.show([])
+    screen.show(waits)
+    assert [line.rstrip() for line in terminal.screen] == ["Loading ...", "[1] waits"]
+
+
 def test_a_flood_of_lines_redraws_the_footer_now_and_then(terminal):
     clock = Clock()
     footer = Footer(clock)

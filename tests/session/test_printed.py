@@ -72,6 +72,19 @@ def test_bars_that_move_between_lines_are_one_line_each(session, capsys):
     assert [line[:13] for line in lines] == [f"[{worker}] bar: 100%" for worker in range(4)]
 
 
+def test_a_bar_that_has_ended_comes_before_what_its_worker_prints_then():
+    # A newline behind it may lead to another bar. It was held back until the worker wrote to stderr again, if
+    # there were other workers' bars: "[0] end" came above the bar of worker 0, and below that of worker 1.
+    tqdm = pytest.importorskip("tqdm")
+    both, printed = io.StringIO(), Printed((0, 1))
+    with tqdm.tqdm(total=2, file=io.StringIO()):  # another worker's
+        for text in ("\r100%", "\n"):
+            printed.texts[0].writer("stderr", both)(text)
+        assert both.getvalue() == ""
+        printed.texts[0].writer("stdout", both)("end\n")
+    assert both.getvalue() == "[0] 100%\n[0] end\n"
+
+
 @pytest.mark.parametrize(
     ("code", "shown"),
     [

@@ -77,14 +77,21 @@ class _Text(ABC):
                 self._transcript.add(text)
                 self._bases[channel] = base
                 shown = self._shown(channel, text)
+                before = self._before(channel) if shown else {}
             if shown:
                 self.shown_s = time.monotonic()
+                for other, ended in before.items():
+                    _raw(put, self._bases[other], ended)
                 _raw(put, base, shown)
         return len(text)
 
     @abstractmethod
     def _shown(self, channel: str, text: str) -> str:
         """The part of `text`, which is not empty, to be shown at once."""
+
+    def _before(self, channel: str) -> Mapping[str, str]:  # noqa: ARG002 - a worker alone holds nothing back
+        """What comes on other channels before lines of this one: bars that have ended."""
+        return {}
 
     @abstractmethod
     def _end(self, channel: str) -> str:
@@ -133,6 +140,10 @@ class _Lines(_Text):
         if pending is None:
             pending = self._pending[channel] = Unfinished()
         return self._labelled(pending.feed(text, _may_move))
+
+    def _before(self, channel: str) -> Mapping[str, str]:
+        resting = [other for other, each in self._pending.items() if other != channel and each.resting]
+        return {other: self._end(other) for other in resting}
 
     def _labelled(self, lines: Sequence[str]) -> str:
         return "".join([f"{self._label}{line}\n" for line in lines])

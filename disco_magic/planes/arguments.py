@@ -149,20 +149,25 @@ def as_index(kind: str, name: str, value: object) -> int:
     """`value` as an int, or raise UsageMistake."""
     number = whole_number(value)
     if number is None:
-        array = hasattr(value, "__array__")
-        given = f"a value of type {class_name(value)}" if array else repr(value)
+        given = f"a value of type {class_name(value)}" if _is_array(value) else repr(value)
         hint = _meant(kind, name, value)
         raise UsageMistake(f"{kind}: {name} must be an integer, got {given}{hint}")
     return number
 
 
+def _is_array(value: object) -> bool:
+    """Whether it has elements: not a number of NumPy, an array without axes, or a class of arrays."""
+    has_method = hasattr(value, "__array__") and not isinstance(value, type)
+    return has_method and getattr(value, "shape", None) != ()
+
+
 def _meant(kind: str, name: str, value: object) -> str:
     """What to write for an array, or a list, that stands where the number `name` belongs."""
-    array = hasattr(value, "__array__")
+    array = _is_array(value)
     lengths = "int" in str(getattr(value, "dtype", "")) if array else isinstance(value, list | tuple)
     if kind in SPLITTING and lengths:
         return "; the lengths of the parts are counts="
     if array and name == "to":
         return "; what is sent comes first"
-    # As in `comm.Recv(y, 1)`, `dist.recv(t, 0)` or `comm.Allgather(x, y)`.
-    return "; for an array that takes the result write out=" if array else ""
+    # As in `comm.Recv(y, 1)`, `dist.recv(t, 0)` or `comm.Allgather(x, y)`. To probe gives no array.
+    return "; for an array that takes the result write out=" if array and "probe" not in kind else ""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.core.seat import Seat
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import CellError, UsageMistake
 from disco_magic.planes.arguments import as_index, read_call
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.threads import ThreadPlane
@@ -147,6 +147,22 @@ def test_an_array_where_a_number_belongs_is_not_printed_but_told_its_place(kind,
     with pytest.raises(UsageMistake) as caught:
         as_index(kind, name, np.zeros(10_000))
     assert str(caught.value) == f"{kind}: {name} must be an integer, got a value of type ndarray{text}"
+
+
+@pytest.mark.parametrize("value", [np.float64(1.5), np.array(1.5), np.ndarray])
+@pytest.mark.parametrize(("kind", "name"), [("recv", "source"), ("send", "to"), ("probe", "source")])
+def test_what_has_no_elements_is_printed_and_not_told_to_be_an_array(kind, name, value):
+    # NumPy's numbers and classes have `__array__`, too: "a value of type float64; ... write out=".
+    with pytest.raises(UsageMistake) as caught:
+        as_index(kind, name, value)
+    assert str(caught.value) == f"{kind}: {name} must be an integer, got {value!r}"
+
+
+def test_a_probe_is_not_told_of_an_array_that_takes_its_result(session):
+    with pytest.raises(CellError, match=r"source must be an integer, got np\.float64\(0\.0\)\n"):
+        session(1).run("probe(np.zeros(2))")
+    with pytest.raises(UsageMistake, match=r"got a value of type ndarray$"):
+        as_index("iprobe", "source", np.zeros(2))
 
 
 @pytest.mark.parametrize("kind", ["scatter", "alltoall", "reduce_scatter"])

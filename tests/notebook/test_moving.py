@@ -328,7 +328,6 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         "{i} stands for what i is in the notebook",
         "w=x[::0]": "[::0] is no index of it: slice step cannot be zero",
         "w=x[2]": "[2] is no index of it: index 2 is out of bounds for axis 0 with size 2",
-        "w=x[::0]": "[::0] is no index of it: slice step cannot be zero",
         "w=many[0][5]": "[0][5] is no index of it: KeyError: 5",
     }.items():
         assert str(four.fail(f"%disco {command} {line}", UsageMistake)).endswith(hint)

@@ -68,8 +68,6 @@ class Ran:
         for message in self.messages:
             if message["msg_type"] == "update_display_data":
                 settled = [_updated(each, message["content"]) for each in settled]
-            elif message["msg_type"] == "clear_output" and not message["content"]["wait"]:
-                settled = [each for each in settled if each["msg_type"] not in _OUTPUTS]
             else:
                 settled.append(message)
         return settled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from functools import partial
 from importlib import import_module
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,7 +21,6 @@ from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
-from disco_magic.notebook.output.displays import forget, note_begin, note_loading
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.outlet import put_above
 from disco_magic.notebook.plain_errors import show_own_lines
@@ -91,11 +89,8 @@ class Extension:
         undo(front.plain.install())
         undo(show_own_lines(shell, front.sessions.holders))
         undo(put_by(put_above))
-        note_loading(shell)
-        undo(forget, shell)
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
-        began = partial(note_begin, shell)  # the last one: what others send comes before
-        begins = (front.refresher.cell_began, FOOTER.begin_line, began)
+        begins = (front.refresher.cell_began, FOOTER.begin_line)
         for event, listeners in (("pre_run_cell", begins), ("post_run_cell", ends)):
             for listener in listeners:
                 shell.events.register(event, listener)

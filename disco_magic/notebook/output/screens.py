@@ -61,9 +61,8 @@ class NotebookScreen(Screen):
     """A display of the cell, made when there is something to show and updated in place.
 
     A display stays where it was made, with later lines below it. So after it was emptied, a new one is made
-    for the next rows, unless there is nothing below it. The last state of each is empty, or it is gone, see
-    `displays`: it takes no space, and a saved notebook, or one that a tool has executed, contains no text of
-    it.
+    for the next rows, unless there is nothing below it (`displays`). The last state of each is empty: it
+    takes no space, and a saved notebook, or one that a tool has executed, contains no text of it.
     """
 
     PLACES: Final = 8
@@ -81,9 +80,6 @@ class NotebookScreen(Screen):
         """See `Screen`."""
         first = self._empty and self._begin()
         if not self._empty:
-            if not rows and self._displays.cleared(self._publisher):
-                self.cleared()
-                return
             self._displays.change()
         self._empty = not rows
         self._publisher.publish(

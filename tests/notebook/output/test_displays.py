@@ -1,13 +1,12 @@
-"""What the progress of waits leaves in a notebook: nothing where possible, or one empty display."""
+"""What the progress of waits leaves in a notebook: one empty display where that is possible."""
 
 from __future__ import annotations
 
 import pytest
 
-from disco_magic.notebook.output.displays import Displays
+from disco_magic.notebook.output.displays import displays_of
 
 QUIET = "import threading\nthreading.Event().wait(0.6);\n"
-INNER = f"%%disco\n{QUIET}"
 
 
 @pytest.fixture
@@ -34,21 +33,20 @@ WAITS = {
 
 
 @pytest.mark.parametrize("what", WAITS)
-def test_a_wait_leaves_nothing_where_nothing_else_was_shown(soon, what):
-    # Each left an empty output, which was saved with the notebook: no message removes a display.
+def test_waits_leave_one_empty_display(soon, what):
+    # Each left its own, and all were saved with the notebook: no message removes a display.
     ran = soon.ok(WAITS[what])
     assert has_shown(ran)
-    assert ran.saved == []
+    assert ran.saved == [""]
 
 
-def test_what_comes_after_a_wait_stays(soon):
-    assert soon.ok("session.run(quiet)\nprint('after')").saved == ["after\n"]
-    assert soon.ok(f"%%disco\n{QUIET}7").saved == ["[0-3] 7"]
-    assert soon.run("session.run(quiet + '1 / 0')").saved == ["CellError"]
+def test_what_comes_after_a_wait_stays_below_it(soon):
+    assert soon.ok("session.run(quiet)\nprint('after')").saved == ["", "after\n"]
+    assert soon.ok(f"%%disco\n{QUIET}7").saved == ["", "[0-3] 7"]
+    assert soon.run("session.run(quiet + '1 / 0')").saved == ["", "CellError"]
 
 
-def test_what_was_shown_before_a_wait_or_during_it_stays(soon):
-    # To clear the cell would be to lose it.
+def test_waits_with_something_between_them_have_a_display_each(soon):
     ran = soon.ok("print('before')\nfor _ in range(3): session.run(quiet)")
     assert has_shown(ran)
     assert ran.saved == ["before\n", ""]  # one display for all three, because there is nothing between them
@@ -57,84 +55,55 @@ def test_what_was_shown_before_a_wait_or_during_it_stays(soon):
     assert ran.saved == ["", "[0] 0\n", ""]
 
 
-def test_what_a_cell_has_shown_before_it_runs_another_one_stays(soon):
-    # The inner one was taken for a cell that has no output yet.
+def test_a_wait_of_a_cell_within_the_cell_takes_nothing_away(soon):
     ran = soon.ok("display('kept')\nget_ipython().run_cell('session.run(quiet);')\nNone")
     assert has_shown(ran)
-    assert ran.saved[0] == "'kept'"
-
-
-def test_what_a_cell_has_shown_before_it_loads_the_extension_stays(fresh):
-    fresh.ok("%unload_ext disco_magic")
-    begun = "display('kept')\n%load_ext disco_magic\n%config DiscoMagics.progress_after = 0.0\n%disco start\n"
-    ran = fresh.ok(f"{begun}get_ipython().run_cell({INNER!r})\nNone")
-    assert "'kept'" in ran.saved
+    assert ran.saved[:2] == ["'kept'", ""]
 
 
 class Counting:
-    """A publisher whose kernel has made so many messages."""
+    """A publisher of a cell, whose kernel has made so many messages."""
 
     def __init__(self):
         self.session = self
         self.message_count = 5
-        self.pub_socket = self.parent_header = self.topic = None
-        self.sent = []
-
-    def send(self, socket, kind, content, *, parent, ident):
-        self.message_count += 1
-        self.sent.append((kind, content))
+        self.parent_header = {"msg_id": "one"}
 
 
-def test_a_cell_is_cleared_only_if_all_messages_since_it_began_were_about_the_display():
+@pytest.mark.parametrize("others", ["none", "while they are shown", "while they are sent", "afterwards"])
+def test_a_display_is_used_again_only_if_all_messages_since_were_about_it(others):
     publisher = Counting()
-    displays = Displays(publisher, 5)
-    cleared = []
-    for others in (0, 0, 1, 0):
-        assert displays.begin(publisher) == ""
-        publisher.message_count += 1
+    displays = displays_of(publisher)
+    assert displays.begin(publisher) == ""
+    for what in ("the rows", "none of them"):
+        publisher.message_count += 1 + (others == "while they are sent")
         displays.sent()
-        publisher.message_count += others  # from whatever thread
-        cleared.append(displays.cleared(publisher))
-    assert cleared == [True, True, False, False]
-    assert publisher.sent == [("clear_output", {"wait": False})] * 2
+        publisher.message_count += others == "while they are shown"
+        if what == "the rows":
+            displays.change()
+    displays.leave("left")
+    publisher.message_count += others == "afterwards"
+    assert displays.begin(publisher) == ("left" if others == "none" else "")
+    assert displays.begin(publisher) == ""  # it is taken
 
 
-def test_a_cell_is_not_cleared_if_another_thread_has_shown_something_while_rows_were_sent():
-    # It was counted as ours.
+def test_the_display_of_a_cell_is_not_used_by_the_next_one():
     publisher = Counting()
-    displays = Displays(publisher, 5)
+    displays = displays_of(publisher)
     displays.begin(publisher)
-    publisher.message_count += 2  # the rows, and that of the thread
-    displays.sent()
-    assert not displays.cleared(publisher)
-    displays.change()
     publisher.message_count += 1
     displays.sent()
-    displays.leave("one")
-    assert displays.begin(publisher) == ""  # what the thread has shown is below it
-    assert publisher.sent == []
+    displays.leave("left")
+    assert displays_of(publisher) is displays
+    publisher.parent_header = {"msg_id": "two"}
+    assert displays.begin(publisher) == ""
+    assert displays_of(publisher).begin(publisher) == ""
 
 
-def test_nothing_of_it_is_left_in_the_publisher_after_unloading(fresh):
-    fresh.ok("%unload_ext disco_magic")
-    assert fresh.ok("[n for n in vars(get_ipython().display_pub) if 'disco' in n]").value == "[]"
-
-
-def test_a_cell_is_not_cleared_for_a_display_of_another_one(soon):
-    # A task that a cell has left behind shows its waits there, and that was taken for the next cell's output.
-    task = "async def late():\n    await begun.wait()\n    session.run(quiet)\n    ended.set()\n"
-    events = "begun, ended = asyncio.Event(), asyncio.Event()"
-    soon.ok(f"import asyncio\n{events}\n{task}task = asyncio.create_task(late())\nprint('kept')")
-    kinds = [each["msg_type"] for each in soon.ok("begun.set()\nawait ended.wait();").late]
-    assert "display_data" in kinds
-    assert "clear_output" not in kinds
-
-
-def test_where_messages_are_not_counted_no_display_is_removed_or_reused():
-    publisher = object()
-    displays = Displays(publisher, None)
+def test_where_messages_are_not_counted_no_display_is_used_again():
+    publisher = type("Plain", (), {})()
+    displays = displays_of(publisher)
     assert displays.begin(publisher) == ""
     displays.sent()
-    assert not displays.cleared(None)
-    displays.leave("one")
+    displays.leave("left")
     assert displays.begin(publisher) == ""

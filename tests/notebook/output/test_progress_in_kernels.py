@@ -49,7 +49,7 @@ def test_the_stop_button_works_while_it_is_shown_and_takes_it_away(fresh, door):
     fresh.interrupt()
     ran = fresh.finish(cell, before)
     assert ran.error["ename"] == "KeyboardInterrupt"
-    assert ran.saved == ["KeyboardInterrupt"]
+    assert ran.saved == ["", "KeyboardInterrupt"]
     assert fresh.ok("%%disco\nworker_id").value
 
 

@@ -12,6 +12,7 @@ streams.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -21,7 +22,7 @@ from weakref import ref
 from disco_magic.callers.module_classes import SYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from disco_magic.isolation.own_streams import OwnStreams
 
@@ -90,11 +91,17 @@ class WorkerStream:
         return current_writer.get() is not None and self._own() is None
 
     @property
+    def plain_write(self) -> Callable[[str], int | None]:
+        """The function that takes text of threads without a writer, as IPython may have assigned it."""
+        return self._override or self._base.write
+
+    @property
     def write(self) -> Callable[[str], int | None]:
         """The function that takes text from the calling thread."""
         writer = current_writer.get()
         if writer is None:
-            return self._override or self._base.write
+            write = self.plain_write
+            return partial(put, self._base, write=write) if _ways else write
         own = self._own()
         return writer.writer(self._channel, self._base) if own is None else own.write
 
@@ -262,20 +269,20 @@ def _drop(owner: object) -> None:
                 _owners.remove(each)
 
 
-# How text of cells that no front end shows gets into a stream, if one wants to know of it: the last one.
-_ways: Final[list[Callable[[Any, str], object]]] = []
+# How text of cells that no front end shows, and of threads without a writer, gets into a stream, if one wants
+# to know of it: the last one.
+Way = Callable[[Any, str, Callable[[str], int | None]], int | None]
+_ways: Final[list[Way]] = []
 
 
-def put_by(way: Callable[[Any, str], object]) -> Callable[[], None]:
-    """Let ``way(stream, text)`` write what such cells print; return what undoes it."""
+def put_by(way: Way) -> Callable[[], None]:
+    """Let ``way(stream, text, write)`` write such text; return what undoes it."""
     _ways.append(way)
     return partial(_ways.remove, way)
 
 
-def put(stream: Any, text: str) -> None:
-    """Write text of a cell that no front end shows."""
+def put(stream: Any, text: str, write: Callable[[str], int | None] | None = None) -> int | None:
+    """Write text of a cell that no front end shows, or of a thread without a writer; `write`: how."""
+    write = write or stream.write
     way = next(iter(_ways[-1:]), None)  # in one step: another thread may undo it
-    if way is None:
-        stream.write(text)
-    else:
-        way(stream, text)
+    return write(text) if way is None else way(stream, text, write)

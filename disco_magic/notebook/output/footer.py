@@ -73,14 +73,15 @@ class Footer:
             drawn = self._draw()
             self._put(wipe + (drawn and begin + drawn))
 
-    def above(self, write: Callable[[str], object], text: str) -> None:
+    def above(self, write: Callable[[str], int | None], text: str) -> int | None:
         """Write `text` above the footer, which is hidden until the last line of the text has an end."""
         with self._lock:
             self._put(self._wipe())
-            write(text)
-            self._is_in_line = not text.endswith("\n")
+            count = write(text)
+            self._is_in_line = not text.endswith("\n") if text else self._is_in_line
             if self._asking or (self.covered and self._clock() - self._drawn_at >= REDRAW_S):
                 self._put(self._draw())
+        return count
 
     def begin_line(self, *_: object) -> None:
         """Note that the user has ended the last line, at IPython's prompt; a stuck thread never ends its own.

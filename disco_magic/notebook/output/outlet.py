@@ -12,12 +12,12 @@ from IPython import get_ipython
 
 from disco_magic.callers.tracebacks import frames_of
 from disco_magic.core.markup import ink
-from disco_magic.isolation.streams import unwrapped
+from disco_magic.isolation.streams import WorkerStream, unwrapped
 from disco_magic.notebook.output.footer import FOOTER, over_the_prompt
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _COLOURS: Final = (30, 130, 164, 64, 63)
 """Colours of workers 0, 1, 2, ... in a palette of 256: cyan, brown, magenta, green, blue. Red is for errors.
@@ -59,12 +59,9 @@ def split_prefix(line: str) -> tuple[str, str]:
     return f'<span style="{colour}">{found[2]}</span>', line[found.end() :]
 
 
-def put_above(stream: Any, text: str) -> None:
-    """Write text of a cell that prints by itself; in a terminal, above any live area."""
-    if getattr(stream, "isatty", bool)():
-        FOOTER.above(stream.write, text)
-    else:
-        stream.write(text)
+def put_above(stream: Any, text: str, write: Callable[[str], int | None]) -> int | None:
+    """Write text of a cell that prints by itself, or of the notebook; in a terminal, above any live area."""
+    return FOOTER.above(write, text) if getattr(stream, "isatty", bool)() else write(text)
 
 
 class Outlet:
@@ -83,7 +80,7 @@ class Outlet:
     def __init__(self, stream: Any, among: int = 1) -> None:
         base = unwrapped(stream)
         self._among = among
-        self._stream_write = stream.write
+        self._stream_write = stream.plain_write if isinstance(stream, WorkerStream) else stream.write
         self._base = base
         self._collected: list[str] | None = None
         self._others: Sequence[Outlet] = ()

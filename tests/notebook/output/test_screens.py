@@ -10,7 +10,7 @@ import pytest
 
 from disco_magic.core.markup import ink
 from disco_magic.functions.execution.printed import Printed
-from disco_magic.isolation.streams import put_by
+from disco_magic.isolation.streams import WorkerStream, put_by
 from disco_magic.notebook.output import outlet
 from disco_magic.notebook.output.footer import Footer
 from disco_magic.notebook.output.livearea import Row
@@ -272,6 +272,23 @@ def test_the_last_lines_of_a_terminal_begin_below_a_line_that_a_plain_cell_has_l
     screen.show([])
     screen.show(waits)
     assert [line.rstrip() for line in terminal.screen] == ["Loading ...", "[1] waits"]
+
+
+def test_what_other_threads_print_stands_above_the_last_lines_of_a_terminal(terminal):
+    # 1. Two rows are the last lines, the cursor is behind the second.
+    # 2. A thread of the notebook prints a line: the cursor is in the line below them.
+    # 3. To wipe them was to wipe the second one, with the thread's text, and what was below it.
+    both = WorkerStream(terminal, "stdout")
+    screen = screen_for(Outlet(both), None)
+    undo = put_by(put_above)
+    try:
+        screen.show([Row((each,), "waits", status=True) for each in (0, 1)])
+        assert [both.write(text) for text in ("from a thread", "\n")] == [13, 1]
+        assert terminal.screen == ["from a thread", "[0] waits", "[1] waits"]
+        screen.show([])
+    finally:
+        undo()
+    assert terminal.screen == ["from a thread", ""]
 
 
 def test_a_flood_of_lines_redraws_the_footer_now_and_then(terminal):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.replaced import replace_all, replacing
@@ -10,8 +12,14 @@ from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.callers.replaced import Replaced
     from disco_magic.notebook.shell import Shell
+
+# What a wrapper of ours is passing on. One of an earlier cell may be below it, under a patch that somebody
+# has put over that one while the cell ran.
+_passed_on: ContextVar[object] = ContextVar("disco_passed_on", default=None)
 
 
 class WorkerPublishing:
@@ -48,12 +56,12 @@ def _wrappers(shell: Shell, publisher: Any) -> list[Replaced]:
     @replacing(publisher, "publish")
     def publish(data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()
-        if sink is None:
+        if sink is None or _passed_on.get() is data:
             publish.below(data, metadata, **kwargs)
         elif _is_text(shell, publisher, data, kwargs):
             sink.writer("stdout")(f"{data['text/plain']}\n")
         else:
-            sink.display(publish.below, data, {**kwargs, "metadata": metadata})
+            sink.display(partial(_pass_on, publish.below), data, {**kwargs, "metadata": metadata})
 
     @replacing(publisher, "clear_output")
     def clear(wait: bool = False) -> None:  # noqa: FBT001, FBT002 - IPython's own signature
@@ -64,6 +72,14 @@ def _wrappers(shell: Shell, publisher: Any) -> list[Replaced]:
             sink.clear(clear.below, wait=wait)
 
     return [publish, clear]
+
+
+def _pass_on(below: Callable[..., Any], data: dict[str, Any], **kwargs: Any) -> None:
+    token = _passed_on.set(data)
+    try:
+        below(data, **kwargs)
+    finally:
+        _passed_on.reset(token)
 
 
 def _is_text(shell: Shell, publisher: Any, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:

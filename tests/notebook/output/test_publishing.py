@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import gc
 import sys
+import threading
+from functools import partial
 from weakref import ref
 
 import pytest
@@ -53,6 +55,19 @@ def test_metadata_of_the_caller_is_kept(four, front):
 def test_an_unfinished_line_comes_before_the_display(four, front):
     four.run(f"%%disco -w 0\nprint('half', end='')\nshow({HTML})\nprint('after')")
     assert four.lines == ["[0] half", "[0]", "[0] after"]
+
+
+def test_a_display_is_labelled_once_also_if_a_patch_was_put_over_ours_while_a_cell_ran(four, front):
+    # Ours stayed below the patch. The next cell wrapped that, and each of the two wrote the label.
+    builtins.gate = threading.Event()
+    four.run("%%disco --nowait\nimport builtins\nbuiltins.gate.wait();")
+    front.publish = partial(front.publish)
+    builtins.gate.set()
+    four.run("%disco sync")
+    for _ in range(2):
+        four.run(f"%%disco -w 2\nshow({HTML})")
+        assert four.lines == ["[2]"]
+    assert len(front.shown) == 2
 
 
 def ids(front):

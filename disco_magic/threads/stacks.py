@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import FrameType
 
-# Before 3.12 CPython may collect garbage in the middle of these two functions, which hold a lock of the
-# interpreter's. A finalizer in Python lets another thread run; if that starts or ends a third one, it waits
-# for the lock while it holds the GIL: all threads stand still for ever.
+# Before 3.12 CPython may collect garbage in the middle of C code, also of the two functions of `sys` below,
+# which hold a lock of the interpreter's. A finalizer in Python lets another thread run; if that starts or
+# ends a third one, it waits for the lock while it holds the GIL: all threads stand still for ever.
 _COLLECTS: Final = sys.version_info < (3, 12)
 _IMPORTS: Final = "<frozen importlib._bootstrap>"
 _one_at_a_time = new_rlock()
@@ -37,7 +37,7 @@ def frames() -> dict[int, FrameType]:
     Pass it on to a function that makes plain facts of it. In a variable of the caller's it would be in a
     cycle with the caller's own frame, and keep the variables of all threads until garbage is collected.
     """
-    with _nothing_collected():
+    with nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
 
 
@@ -75,14 +75,15 @@ def import_waited_for(frame: FrameType | None, thread_id: int) -> tuple[str, int
 
 def handled(thread_ids: Iterable[int]) -> dict[int, BaseException | None]:
     """Per thread the exception that it handles, in an ``except`` or ``finally``; None if it handles none."""
-    with _nothing_collected():
+    with nothing_collected():
         there: dict[int, Any] = sys._current_exceptions()  # noqa: SLF001 - Python's own, which others see, too
     found = {each: there.get(each) for each in thread_ids}
     return {each: it[1] if isinstance(it, tuple) else it for each, it in found.items()}  # a tuple before 3.12
 
 
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
+def nothing_collected() -> Iterator[None]:
+    """Let no garbage be collected meanwhile, by any thread, where that can happen in the middle of C code."""
     if not _COLLECTS:
         yield
         return

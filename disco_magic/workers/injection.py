@@ -27,7 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.threads.stacks import handled
+from disco_magic.threads.stacks import handled, nothing_collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -99,24 +99,26 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
 def _put(thread_ids: Collection[int], pending: ctypes.py_object[type[BaseException]]) -> None:
     """Make `pending` the pending exception of other threads, and lower the interpreter's flag again.
 
-    No Python function is called in between: a thread that is traced would not come out of it.
+    No Python function is called in between, neither a finalizer: a thread that is traced would not come out
+    of it.
     """
     unheard = None
-    for thread_id in thread_ids:
-        _set_async_exc(thread_id, pending)
-    try:
-        _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
-        let_strike()
-    except _Lowered as struck:
-        unheard = _unheard(struck)
-    except BaseException:
-        # A signal handler raised first, or this thread interrupts itself. What is still pending must not
-        # strike in the caller's code.
-        try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
+    with nothing_collected():
+        for thread_id in thread_ids:
+            _set_async_exc(thread_id, pending)
+        try:
+            _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
             let_strike()
-        except _Lowered:
-            pass  # expected here, and only here
-        raise
+        except _Lowered as struck:
+            unheard = _unheard(struck)
+        except BaseException:
+            # A signal handler raised first, or this thread interrupts itself. What is still pending must not
+            # strike in the caller's code.
+            try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
+                let_strike()
+            except _Lowered:
+                pass  # expected here, and only here
+            raise
     if unheard is not None:  # outside the `try`: what its handler raises is unrelated
         signal.raise_signal(unheard)
 

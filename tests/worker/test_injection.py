@@ -67,6 +67,20 @@ sys.settrace(None)
 print(struck)
 """
 
+# Nor may it call a function because garbage is collected while it injects.
+COLLECTED = """
+import gc
+class Ghost:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        if haunting:
+            Ghost()
+haunting = True
+Ghost()
+gc.set_threshold(1)
+"""
+
 WAYS = {
     "object": lambda heard: heard,
     "method": lambda heard: heard.hear,
@@ -212,7 +226,8 @@ def test_who_was_struck_and_is_on_the_way_out_is_not_struck_again():
     assert ended == ["struck"]
 
 
-def test_a_thread_that_is_traced_comes_back_from_a_strike():
-    command = [sys.executable, "-c", TRACED]
+@pytest.mark.parametrize("before", ["", COLLECTED], ids=["as it is", "garbage is collected all the time"])
+def test_a_thread_that_is_traced_comes_back_from_a_strike(before):
+    command = [sys.executable, "-c", before + TRACED]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)  # noqa: S603 - our own
     assert ran.stdout == "True\n"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from disco_magic.core.held import Held
-from tests.core.held import report
+from tests.core.held import FLOAT, found, report
 
 
 def split(shard, shape=(2,), digest=b"1", kind="DTensor(8, S(0))", **more):
@@ -26,6 +26,15 @@ def test_workers_that_have_the_same_part_of_a_tensor_have_to_agree():
         ("tp=1", (1,)),
         ("tp=1", (3,)),
     ]
+
+
+def test_what_a_worker_has_found_says_whether_there_is_a_part_of_its_own_in_it():
+    has, has_in_a_list, has_not = found(
+        {"step": FLOAT, "w": split("tp=0")}, {"many": {"many": FLOAT, "many[0]": split("tp=1")}}, {"w": FLOAT}
+    ).values()
+    assert has.is_split
+    assert has_in_a_list.is_split
+    assert not has_not.is_split
 
 
 def test_parts_of_their_own_may_differ_in_shape_and_value():

@@ -160,8 +160,9 @@ class Libraries:
                     sys.meta_path.insert(0, self._finder)
             left = filterfalse(self._undo.__contains__, self._fits)
             for name in [*filter(sys.modules.__contains__, left)]:
-                if is_imported(name):
-                    self._fit_locked(name, sys.modules[name])
+                if not is_imported(name):
+                    continue
+                self._fit_locked(name, sys.modules[name])
         _tell()
 
     def leave(self, user: object) -> None:

@@ -21,13 +21,28 @@ if reason:
     pytest.skip(reason, allow_module_level=True)
 
 
-def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, crew):
+def left_waiting(gpus, crew):
+    """An array, and its sum, left on the GPUs by an earlier command: rank 1 comes when it is released."""
     assert works(crew)
-    a = crew.scatter(np.arange(4.0))
+    array = crew.scatter(np.arange(4.0))
     crew.sync_all()
     gpus.double.stall(1)
-    left = crew.allreduce(a)
+    left = crew.allreduce(array)
     gpus.double.until_waiting(3)
+    return array, left
+
+
+def assert_cancelling_gives_up(gpus, pending, left):
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gpus.double.release(1)
+    with pytest.raises(WorkerError, match="given up while it was being carried out"):
+        left.get(0, DEADLINE_S)
+
+
+def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, crew):
+    _operand, left = left_waiting(gpus, crew)
     pending = crew.run_nowait("1 + 1")  # it has nothing to do with NCCL, and its end waits for the GPU
     until_waiting_in(pending)
     pending.cancel()
@@ -48,11 +63,7 @@ def test_an_interrupt_that_is_raised_before_it_asks_what_is_waited_for_gives_tha
     gpus, crew, monkeypatch
 ):
     # All workers are struck first. By the time it was asked what a worker waits for, that had come out of it.
-    assert works(crew)
-    a = crew.scatter(np.arange(4.0))
-    crew.sync_all()
-    gpus.double.stall(1)
-    left = crew.allreduce(a)
+    _operand, left = left_waiting(gpus, crew)
     pending = crew.run_nowait("worker.place.finish()")
     strike_all = fragile.strike_all
 
@@ -63,24 +74,14 @@ def test_an_interrupt_that_is_raised_before_it_asks_what_is_waited_for_gives_tha
 
     until_waiting_in(pending)
     monkeypatch.setattr(fragile, "strike_all", late)
-    pending.cancel()
-    with pytest.raises(CellError):
-        pending.wait()
-    gpus.double.release(1)
-    with pytest.raises(WorkerError, match="given up while it was being carried out"):
-        left.get(0, DEADLINE_S)
+    assert_cancelling_gives_up(gpus, pending, left)
 
 
 def test_an_interrupt_gives_up_what_a_worker_waits_for_before_it_is_shown_what_that_is(
     gpus, crew, monkeypatch
 ):
     # For a third of a millisecond a worker only looks for the end. Struck then, it had waited for nothing.
-    assert works(crew)
-    a = crew.scatter(np.arange(4.0))
-    crew.sync_all()
-    gpus.double.stall(1)
-    left = crew.allreduce(a)
-    gpus.double.until_waiting(3)
+    _operand, left = left_waiting(gpus, crew)
     waits, wait_until = [], flights.wait_until
 
     def seen(is_done, timeout_s=None):
@@ -91,12 +92,7 @@ def test_an_interrupt_gives_up_what_a_worker_waits_for_before_it_is_shown_what_t
     monkeypatch.setattr(flights, "wait_until", seen)
     pending = crew.run_nowait("worker.place.finish()")
     until(lambda: waits.count(DEADLINE_S) == 4)
-    pending.cancel()
-    with pytest.raises(CellError):
-        pending.wait()
-    gpus.double.release(1)
-    with pytest.raises(WorkerError, match="given up while it was being carried out"):
-        left.get(0, DEADLINE_S)
+    assert_cancelling_gives_up(gpus, pending, left)
 
 
 def test_registers_of_a_call_that_was_given_up_have_no_value(gpus, crew):

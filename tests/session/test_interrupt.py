@@ -225,9 +225,9 @@ def test_who_waited_for_an_interrupted_worker_is_not_said_to_have_been_interrupt
 
 def test_where_one_worker_fails_an_interrupt_of_the_others_does_not_hide_it(busy, here):
     s = busy(2)
-    pending = s.run_nowait("while worker_id and not stop.is_set():\n    here()\n1 / 0")
+    pending = s.run_nowait("here()\nwhile worker_id and not stop.is_set(): pass\n1 / 0")
+    here.arrived(2)  # who has not begun is idle, too
     until(lambda: s.doctor().positions[0].state == "idle")
-    here.arrived(1)
     s.interrupt()
     with pytest.raises(CellError, match="failed on worker 0") as caught:
         pending.wait()

@@ -34,6 +34,10 @@ lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab; the launcher has th
 # A process that crashes ends the run: with one in its place xdist waits for ever for the tests that were its own.
 ALL_TESTS := --numprocesses=auto --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
+# SECOND_TRY=1, in continuous integration: up to two failed tests are tried once more (tests/second_try.py).
+RECORD := $(VENV)/second-tries.txt
+SECOND_TRIES = $(if $(SECOND_TRY),-p tests.second_try --second-tries=$(RECORD))
+
 # A part of the tests cannot cover everything: the gates are for all of them. To measure takes half as long again.
 test: $(VENV)/.has-test  ## run all tests (COVERAGE=1: they have to cover 95 % of the branches, and all of core/)
 ifneq ($(strip $(ARGS)),)
@@ -47,7 +51,7 @@ endif
 
 # Apart, for the report takes ten seconds of one core.
 measured: $(VENV)/.has-test
-	@$(BIN)/python -m pytest $(ALL_TESTS) --cov --cov-report=
+	@$(BIN)/python -m pytest $(ALL_TESTS) --cov --cov-report= $(SECOND_TRIES)
 
 # What is not there to be read is what tests have executed under such names.
 covered: $(VENV)/.has-test
@@ -94,7 +98,7 @@ newer installed-newer:
 
 with-newer: $(VENV)/.has-test
 	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --max-worker-restart=0 \
-		$$($(BIN)/python -m tests.newer))
+		$(SECOND_TRIES) $$($(BIN)/python -m tests.newer))
 
 # Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
 # they are measured that takes a minute. Nothing runs, so nobody looks for what raised when it was collected as garbage:

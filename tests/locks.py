@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from contextlib import contextmanager
+from functools import partial
+
+from disco_magic.errors import WorkerInterrupt
 
 
 @contextmanager
@@ -39,6 +43,19 @@ class Told:
 
     def __exit__(self, *exception):
         self.lock.release()
+
+
+class StrikesWhoTakes:
+    """A lock that is free, and strikes a thread in the moment in which it takes it."""
+
+    def __init__(self):
+        self.released = 0
+        thread, kind = ctypes.c_ulong(threading.get_ident()), ctypes.py_object(WorkerInterrupt)
+        # In C, as a lock's own; it returns 1, of one thread.
+        self.acquire = partial(ctypes.pythonapi.PyThreadState_SetAsyncExc, thread, kind)
+
+    def release(self):
+        self.released += 1
 
 
 def beside(act, until):

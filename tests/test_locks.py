@@ -10,11 +10,11 @@ import pytest
 
 import disco_magic
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.threads.locks import EnteredAtOnce, new_lock, new_rlock
+from disco_magic.threads.locks import EnteredAtOnce, new_lock, new_rlock, takes
 from disco_magic.threads.stacks import frame_of
 from disco_magic.workers.injection import inject
 from tests.conftest import DEADLINE_S, asked, until
-from tests.locks import taken_elsewhere
+from tests.locks import StrikesWhoTakes, taken_elsewhere
 
 
 def is_free(lock):
@@ -49,6 +49,27 @@ def test_what_strikes_a_thread_that_has_waited_leaves_the_lock_free(make):
     thread.join(DEADLINE_S)
     assert caught[-1] == "interrupt"
     assert is_free(lock)
+
+
+def test_who_is_struck_while_a_loop_takes_a_lock_knows_that_it_is_taken():
+    """What a call returns is not yet known to anybody when an interrupt strikes behind it."""
+    lock, mine = StrikesWhoTakes(), False
+
+    def act():
+        nonlocal mine
+        for mine in takes(lock, 0.0):  # noqa: B007 - read below
+            break
+        until(lambda: False)  # it has been struck by now
+
+    with pytest.raises(WorkerInterrupt):
+        act()
+    assert mine
+
+
+def test_a_lock_that_another_thread_has_is_not_taken():
+    with taken_elsewhere(lock := new_lock()):
+        assert list(takes(lock, 0.0)) == []
+    assert next(takes(lock, 1.0)) is True
 
 
 def test_a_reentrant_lock_is_taken_and_released_as_often():

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.threads.locks import new_lock
+from disco_magic.threads.locks import new_lock, takes
 from disco_magic.threads.own_threads import start_thread
 from disco_magic.threads.patience import wait_until
 
@@ -226,8 +226,9 @@ class Communicators:
 
     def _await_launch(self) -> None:
         # Limited: a start that waits for room in a GPU's queue goes on only when others are aborted.
-        if self.launching.acquire(timeout=_LAUNCH_PATIENCE_S):
+        for _ in takes(self.launching, _LAUNCH_PATIENCE_S):
             self.launching.release()
+            break
 
     def in_thread(self, work: Callable[[], object]) -> bool:
         """Call ``work()`` in a new thread; as long as one is alive, `are_ending` is true.

@@ -22,6 +22,7 @@ from disco_magic.errors import PlaneAborted, WorkerInterrupt
 from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
 from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
+from disco_magic.threads.locks import takes
 from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Flights:
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; `flights` may belong to a newer thread already
-            text = f"{call.describe()} at {call.site}"
-            self._condemn_soon(fate, given_up(text, interrupted(worker), self._interrupts.get(worker)))
+            text, why = f"{call.describe()} at {call.site}", interrupted(worker)
+            self._condemn_soon(fate, given_up(text, why, self._interrupts.get(worker)))
             return Flight(call, fate, None)
         self._prune(worker)
         # A new event: re-recording an earlier one would change it for a flight that still uses it.
@@ -179,33 +180,31 @@ class Flights:
         self._prune(worker)
         flights = self._of[worker]
         self._show(worker, flights[0] if flights else None)
-        oldest: dict[int, Flight] = {}  # communicator -> the flight that it works on
-        for flight in list(flights):
-            oldest.setdefault(id(flight.fate.communicators[0]), flight)
+        # Communicator -> the oldest flight, on which it works.
+        oldest = {id(each.fate.communicators[0]): each for each in reversed(list(flights))}
         for flight in oldest.values():
             self._look_at(flight, (worker,))  # the others look at their own when they wait, `survey` at all
         return False
 
     def _look_at(self, flight: Flight, members: Sequence[int]) -> None:
         fate, launching = flight.fate, self._communicators.launching
-        # Its holder may keep it for long; the next look is soon.
-        if fate.verdict is not None or not launching.acquire(blocking=False):
-            return
-        theirs = dict(zip(fate.members, fate.communicators, strict=True))
+        errors, mine = [], False
         try:  # locked, so that they are not aborted
-            held = self._communicators.are_held(fate.members, fate.communicators)
-            looked = filter(members.__contains__, theirs) if held else ()
-            errors = {at: async_error(theirs[at], self._nccl) for at in looked}
+            for mine in takes(launching, 0.0):  # noqa: B007 - read below
+                break  # its holder may keep it for long; the next look is soon
+            held = mine and self._communicators.are_held(fate.members, fate.communicators)
+            if held and fate.verdict is None:
+                theirs = zip(fate.members, fate.communicators, strict=True)
+                errors = [(at, async_error(each, self._nccl)) for at, each in theirs if at in members]
         finally:
-            launching.release()
-        wrong = [(at, error) for at, error in errors.items() if error is not None]
-        if wrong:
+            if mine:
+                launching.release()
+        if wrong := [(at, error) for at, error in errors if error is not None]:
             self._condemn_soon(fate, broken_on(wrong[0][0], flight.describe(), wrong[0][1]))
 
     def survey(self, before: Sequence[Flight | None]) -> list[Flight | None]:
         """The oldest flight of each worker; look for errors in those that were it `before`. Any thread."""
-        # Copies, because workers add and remove flights meanwhile.
-        oldest = [next(iter(list(flights)), None) for flights in self._of]
+        oldest = [next(iter(list(flights)), None) for flights in self._of]  # copies: workers change them
         for flight, former in zip(oldest, before, strict=False):
             if flight is not None and flight is former and not self._is_done(flight):
                 self._look_at(flight, flight.fate.members)

@@ -11,10 +11,12 @@ import _thread
 import os
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from threading import Lock, RLock
 
 # No callbacks, as sets of weak references have them: a Ctrl-C that strikes in one is lost.
@@ -35,6 +37,18 @@ def new_rlock() -> RLock:
     """Make a lock like `threading.RLock`; one that the forking thread holds stays its own."""
     made: RLock = _made(_thread.RLock())  # what `threading.RLock`, a function, returns; every cell makes two
     return made
+
+
+def takes(lock: Lock, limit_s: float) -> Iterator[bool]:
+    """What takes a lock in the head of a loop: true once it is taken, nothing if it is not within `limit_s`.
+
+        for mine in takes(lock, 0.0):
+            break
+
+    A call would return with the lock, and an interrupt or a Ctrl-C could strike before anything notes it.
+    Nothing strikes between a loop's taking what its iterator has and its variable.
+    """
+    return iter(partial(lock.acquire, timeout=limit_s), False)  # noqa: FBT003 - `iter` takes no keywords
 
 
 class EnteredAtOnce:

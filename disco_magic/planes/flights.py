@@ -234,7 +234,8 @@ class Flights:
     def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
         """Give up the flights of the worker's command `scope`, and the earlier ones that it waits for."""
         self.forgive(worker, scope)  # first, because the worker itself may see their end at once
-        shown = self._struck.pop(worker, None) or self._board.waiting.get(worker)
+        struck = self._struck.pop(worker, None)  # long over if a thread that was given up was struck late
+        shown = struck if struck in list(self._of[worker]) else self._board.waiting.get(worker)
         first = min(scope, shown.scope) if isinstance(shown, Flight) else scope
         self._give_up(worker, range(first, scope + 1), interrupted(worker), failure)
         self._show(worker, None)

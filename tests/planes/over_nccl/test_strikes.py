@@ -1,16 +1,20 @@
-"""Interrupts that strike a thread in the middle of what it does about a flight."""
+"""Interrupts that strike a thread in the middle of what it does about a flight, or too late."""
 
 from __future__ import annotations
 
 import pytest
 
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import Failure, WorkerInterrupt
 from tests.locks import StrikesWhoTakes
 from tests.planes.over_nccl.conftest import good
 
 
 def queued(plane, seat, xp):
     return plane.allreduce(seat, xp.ones(2), "sum", None)
+
+
+def interrupted(worker, scope):
+    return Failure(worker, scope, "Cell In[2]", WorkerInterrupt(), "")
 
 
 def test_who_is_struck_as_it_takes_the_lock_to_look_at_nccl_gives_it_back(crew, double, monkeypatch):
@@ -34,3 +38,26 @@ def test_who_is_struck_as_it_takes_the_lock_to_look_at_nccl_gives_it_back(crew, 
     assert lock.released == 1
     double.release(1)
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_a_thread_that_was_given_up_and_is_struck_late_costs_no_later_flight(crew, double):
+    """What it had waited for was kept, and the next interrupt gave up all flights from that one on."""
+    plane, _ = crew(good)
+    flights = plane._flights
+
+    def late():
+        raise WorkerInterrupt
+
+    def struck(plane, seat, xp):
+        queued(plane, seat, xp)
+        if seat.worker == 0:
+            with pytest.raises(WorkerInterrupt):
+                flights.wait(0, late)
+
+    assert crew(struck, scope=2, plane=plane)[1] == [None] * 4
+    crew(good, scope=3, plane=plane)  # all of them see that it is done
+    double.stall(1)
+    crew(queued, scope=4, plane=plane)
+    plane.leave(0, 5, interrupted(0, 5))
+    double.release(1)
+    assert crew(good, scope=6, plane=plane)[1] == [[4, 4]] * 4

@@ -12,7 +12,7 @@ from disco_magic.planes.verdicts import INCOMPLETE, Verdict
 
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
@@ -84,6 +84,16 @@ class Flight(WaitForNobody):
     def describe(self) -> str:
         """As `seen_by`."""
         return self.seen_by(0)
+
+
+def unfinished(flights: Iterable[Flight], is_done: Callable[[Flight], bool]) -> list[Flight]:
+    """The oldest flight on each communicator that is not done: a worker in C code removes none that are."""
+    oldest: dict[int, Flight] = {}
+    for flight in list(flights):  # a copy, because the worker may add and remove some meanwhile
+        of = id(flight.fate.communicators[0])
+        if of not in oldest and not is_done(flight):
+            oldest[of] = flight
+    return [*oldest.values()]
 
 
 def given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted, WorkerInterrupt
-from disco_magic.planes.flight import Flight, given_up, interrupted, with_it
+from disco_magic.planes.flight import Flight, given_up, interrupted, unfinished, with_it
 from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
 from disco_magic.threads.locks import takes
@@ -180,9 +180,7 @@ class Flights:
         self._prune(worker)
         flights = self._of[worker]
         self._show(worker, flights[0] if flights else None)
-        # Communicator -> the oldest flight, on which it works.
-        oldest = {id(each.fate.communicators[0]): each for each in reversed(list(flights))}
-        for flight in oldest.values():
+        for flight in unfinished(flights, self._is_done):
             self._look_at(flight, (worker,))  # the others look at their own when they wait, `survey` at all
         return False
 
@@ -202,12 +200,11 @@ class Flights:
         if wrong := [(at, error) for at, error in errors if error is not None]:
             self._condemn_soon(fate, broken_on(wrong[0][0], flight.describe(), wrong[0][1]))
 
-    def survey(self, before: Sequence[Flight | None]) -> list[Flight | None]:
-        """The oldest flight of each worker; look for errors in those that were it `before`. Any thread."""
-        oldest = [next(iter(list(flights)), None) for flights in self._of]  # copies: workers change them
-        for flight, former in zip(oldest, before, strict=False):
-            if flight is not None and flight is former and not self._is_done(flight):
-                self._look_at(flight, flight.fate.members)
+    def survey(self, before: Sequence[Flight]) -> list[Flight]:
+        """The oldest flights of all workers; look for errors in those that were it `before`. Any thread."""
+        oldest = [each for flights in self._of for each in unfinished(flights, self._is_done)]
+        for flight in filter(before.__contains__, oldest):
+            self._look_at(flight, flight.fate.members)
         return oldest
 
     def _show(self, worker: int, flight: Flight | None) -> None:

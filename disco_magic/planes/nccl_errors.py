@@ -61,7 +61,7 @@ class Watching:
 
 
 def _watch(ref: weakref.ref[Flights], over: threading.Event) -> None:
-    before: Sequence[Flight | None] = ()
+    before: Sequence[Flight] = ()
     while not over.wait(PERIOD_S):
         flights = ref()
         if flights is None:

@@ -265,6 +265,29 @@ def test_what_is_aborted_while_a_worker_looks_whether_it_is_done_has_no_value(gp
     assert works(crew)
 
 
+def test_an_error_is_seen_behind_a_collective_that_is_done_while_workers_wait_in_c_code(gpus, session, gate):
+    # A worker in cupy's own wait removes no flight that is done; the watchdog looked only at the oldest one.
+    crew = session(4, devices="auto", extras=lambda context: {"gate": gate})
+    assert works(crew)
+    gpus.double.stall(2)
+    pending = crew.run_nowait(
+        "x = allreduce(xp.ones(3))\n"
+        "if worker_id == 1: xp.cuda.get_current_stream().launch_host_func(lambda _: gate(), None)\n"
+        "float(allreduce(x)[0])"
+    )
+    gpus.double.until_in_flight(8)
+    gpus.double.release(2)
+    gate.arrived(1)
+    until(lambda: gpus.double.in_flight == 4)
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    waits_for = crew._launcher.plane._flights._of[0][-1]
+    until(lambda: waits_for.fate.verdict is not None)
+    gate.open()
+    with pytest.raises(CellError, match="could not be carried out on worker 3"):
+        pending.wait(DEADLINE_S)
+    assert works(crew)
+
+
 def test_an_interrupt_while_others_connect_is_told_as_that(gpus, session):
     s, pending = connecting(gpus, session)
     until(lambda: "connecting workers [0-3]" in str(s.doctor()))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import time
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
@@ -19,7 +18,6 @@ from disco_magic.threads.own_threads import start_thread
 from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
 
     Members = tuple[int, ...]
@@ -32,9 +30,29 @@ _PATIENCE_S: Final = 2.0
 _LAUNCH_PATIENCE_S: Final = 10.0
 
 
+class _Abort:
+    """A thread that aborts.
+
+    Attributes:
+        thread: for whoever joins it.
+        goes_on: whether it has not ended. Not `Thread.is_alive`: up to Python 3.12, if several threads ask it
+            while it ends, one may get RuntimeError, which would end a worker.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.goes_on = True
+        self.thread = start_thread("nccl-abort", self._run, work)
+
+    def _run(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        finally:
+            self.goes_on = False
+
+
 # Threads that abort, of all planes of the process. One left behind by a former plane frees memory, which
 # waits for every GPU that NCCL has connected: it and a part that starts meanwhile may deadlock.
-_aborting: Final[list[threading.Thread]] = []
+_aborting: Final[list[_Abort]] = []
 _of_all: Final = new_lock()
 # Limited: an abort that waits for an endless kernel must not block a restart, which is the remedy then.
 _OTHERS_PATIENCE_S: Final = 5.0
@@ -82,7 +100,7 @@ class Communicators:
         self._whole: dict[Members, list[Any]] = {}  # cache of `of`, until something changes
         # Held while a thread uses communicators that another thread may want to abort.
         self.launching = new_lock()
-        self._ending: list[threading.Thread] = []
+        self._ending: list[_Abort] = []
         # Made by workers that left their command while connecting; they may still be in NCCL with them.
         self._unwanted: list[Any] = []
 
@@ -237,25 +255,25 @@ class Communicators:
         was to be aborted ends with the process.
         """
         with self._lock:
-            self._ending = [*filter(Thread.is_alive, self._ending)]
+            self._ending = [each for each in self._ending if each.goes_on]
             try:
-                thread = start_thread("nccl-abort", work)
+                new = _Abort(work)
             except RuntimeError:
                 return False
-            self._ending.append(thread)
+            self._ending.append(new)
         with _of_all:
-            _aborting[:] = [*filter(Thread.is_alive, _aborting), thread]
+            _aborting[:] = [*(each for each in _aborting if each.goes_on), new]
         return True
 
     @property
     def are_ending(self) -> bool:
         """Whether some communicators are still being aborted; until then nothing may start on their GPUs."""
         # The list is nearly always empty: checking that first takes a tenth of `any`, twice per call.
-        return bool(self._ending) and any(each.is_alive() for each in self._ending)
+        return bool(self._ending) and any(each.goes_on for each in self._ending)
 
     def _others_abort(self) -> bool:
         """Whether communicators of other planes are still being aborted."""
-        return any(each.is_alive() for each in list(_aborting) if each not in self._ending)
+        return any(each.goes_on for each in list(_aborting) if each not in self._ending)
 
     def close(self) -> None:
         """Abort all communicators: `destroy` would wait for the other members, one after the other."""
@@ -276,5 +294,5 @@ class Communicators:
         for communicator in unwanted:
             self.in_thread(communicator.abort)
         until = time.monotonic() + _PATIENCE_S
-        for thread in list(self._ending):
-            thread.join(max(0.0, until - time.monotonic()))
+        for each in list(self._ending):
+            each.thread.join(max(0.0, until - time.monotonic()))

@@ -120,3 +120,19 @@ def test_who_looks_at_the_end_finds_none_that_is_about_to_be_aborted(slow, made,
     closing()
     until(lambda: not communicators.are_ending)
     assert [each.aborts for each in slow.made] == [1] * len(slow.made)
+
+
+def test_whether_an_abort_goes_on_is_not_asked_of_its_thread(made, gate, monkeypatch):
+    # All workers ask again and again. CPython 3.11 answers two that ask while a thread ends with "release
+    # unlocked lock": each takes the thread's lock for a moment, and one takes the other's for the thread's.
+    def is_alive(thread):
+        raise RuntimeError("release unlocked lock")
+
+    communicators = made()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "is_alive", is_alive)
+        assert communicators.in_thread(gate)
+        gate.arrived()
+        assert communicators.are_ending
+        gate.open()
+        until(lambda: not communicators.are_ending)

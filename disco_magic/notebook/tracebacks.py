@@ -55,11 +55,30 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
         isinstance(error, DiscoError) or not hasattr(error, "_render_traceback_")
     ):
         only = shell.InteractiveTB.get_exception_only(type(error), error)  # the traceback is in this package
-        error._render_traceback_ = partial(ended, shell, [line.rstrip("\n") for line in only])  # type: ignore[attr-defined]  # IPython's protocol
+        error._render_traceback_ = _Only(shell, [line.rstrip("\n") for line in only])  # type: ignore[attr-defined]  # IPython's protocol
     # Not with its own frames: they refer to the handle of the cell, and that to the error. For a stopped
     # cell, ``%debug`` should show the line where it was.
     stopped = (user_frames(shell, each.exception) for each in failures_of(error).values())
     return error.with_traceback(next(filter(None, stopped), None))
+
+
+class _Only:
+    """Finished `lines` of an error, for the `_render_traceback_` of one that Python's own code pickles.
+
+    `errors.pickling` leaves it out of ours. Of a KeyboardInterrupt or an OSError all attributes are pickled
+    and deep-copied; a shell, which cannot be, would go with it and make that fail. So copies have no shell.
+    """
+
+    def __init__(self, shell: Shell | None, lines: list[str]) -> None:
+        self._shell = shell
+        self._only = lines
+
+    def __call__(self) -> list[str]:
+        """The lines as IPython takes them; see `ended`."""
+        return self._only.copy() if self._shell is None else ended(self._shell, self._only)
+
+    def __reduce__(self) -> tuple[type[_Only], tuple[None, list[str]]]:
+        return _Only, (None, self._only)
 
 
 def _once(shell: Shell, lines: Callable[[], list[str]], notes: Sequence[str]) -> Callable[[], list[str]]:

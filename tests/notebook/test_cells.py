@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import threading
 import weakref
@@ -111,6 +113,16 @@ def test_an_error_can_be_shown_twice(four):
         with pytest.raises(CellError) as caught:
             handle.wait()
         assert "".join(caught.value._render_traceback_()).count("ValueError: again") == 2
+
+
+def test_an_error_of_python_s_own_that_is_to_be_shown_can_be_copied_and_pickled(four):
+    # What IPython calls to show it held the shell, and all attributes of such an error are pickled with it.
+    error = dress(four.ip, KeyboardInterrupt("the check was interrupted"))
+    shown = error._render_traceback_()
+    assert "the check was interrupted" in shown[-1]
+    pickled = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    for again in (pickled, copy.deepcopy(error)):
+        assert again._render_traceback_() == shown
 
 
 def test_notes_that_are_added_to_an_error_before_it_is_raised_again_are_shown(four):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, overload
 
 from disco_magic.core.markup import MARK
-from disco_magic.core.registers import register_of
+from disco_magic.core.registers import nearest, register_of
 from disco_magic.core.words import aligned
 from disco_magic.errors import Divergence, is_told
 from disco_magic.phrases import people, ranges, who_has
@@ -49,6 +49,7 @@ class CheckReport:
         within: how far apart numbers were allowed to be, ``"rtol=1e-05, atol=0"``; "": not at all.
         named: whether the caller has said which registers to compare; else names and marks decided that.
         along: axes of the mesh along which nothing differs, if something does between all.
+        asked: the registers and parts that the caller named.
     """
 
     title: str
@@ -57,6 +58,7 @@ class CheckReport:
     within: str = ""
     named: bool = False
     along: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -147,9 +149,10 @@ class CheckReport:
 
     @property
     def _near_in_part(self) -> list[str]:
-        """Registers of which some parts are near and everything else is equal."""
-        differing = {register_of(row.name) for row in self.differing}
-        parts = [register_of(row.name) for row in self.rows if row.near and row.name != register_of(row.name)]
+        """What was compared as a whole, and of which some parts are near and everything else is equal."""
+        wholes = {row.name: nearest(row.name, self.asked) or register_of(row.name) for row in self.rows}
+        differing = {wholes[row.name] for row in self.differing}
+        parts = [wholes[row.name] for row in self.rows if row.near and row.name != wholes[row.name]]
         return [name for name in dict.fromkeys(parts) if name not in differing]
 
     @property

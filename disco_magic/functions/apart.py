@@ -21,6 +21,7 @@ from disco_magic.values.frames import COLUMN
 from disco_magic.values.lookalikes import MOST_ITEMS, numbers_apart, numbers_in, texts_apart, texts_in
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
+from disco_magic.values.subscripts import indexed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -135,4 +136,8 @@ def attempt(function: Callable[..., Any], *given: Any) -> Any:
 def part_of(held: Mapping[str, Any], name: str) -> Any:
     """The value or part of that name; `NOTHING` if there is none."""
     around = nearest(name, held)
-    return NOTHING if around is None else part_at(held[around], name[len(around) :])
+    if around is None:
+        return NOTHING
+    written = name[len(around) :]
+    part = part_at(held[around], written)
+    return indexed_at(held[around], written) if part is NOTHING and written else part

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.held import Found
 from disco_magic.core.registers import RegisterFile, inside, is_within, nearest, register_of
+from disco_magic.errors.mistakes import about
 from disco_magic.functions.marks import is_anonymous
 from disco_magic.values.divergence import survey
 from disco_magic.values.inside import PARTS_BY_VALUE, parts_of
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import parts_at, split
+from disco_magic.values.subscripts import indexed_at
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -137,12 +139,25 @@ def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[s
 
 
 def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
-    """The registers and parts of registers that these labels name, as far as they exist."""
+    """The registers and parts of registers that these labels name, as far as they exist.
+
+    Elements and slices of arrays, ``x[0:2]``, are parts here. Only the worker may ask, because what indexes
+    an array may be the user's code.
+
+    Raises:
+        UsageMistake: there is such an array, but not that index of it.
+    """
     wanted: dict[str, dict[str, str]] = {}
     for label in labels:
         name, written = split(label)
         if name in held:
             wanted.setdefault(name, {})[written] = label
-    return {
-        of[written]: part for name, of in wanted.items() for written, part in parts_at(held[name], of).items()
-    }
+    found: dict[str, Any] = {}
+    for name, of in wanted.items():
+        parts = parts_at(held[name], of)
+        for written, label in of.items():
+            with about(label):
+                part = parts[written] if written in parts else indexed_at(held[name], written)
+            if part is not NOTHING:
+                found[label] = part
+    return found

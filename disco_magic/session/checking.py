@@ -47,7 +47,8 @@ class Checks(Calls):
         In the middle of a cell, use `WorkerContext.check`.
 
         Args:
-            *names: registers or parts of them, ``params['w']``, ``model.norm.weight``; none: all registers.
+            *names: registers or parts of them, ``params['w']``, ``model.norm.weight``, ``x[0:2]``; none: all
+                registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, or without names those of registers and parts marked by `worker.replicated` or
                 replicated by a plan, and of DTensors whose same part is on several workers. None: if names

@@ -21,11 +21,11 @@ from disco_magic.core.held import marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import SyncTimeout, UsageMistake, is_told
+from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, is_by, is_told
 from disco_magic.functions.participants import both_said
 from disco_magic.functions.surveys import Nearness, Sample, Survey
 from disco_magic.functions.tolerances import Tolerance, tolerance_of
-from disco_magic.phrases import ranges
+from disco_magic.phrases import people, ranges, words
 from disco_magic.session.apart import told_apart
 from disco_magic.values.distances import gap, is_of
 from disco_magic.values.frames import COLUMN
@@ -77,9 +77,20 @@ def check_registers(
     are_all = len(workers) == checks.num_workers
     survey = Survey(names or None, values, parts=values and asked is None and are_all)
     title = f"Disco session {checks.id}"
-    return compared(
-        checks, title, survey, workers, select, circles=asked, timeout=timeout, tolerance=tolerance
-    )
+    try:
+        return compared(
+            checks, title, survey, workers, select, circles=asked, timeout=timeout, tolerance=tolerance
+        )
+    except WorkerError as error:
+        raise _no_index(error) or error from None
+
+
+def _no_index(error: WorkerError) -> UsageMistake | None:
+    """What to say of an index of an array that workers do not have; None for other errors."""
+    first = error.origin
+    if first.command != f"call {Survey.disco_name}" or not is_by(first, UsageMistake):
+        return None
+    return UsageMistake(f"check: on {people(tuple(error.failures))}, {words(first.exception)}")
 
 
 def _asked_circles(checks: Checks, workers: Workers, over: Axes | None, *, in_group: bool) -> Circles | None:
@@ -123,7 +134,10 @@ def compared(
         rows = _with_gaps(checks, rows, workers, limit)
         is_apart = circles is None and any(map(_DIFFERS, rows))
         along = _agreeing_axes(checks, of_circles, workers) if is_apart else ()
-        return CheckReport(title, workers, rows, str(tolerance), named=survey.names is not None, along=along)
+        names = survey.names
+        return CheckReport(
+            title, workers, rows, str(tolerance), named=names is not None, along=along, asked=names or ()
+        )
     except KeyboardInterrupt as struck:
         if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
             raise

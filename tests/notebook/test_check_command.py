@@ -33,6 +33,26 @@ def test_what_agrees_is_shown_as_a_table(registers):
     )
 
 
+def test_elements_and_slices_of_arrays_are_compared_as_get_takes_them(registers):
+    # A check looked only for parts that have names, and said of an array that it has no parts.
+    registers.run("%%disco\nx = np.arange(4.0)\nx[3] += worker_id / 4\nrows = np.zeros((2 + worker_id, 3))")
+    assert registers.run("%disco check x[0:3] x[0]").summary == "[0-3] agree on: x[0:3], x[0]"
+    assert registers.run("%disco check rows[0:2, -1]").summary == "[0-3] agree on: rows[0:2, -1]"
+    error = registers.fail("%disco check x[2:]", Divergence)
+    assert "'x[2:]' differs: float64 (2,) [2. 3.] on worker 0" in str(error)
+    assert "1 of 2 elements differs from the first worker's, by up to 0.75, at [1]" in registers.out
+    assert (
+        "[0-3] agree within rtol=1, atol=0 on: x[2:]" in registers.run("%disco check --rtol 1 x[2:]").summary
+    )
+
+
+def test_an_index_that_some_workers_do_not_have_is_said_with_its_name(registers):
+    registers.run("%%disco\nrows = np.zeros((2 + worker_id // 3, 3))")
+    error = registers.fail("%disco check rows[2]", UsageMistake)
+    assert str(error).startswith("check: on workers [0-2], rows[2]: [2] is no index of it: index 2 is out of")
+    assert registers.run("%disco check same").summary == "[0-3] agree on: same"
+
+
 def test_what_differs_fails_with_the_table(registers):
     error = registers.fail("%disco check near --atol 1e-12", Divergence)
     assert [row.name for row in error.report.differing] == ["near"]

@@ -52,6 +52,14 @@ def test_marks_parts_and_containers_are_compared_nearly_too(session):
     assert [row.name for row in s.check("q", values=True, rtol=1e-12).differing] == ["q['a'][1]"]
 
 
+def test_of_a_part_that_is_near_nothing_is_said_about_the_rest_of_its_register(session):
+    # Whatever was near counted as a part of its whole register, which nobody had compared.
+    s = session(2)
+    s.run("q = {'near': np.ones(2) * (1 + 1e-9 * worker_id), 'apart': worker_id}")
+    told = s.check("q['near']", values=True, rtol=1e-6).summary
+    assert told == "[0-1] agree within rtol=1e-06, atol=0 on: q['near']"
+
+
 @pytest.mark.parametrize(
     "made", ["pd.Series([1.0, 2.0], index=[worker_id, 5])", "pd.DataFrame({'a': [1.0]}, index=[worker_id])"]
 )

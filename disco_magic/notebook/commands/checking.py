@@ -86,8 +86,9 @@ def _parser() -> OptionParser:
         timeout=STOPS_NOTHING,
     )
     parser.add_argument(
-        "names", nargs="*", type=of.part, metavar="NAME", help="a register, or a part: model.0.weight"
+        "names", nargs="*", type=of.part, metavar="NAME", help="a register, or a part: model.0.weight, x[0:2]"
     )
+    parser.has_indexes = True
     parser.add_argument(
         "--types", action="store_true", help="compare types, shapes and dtypes only, no values"
     )

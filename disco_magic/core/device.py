@@ -153,6 +153,10 @@ def device(name: str | Device, index: int | None = None) -> Device:
     Raises:
         UsageMistake: no kind has that name (a near miss is in the message), the index is no whole number from
             0, or `name` and `index` say different ones.
+
+    Example:
+        >>> str(disco.device("cuda", 1)), disco.device("cuda:1").index
+        ('cuda:1', 1)
     """
     call = f"device({name!r})" if index is None else f"device({name!r}, {index!r})"
     if isinstance(name, Device):

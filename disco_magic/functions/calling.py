@@ -135,7 +135,14 @@ class Calling:
         return found
 
     def rank(self, *, in_group: bool = True, over: Over | None = None) -> int:
-        """The worker's position among `members`: what `root` counts; parts are joined in this order."""
+        """The worker's position among `members`: what `root` counts; parts are joined in this order.
+
+        Example:
+            >>> meshed = disco.ThreadedSession(mesh={"dp": 2, "tp": 2})
+            >>> meshed.run("worker.rank(over='tp'), worker.coordinates").values[2:]
+            [(0, {'dp': 1, 'tp': 0}), (1, {'dp': 1, 'tp': 1})]
+            >>> meshed.shutdown()
+        """
         return self._over("rank", over, in_group=in_group)[0].index(self.id)
 
     def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:

@@ -81,6 +81,10 @@ class Collectives(Calling):
 
         All members call it. `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element of every array is read once, the result is written once.
+
+        Example:
+            >>> session.run("reduce(np.full(2, worker_id), root=3)").values
+            [None, None, None, array([6, 6])]
         """
         return self._call("reduce", x, op, root, out, in_group=in_group, over=over)
 
@@ -120,6 +124,10 @@ class Collectives(Calling):
 
         All members call it. `out`, `in_group`, `over`: as for `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
+
+        Example:
+            >>> session.run("gather(np.full(1, worker_id), root=3)").values
+            [None, None, None, array([0, 1, 2, 3])]
         """
         return self._call("gather", x, root, axis, out, in_group=in_group, over=over)
 
@@ -259,5 +267,9 @@ class Collectives(Calling):
 
         On GPUs it does not wait for work, but orders it: what a member queues afterwards, on its current
         stream, runs after what all of them had queued before.
+
+        Example:
+            >>> session.run("barrier(); 'all are here'")
+            [0-3] 'all are here'
         """
         self._call("barrier", in_group=in_group, over=over)

@@ -167,6 +167,13 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
 
         Cost: tens of microseconds; 10 us per later cell of the worker. A value without a name is searched for
         in all registers, 10,000 parts of each at most, when the cell ends: about 10 us per part.
+
+        Example:
+            >>> session.run("w = worker.replicated(np.zeros(2)); w[0] = worker_id // 3").errors
+            {}
+            >>> report = session.check("w", values=True)
+            >>> bool(report), report["w"].aspects
+            (False, ('value',))
         """
         if not values:
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")

@@ -121,6 +121,10 @@ class PointToPoint(Calling):
         SyncTimeout, a TimeoutError, if none has come after `timeout` seconds: the next recv gets what comes
         later; PlaneMismatch if `out` differs in shape or dtype, or an object came: the message is used up;
         and PlaneAborted and PlaneMismatch as `probe`. Cost: with `out` one copy.
+
+        Example:
+            >>> session.run("int(recv(0, timeout=60)) if worker_id else send(7, 1)", workers=[0, 1])[1]
+            7
         """
         tag = _checked("recv", tag)
         is_any = type(source) is str and source == ANY

@@ -123,7 +123,12 @@ def _unknown(name: str, known: Iterable[str]) -> UnknownName:
 
 
 def list_funcs(prefix: str = "") -> list[str]:
-    """Names of all functions registered here (not of TVM's) that start with `prefix`, sorted."""
+    """Names of all functions registered here (not of TVM's) that start with `prefix`, sorted.
+
+    Example:
+        >>> disco.list_funcs("runtime.disco.allr")
+        ['runtime.disco.allreduce']
+    """
     return sorted(name for name in list(_functions) if name.startswith(prefix))
 
 
@@ -132,6 +137,12 @@ def remove_func(name: str) -> None:
 
     Raises:
         UnknownName: there is no function of that name.
+
+    Example:
+        >>> function = disco.register_func("demo.gone", lambda x: x)
+        >>> disco.remove_func("demo.gone")
+        >>> disco.list_funcs("demo.gone")
+        []
     """
     if _functions.pop(name, None) is None:
         raise _unknown(name, _functions)

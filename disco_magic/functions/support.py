@@ -118,6 +118,10 @@ def support() -> Support:
         ``support()["tvm"].present``, ``.version``, ``.extra``.
 
     Cost: about 10 ms; 50 ms more, once, in a process that has not used `importlib.metadata` yet.
+
+    Example:
+        >>> disco.support()["tvm"].extra
+        'tvm'
     """
     return Support(
         *_gpu_parts(),

@@ -27,6 +27,9 @@ class Shard:
 
     Attributes:
         axis: the axis; negative counts from the end.
+
+    Example:
+        >>> plan = {"*.weight": disco.Shard(axis=0), "*.proj": disco.Shard(axis=-1)}  # the rest is replicated
     """
 
     axis: int = 0

@@ -179,6 +179,10 @@ class Calls(Syncing):
 
         Raises:
             UnknownName: no such function; near misses are in the message. Nothing was sent.
+
+        Example:
+            >>> session.get_global_func("runtime.disco.worker_id")().get_all()
+            [0, 1, 2, 3]
         """
         find_func(name)
         dref = self.issue(lambda seq, dest, kills: Call(seq, dest, find_func, (name,), (), (), kills))

@@ -204,6 +204,11 @@ class Cells(Failures):
             SessionClosed, SessionBroken: nothing was sent.
 
         Cost: 0.1 ms, most of it for compiling.
+
+        Example:
+            >>> handle = session.run_nowait("allreduce(worker_id)")
+            >>> handle.wait(timeout=60).values
+            [np.int64(6), np.int64(6), np.int64(6), np.int64(6)]
         """
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")

@@ -69,6 +69,10 @@ def session() -> Session:
 
     Raises:
         UsageMistake: there is none.
+
+    Example:
+        >>> disco.session() is session
+        True
     """
     found = open_sessions()
     if found:

@@ -130,6 +130,11 @@ class DRef:
         Shows the current state: None where there is no value yet, displayed as "not there yet" until the
         worker has executed the command that makes it. Moves no data. Waits at most a tenth of a second for
         workers about to reach it: most commands take some microseconds.
+
+        Example:
+            >>> session.scatter(np.arange(8.0).reshape(4, 2)).info()
+            ≠ #...  [0] float64 2 · cpu · 16 B · min 0 mean 0.5 max 1
+            ...
         """
         row = self.session.picture(self)
 

@@ -58,6 +58,12 @@ class HostArrays(ArrayVerbs):
         Raises:
             UsageMistake: shape, dtype or device is impossible.
             MissingDependency: the dtype needs `ml_dtypes`.
+
+        Example:
+            >>> buffer = session.empty((2, 3), "int64")
+            >>> session.broadcast(np.arange(6).reshape(2, 3), dst=buffer).get(3)
+            array([[0, 1, 2],
+                   [3, 4, 5]])
         """
         asked = None
         worker0_only = truth("empty", "worker0_only", worker0_only)
@@ -91,6 +97,10 @@ class HostArrays(ArrayVerbs):
             UsageMistake: `host` is no array of plain data.
             WorkerError: `remote` differs in shape or dtype; nothing was written.
             SyncTimeout: worker 0 did not get to it in time; it will read `host` when it does.
+
+        Example:
+            >>> session.copy_to_worker_0(np.arange(3)).get_all()
+            [array([0, 1, 2]), None, None, None]
         """
         array = host_array("copy_to_worker_0", host)
         if remote is None:
@@ -111,6 +121,12 @@ class HostArrays(ArrayVerbs):
             WorkerError: shape or dtype differ; nothing was written.
             SyncTimeout: worker 0 did not get to it within `timeout` seconds, None: `self.timeout`; it will
                 still write `host` when it does.
+
+        Example:
+            >>> host = np.zeros(2)
+            >>> session.copy_from_worker_0(host, session.broadcast(np.array([1.0, 2.0])))
+            >>> host
+            array([1., 2.])
         """
         array = host_target("copy_from_worker_0", host)
         self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=False)
@@ -139,6 +155,10 @@ class HostArrays(ArrayVerbs):
             UsageMistake: `src` is not an array of plain data; nothing was sent.
 
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
+
+        Example:
+            >>> session.broadcast(np.arange(3)).get(2)
+            array([0, 1, 2])
         """
         host = own_array("broadcast", src)
         members = self.taking_part("broadcast", over, in_group=in_group)
@@ -171,6 +191,10 @@ class HostArrays(ArrayVerbs):
             UsageMistake: not an array of plain data; or no `dst`, and the first axis is not `n` long.
 
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
+
+        Example:
+            >>> session.scatter(np.arange(8).reshape(4, 2)).get(2)
+            array([4, 5])
         """
         host = own_array("scatter", src)
         members = self.taking_part("scatter", over, in_group=in_group)

@@ -42,6 +42,15 @@ class Interrupting(Dispatch):
         Raises:
             UsageMistake: there is no such worker.
             SessionClosed: the session is a copy in a forked process.
+
+        Example:
+            >>> handle = session.run_nowait("while True: pass", workers=[2])
+            >>> session.interrupt(workers=[2])
+            >>> try:
+            ...     handle.wait(timeout=60)
+            ... except disco.WorkerError as error:
+            ...     error.origin.worker
+            2
         """
         chosen = self._chosen(workers)
         self.check_present()

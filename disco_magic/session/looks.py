@@ -86,6 +86,12 @@ class Looks(Accounts):
         Cost: 15 us per register and worker, 10 us for each part of containers, of which 1,000 are compared
         (256 with a `sample` of less than 65,536), and 6 to 20 ns per element that is looked at. On GPUs it
         takes 30 us, and some waits of 50 us. A busy GPU is waited for a quarter of a second at most.
+
+        Example:
+            >>> session.run("x = np.arange(3) * worker_id").errors
+            {}
+            >>> session.registers().row("x").cells[2].maximum
+            4.0
         """
         numbered = truth("registers", "numbered", numbered)
         _check_sample(sample)
@@ -141,6 +147,12 @@ class Looks(Accounts):
             UsageMistake: no such worker, or not a reference of this session.
             SessionClosed: the session was shut down.
             Exception: what `function` raised, on the first worker on which it did.
+
+        Example:
+            >>> session.run("x = [1, 2]").errors
+            {}
+            >>> session.examine("x", len, workers=[0, 3])
+            [2, 2]
         """
         chosen = self._chosen(workers)
         return self._examined(register, on_part, function, arguments, [(worker,) for worker in chosen])
@@ -158,6 +170,12 @@ class Looks(Accounts):
 
         Returns:
             The result; None if one of them has no value.
+
+        Example:
+            >>> session.run("x = worker_id").errors
+            {}
+            >>> session.examine_pair("x", lambda a, b: a - b, workers=[3, 1])
+            2
         """
         pair = tuple(workers)
         if len(pair) != 2:

@@ -133,6 +133,9 @@ class Modules(Calls):
             UsageMistake: that is not a module's name. Nothing was sent.
             WorkerError: the import raised, or something else failed since errors were last raised.
             SyncTimeout: it continues on the workers.
+
+        Example:
+            >>> session.import_python_module("json")
         """
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise UsageMistake(f"import_python_module takes a name such as 'package.module', got {name!r}")

@@ -25,7 +25,14 @@ class NamedRegisters(Calls):
     """Mixin of `Session`. Looking at names asks no worker, but an unknown name waits for running cells."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the names that at least one worker has bound, as far as the controller knows."""
+        """Return the names that at least one worker has bound, as far as the controller knows.
+
+        Example:
+            >>> session.run("weight, _private = 1, 2").errors
+            {}
+            >>> "weight" in session.names(), "_private" in session.names()
+            (True, False)
+        """
         return tuple(self.ledger.names.known())
 
     def _there(self) -> dict[str, None]:
@@ -53,11 +60,24 @@ class NamedRegisters(Calls):
 
         Raises:
             SessionClosed: when the view is used after the session was closed.
+
+        Example:
+            >>> session.run("a, b = 1, 2").errors
+            {}
+            >>> {"a", "b"} <= session.keys()
+            True
         """
         return KeysView(self)
 
     def values(self) -> ValuesView[DRef]:
-        """References to all named registers, as a view; each costs a command when it is reached."""
+        """References to all named registers, as a view; each costs a command when it is reached.
+
+        Example:
+            >>> with disco.ThreadedSession(2) as fresh:
+            ...     fresh.put("step", 7)
+            ...     print([ref.get_all() for ref in fresh.values()])
+            [[7, 7]]
+        """
         return _References(self)
 
     def items(self) -> ItemsView[str, DRef]:
@@ -114,6 +134,11 @@ class NamedRegisters(Calls):
         Raises:
             UsageMistake: `name` is not a variable name, or the value is no DRef and no mapping of some (`put`
                 takes values).
+
+        Example:
+            >>> session["shard"] = session.scatter(np.arange(4))
+            >>> session.run("int(shard)").values
+            [0, 1, 2, 3]
         """
         self.bind(name, dref)
 
@@ -161,6 +186,12 @@ class NamedRegisters(Calls):
 
         Raises:
             UnknownName: no worker has it.
+
+        Example:
+            >>> session.put("old", 1)
+            >>> del session["old"]
+            >>> "old" in session
+            False
         """
         if self.closed:
             self._refuse()
@@ -186,6 +217,11 @@ class NamedRegisters(Calls):
         Raises:
             UsageMistake: `name` is not a variable name, there is no such worker, or the value cannot be
                 copied. Nothing was sent.
+
+        Example:
+            >>> session.put("lr", 0.1, workers=[0, 1])
+            >>> session.run("'lr' in globals()").values
+            [True, True, False, False]
         """
         _check_name(name)
         if isinstance(value, DRef) or are_references(value):

@@ -49,6 +49,9 @@ class Placement(Calls):
             UsageMistake: no data plane has that name, or the ids are not devices of these workers.
             PlaneUnavailable: the session has another data plane.
             SessionClosed: it was shut down.
+
+        Example:
+            >>> session.init_ccl("threads")
         """
         self._check_ccl(ccl)
         self._check_devices(device_ids)

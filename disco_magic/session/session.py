@@ -131,6 +131,12 @@ class Session(
             timeout: seconds that commands already sent may still take; then the rest is interrupted, and what
                 has not ended half a second later is left running. 0 interrupts at once, and so does Ctrl-C
                 during the wait. None: no limit.
+
+        Example:
+            >>> fresh = disco.ThreadedSession(2)
+            >>> fresh.shutdown()
+            >>> fresh.closed
+            True
         """
         unfinished = self._end(timeout)
         self.log_failures()
@@ -205,6 +211,12 @@ class Session(
 
         Raises:
             KeyboardInterrupt: Ctrl-C or the stop button, once the new workers are there.
+
+        Example:
+            >>> session.put("x", 1)
+            >>> session.restart()
+            >>> session.names()
+            ()
         """
 
         def act() -> None:

@@ -32,21 +32,37 @@ class Syncing(Failures):
             SessionClosed: another thread has shut the session down, or restarted it, before all was done.
             SyncTimeout: says what every worker is doing; they go on.
             KeyboardInterrupt: Ctrl-C or the stop button; says the same.
+
+        Example:
+            >>> x = session.call_packed(np.zeros, 1000)          # returns at once
+            >>> session.sync_all(timeout=60)                     # now every worker has its zeros
         """
         self._sync(self._everybody, timeout)
 
     def sync_worker(self, worker: int, timeout: float | None = None) -> None:
-        """As `sync_all`, for one worker."""
+        """As `sync_all`, for one worker.
+
+        Example:
+            >>> session.sync_worker(2, timeout=60)
+        """
         self._sync(self.check_workers((worker,)), timeout)
 
     def sync_worker_0(self, timeout: float | None = None) -> None:
-        """As `sync_all`, for worker 0."""
+        """As `sync_all`, for worker 0.
+
+        Example:
+            >>> session.sync_worker_0(timeout=60)
+        """
         self.sync_worker(0, timeout)
 
     async def sync_all_async(self, timeout: float | None = None) -> None:
         """As `sync_all`, without blocking the event loop; the wait has a thread, which ends with it.
 
         Cancelling it ends the await, but stops nothing on the workers.
+
+        Example:
+            >>> import asyncio
+            >>> asyncio.run(session.sync_all_async(timeout=60))
         """
         from disco_magic.session.awaiting import in_thread  # asyncio: 30 ms, paid only by those who await
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu
-from benchmarks.gpus import checks, launch, report
+from benchmarks.gpus import bounded, checks, launch, report
 from benchmarks.gpus.figures import MARK, Figure
 from tests.doubles import nccl as doubles
 from tests.gpu.apart import run_apart, run_pair
@@ -181,6 +181,29 @@ def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself
     told = launch.Told()
     launch.measure("copies", told, 1.0, quick=True)
     assert [list(told.figures), told.problems] == [["copies:a"], {"copies": "no end within 1 s"}]
+
+
+BEARS = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; print('born', flush=True); time.sleep(1000)"])
+child.wait()
+"""
+
+
+def test_nobody_waits_for_what_a_killed_process_has_started():
+    # Sections wrote to a pipe, which is read to its end: a child that had it, too, was waited for.
+    assert bounded.run([sys.executable, "-c", BEARS], 3.0, {}) == (None, "born\n")
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* still running:ResourceWarning")
+def test_a_process_that_cannot_be_killed_is_not_waited_for(monkeypatch):
+    # One that is in the GPU's driver ends when that lets it go.
+    spared = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", lambda *killed: spared.append(killed))
+        assert bounded.run([sys.executable, "-c", BEARS], 3.0, {}, grace_s=0.01)[0] is None
+    ((group, number),) = spared
+    os.killpg(group, number)
 
 
 def test_whatever_a_gpu_s_tests_ask_for_is_there():

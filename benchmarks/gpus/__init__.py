@@ -14,6 +14,6 @@
        |
        +------ report      Markdown and JSON
 
-    stand.py: how often, by which clock; figures.py: a figure and what it is compared with; data.py: arrays;
-    crew.py: measures on all workers of a session at once
+    bounded.py: a process with a deadline; stand.py: how often, by which clock; figures.py: a figure and what
+    it is compared with; data.py: arrays; crew.py: measures on all workers of a session at once
 """

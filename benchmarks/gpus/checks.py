@@ -6,9 +6,6 @@ Those that may hang or break the GPU are the last phases, for which `benchmarks.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -17,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.gpus import bounded
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -145,35 +142,19 @@ def _run(part: Part, left: float, *, quick: bool) -> Findings:
     deadline = min(part.deadline_s, left)
     if deadline < 1:
         return Findings(part, output=NOT_BEGUN)
-    with TemporaryDirectory(prefix="disco-gpu-checks-") as folder:
+    with TemporaryDirectory(prefix="disco-gpu-checks-", ignore_cleanup_errors=True) as folder:
         return _run_in(Path(folder), part, deadline, quick=quick)
 
 
 def _run_in(folder: Path, part: Part, deadline: float, *, quick: bool) -> Findings:
     findings = Findings(part, given_s=deadline)
-    told, log = folder / "told.jsonl", folder / "log"
-    variables = os.environ | {"DISCO_TELL": str(told), "DISCO_GPU_QUICK": str(int(quick))}
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            _command(part),
-            cwd=ROOT,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            findings.status = process.wait(deadline)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    told = folder / "told.jsonl"
+    variables = {"DISCO_TELL": str(told), "DISCO_GPU_QUICK": str(int(quick))}
+    findings.status, findings.output = bounded.run(_command(part), deadline, variables)
     for line in told.read_text(encoding="utf-8").splitlines() if told.exists() else ():
         with suppress(ValueError):  # cut off, if it was being written when the process was killed
             note = json.loads(line)
             findings.tests[note.pop("test").removeprefix("tests/gpu/")] = note
-    findings.output = log.read_text(encoding="utf-8", errors="replace")
     return findings
 
 

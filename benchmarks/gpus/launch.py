@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from benchmarks.gpus import bounded
 from benchmarks.gpus.__main__ import ABOUT, SKIPPED
 from benchmarks.gpus.checks import NOT_BEGUN
 from benchmarks.gpus.figures import Figure, heard
 from tests.gpu.nccl import TWO_RANKS
 
-ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = {"pair": TWO_RANKS}
 GRACE_S = 5  # between writing the stacks of a section that hangs and killing it
 
@@ -68,28 +65,13 @@ def about(deadline_s: float = 120) -> dict[str, Any]:
 
 def _run(section: str, deadline_s: float, *, quick: bool) -> tuple[str, str]:
     """Return what it wrote, and why it did not succeed, "" if it did."""
-    command = [sys.executable, "-u", "-m", "benchmarks.gpus", section, "--deadline", f"{deadline_s:.0f}"]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    try:
-        done = subprocess.run(
-            [*command, *(["--quick"] if quick else [])],
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": path} | ENVIRONMENTS.get(section, {}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=deadline_s + GRACE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as reason:
-        written = reason.stdout or b""
-        text = written.decode(errors="replace") if isinstance(written, bytes) else written
-        return text, f"no end within {deadline_s:.0f} s"
-    if not done.returncode:
-        return done.stdout, ""
-    if "\nTimeout (" in f"\n{done.stdout}":  # it wrote its stacks and ended itself
-        return done.stdout, f"no end within {deadline_s:.0f} s"
-    lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("@")]
-    return done.stdout, f"exit status {done.returncode}: {lines[-1].strip() if lines else 'no word why'}"
+    own_s = max(1.0, deadline_s - GRACE_S)  # then it writes its stacks and ends itself
+    command = [sys.executable, "-u", "-m", "benchmarks.gpus", section, "--deadline", f"{own_s:.0f}"]
+    command += ["--quick"] if quick else []
+    status, written = bounded.run(command, deadline_s, ENVIRONMENTS.get(section, {}))
+    if status == 0:
+        return written, ""
+    if status is None or "\nTimeout (" in f"\n{written}":
+        return written, f"no end within {deadline_s:.0f} s"
+    lines = [line for line in written.splitlines() if line.strip() and not line.startswith("@")]
+    return written, f"exit status {status}: {lines[-1].strip() if lines else 'no word why'}"

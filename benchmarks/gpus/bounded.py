@@ -1,0 +1,58 @@
+"""A process with a deadline, of which nobody waits for more than a moment longer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ROOT = Path(__file__).parents[2]
+# A killed process that is in the GPU's driver ends when that lets it go: perhaps never.
+GRACE_S = 5.0
+
+
+def run(
+    command: Sequence[str], deadline_s: float, variables: Mapping[str, str], *, grace_s: float = GRACE_S
+) -> tuple[int | None, str]:
+    """Run `command` in the root of the checkout, with `variables` added to the environment.
+
+    Args:
+        command: the words of it.
+        deadline_s: after so many seconds, it and all that it has started are killed.
+        variables: `PYTHONPATH` gets the checkout in front.
+        grace_s: so long it is waited for after that.
+
+    Returns:
+        Its exit status, None if it was killed; and what it and its children have written so far.
+    """
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    # Not a pipe: a child that outlives it would hold that open.
+    with TemporaryDirectory(prefix="disco-gpu-", ignore_cleanup_errors=True) as folder:
+        log = Path(folder, "log")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": path} | dict(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            status = process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if process.poll() is None:  # also after a Ctrl-C, which it does not hear of
+                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(grace_s)
+        return status, log.read_text(encoding="utf-8", errors="replace")

@@ -343,7 +343,7 @@ def test_a_wait_for_what_is_done_in_spite_of_the_end_returns(gated, gate, backgr
     s = gated(2)
     done = s.run_nowait("gate(worker_id); done = True")
     waiting = background(s.sync_all)
-    until(lambda: s.ledger.expecting)
+    until(lambda: len(s.ledger._expected) == 2)  # the cell is waited for from the beginning
     ending = background(s.shutdown)
     until(lambda: s.closed)
     gate.open()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.core.seat import unread_in
 from disco_magic.planes import verdicts
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from disco_magic.planes.mail import Key, LoneWait
 
     Announced = tuple[int | None, Call]  # from which source, None: any; the announcing call
+
+_MOST: Final = 4
+"""Number of senders of whom an error says how many of their messages were received."""
 
 
 class Mailbox:
@@ -232,11 +235,21 @@ class Mailbox:
             board.wake(wait)
 
     def unread(self, worker: int, scope: int) -> list[str]:
-        """The first messages of `scope` that `worker` has not taken, in words, and how many more."""
-        if not self.boxes[worker]:
+        """The first messages of `scope` that `worker` has not taken, in words, and how many more.
+
+        And how many it has taken before, of those with the same source and tag: in a loop, that is the step.
+        """
+        boxes = self.boxes[worker]
+        if not boxes:
             return []
         with self._board.lock:
-            return [*unread_in(self.boxes[worker], scope)]
+            taken: dict[int, int] = {}
+            for key in [key for key in boxes if key[1] == scope]:
+                before = self._sent[worker].get(key, 0) - len(boxes[key])
+                taken[key[0]] = taken.get(key[0], 0) + before
+            told = [f"{count:,} from worker {source}" for source, count in sorted(taken.items()) if count]
+            received = [f"received before: {', '.join(told[:_MOST])}"] if told else []
+            return [*unread_in(boxes, scope), *received]
 
     def forget(self, worker: int) -> None:
         """Drop the messages to `worker` in scopes that it has left; with the board's lock held."""

@@ -127,6 +127,19 @@ def test_an_unread_message_is_the_receivers_error(session):
     assert s.run("if worker_id == 0: send(5, 1)\nint(recv(0)) if worker_id else None").values == [None, 5]
 
 
+def test_an_unread_message_is_told_with_the_number_of_those_that_were_received_before(session):
+    # In a loop, the line of the send is the same at every step.
+    s = session(3)
+    sends = "if worker_id < 2:\n    for i in range(5): send(i, 2)\n"
+    code = f"{sends}else:\n    for i in range(3): recv(0)\n    recv(1)"
+    with pytest.raises(CellError, match="worker 2 finished without receiving") as caught:
+        s.run(code)
+    assert "; received before: 3 from worker 0, 1 from worker 1 - each send needs a recv" in str(caught.value)
+    with pytest.raises(CellError, match="worker 2 finished without receiving") as caught:
+        s.run("if worker_id == 0: send(np.ones(3), 2)\nbarrier()")
+    assert "received before" not in str(caught.value)
+
+
 ODD = """
 class Odd(Exception):
     @property

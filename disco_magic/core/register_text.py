@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.brief_numbers import brief_numbers
 from disco_magic.core.device import span
 from disco_magic.core.markup import MARK
 from disco_magic.core.register_values import FEW_WORKERS, held, values_of
@@ -105,11 +106,11 @@ def _each_total(nbytes: Sequence[int]) -> str:
 def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = MappingProxyType({})) -> str:
     """A line per register if all workers agree, else a line per value; the odd ones, or all, are marked.
 
-    `gaps` has the text to put below a register, by name.
+    Of numbers it has as many digits as HTML tables. `gaps` has the text to put below a register, by name.
     """
     width = min(_WIDTH, max((len(row.name) for row in rows), default=0))
     everybody, lines = ranges(range(num_workers)), []
-    for row in rows:
+    for row in map(_with_few_digits, rows):
         if row.alike:
             by = BY_TYPE if num_workers > 1 and is_unseen(row) else ""
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
@@ -117,6 +118,14 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
             lines += _lines_apart(row, width)
             lines += [f"  {'':<{width}}  {gaps[row.name]}"] if row.name in gaps else []
     return "\n".join(lines)
+
+
+def _with_few_digits(row: Row) -> Row:
+    """`row`, with the numbers in it as `brief_numbers` writes them."""
+    if not (brief := brief_numbers(row)):
+        return row
+    cells = (info and replace(info, text=brief.get(info.text, info.text)) for info in row.cells)
+    return replace(row, cells=tuple(cells))
 
 
 def _lines_apart(row: Row, width: int) -> list[str]:

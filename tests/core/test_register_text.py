@@ -26,3 +26,15 @@ def test_one_line_for_all_names_the_gpus_of_all(devices, told):
     cells = tuple(replace(X, device=device) for device in devices)
     text = snapshot_text(SessionSnapshot(1, len(cells), (Row("x", cells),)))
     assert f"[0-{len(cells) - 1}] float32 3 \u00b7 {told} \u00b7 12 B \u00b7 [1. 1. 1.]" in text
+
+
+def test_numbers_have_few_digits_unless_they_differ_in_more():
+    # Only HTML tables were short: `0.30000000000000004` filled a column of a terminal with no information.
+    infos = (RegisterInfo("float", text="0.30000000000000004"), RegisterInfo("float", text="1.3"))
+    assert [line.split()[-1] for line in repr(Row("f", infos)).splitlines()] == ["0.3", "1.3"]
+    near = (
+        RegisterInfo("float", text="0.3333333333333333"),
+        RegisterInfo("float", text="0.3333333333343333"),
+    )
+    shown = [line.split()[-1] for line in repr(Row("f", near)).splitlines()]
+    assert shown == ["0.333333333333", "0.333333333334"]

@@ -21,10 +21,11 @@ class Collectives(Calling):
     coordinates. ``over=[0, 2]`` names members by their ids. Ranks always follow the ids.
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
-    The result is fresh, of native byte order, and of PyTorch or JAX for an array of theirs, on its device; or
-    it is `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor there or the input
-    itself, and costs one more copy if it is not contiguous, byteswapped, or in part an input. What is not
-    reduced is moved exactly; of a reduction all members get the same bits.
+    The result is fresh, in C order, also of arrays in Fortran's, of native byte order, and of PyTorch or JAX
+    for an array of theirs, on its device; or it is `out`, which needs the result's exact shape and dtype, may
+    be a PyTorch tensor there or the input itself, and costs one more copy if it is not contiguous,
+    byteswapped, or in part an input. What is not reduced is moved exactly; of a reduction all members get the
+    same bits.
 
     Each raises
       * UsageMistake if the caller's own arguments are wrong, or the command was sent to some members only;

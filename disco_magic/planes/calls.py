@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from _thread import allocate_lock
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import site_of
@@ -12,7 +13,7 @@ from disco_magic.phrases import ranges, who_has
 from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -186,11 +187,18 @@ def describe_array(array: NDArray[Any]) -> str:
     return f"{array.dtype} {array.shape}"
 
 
-def remedy_for_dtypes(calls: Iterable[Call]) -> str:
+def remedy_for_dtypes(calls: Sequence[Call]) -> str:
     """What to do if the dtypes of these calls differ."""
     kinds = {(call.array.dtype.name, call.scalar) for call in calls if call.array is not None}
     if kinds == {("int64", True), ("uint64", True)}:
         return "NumPy reads Python's integers from 2**63 on as uint64: pass np.uint64(x), or floats, on all"
+    given = {call.array.dtype for call in calls if call.array is not None}
+    if {dtype.kind for dtype in given} in ({"U"}, {"S"}):
+        longest = max(given, key=attrgetter("itemsize")).str.lstrip("<>|")
+        return (
+            f"texts are as long as their dtype says: pass np.array(x, {longest!r}) on all, or send Python's "
+            "own with allgather_objects, broadcast_object or send_object"
+        )
     return "make the dtypes equal"
 
 

@@ -245,6 +245,15 @@ def test_an_op_is_a_text_whatever_was_asked_for_before(op):
         read_call("allreduce", SEAT, 1.0, op=op)
 
 
+@pytest.mark.parametrize("kind", ["allgather", "gather"])
+def test_a_list_to_fill_in_front_of_the_array_as_pytorch_has_it_is_told_what_to_write(kind):
+    # `out=` was the advice, which does not take a list.
+    with pytest.raises(UsageMistake) as refused:
+        read_call(kind, SEAT, [np.empty(3), np.empty(3)], root=0, axis=np.ones(3))
+    told = f"; no list is filled here: {kind}(x) returns the whole, allgather_objects(x) the parts"
+    assert str(refused.value).endswith(told)
+
+
 def test_who_passes_an_array_to_fill_as_the_op_is_told_to_write_out():
     with pytest.raises(UsageMistake) as refused:
         read_call("allreduce", SEAT, np.ones(3), op=np.empty(1000))

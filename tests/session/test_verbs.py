@@ -130,6 +130,20 @@ def test_integers_of_python_are_carried_as_numpy_reads_them(session, x):
             assert got.dtype == expected.dtype
 
 
+@pytest.mark.parametrize(("x", "dtype"), [("'a' * (1 + worker_id)", "U2"), ("b'a' * (1 + worker_id)", "S2")])
+def test_of_texts_of_different_lengths_is_told_what_makes_them_fit(session, x, dtype):
+    # "make the dtypes equal" is no help for who has given no dtype.
+    with pytest.raises(CellError, match=rf"pass np\.array\(x, '{dtype}'\) on all, or send Python's own"):
+        session(2).run(f"allgather({x})")
+    assert session(2).run(f"allgather(np.array({x}, '{dtype}')).tolist()").values[0][0][0] in ("a", 97)
+
+
+@pytest.mark.parametrize("verb", ["allreduce(x)", "allgather(x)", "broadcast(x)", "allreduce_tree([x])[0]"])
+def test_the_result_is_in_c_order_also_of_arrays_in_fortran_s(session, verb):
+    code = f"x = np.asfortranarray(np.arange(6.0).reshape(2, 3))\n{verb}.flags.c_contiguous"
+    assert session(2).run(code).values == [True, True]
+
+
 def test_integers_that_numpy_reads_as_other_dtypes_are_told_of(session):
     with pytest.raises(CellError, match=r"from 2\*\*63 on as uint64: pass np.uint64\(x\), or floats, on all"):
         session(2).run("allreduce(2**63 if worker_id else 1)")

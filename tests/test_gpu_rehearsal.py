@@ -169,6 +169,17 @@ def test_a_part_that_did_not_end_says_at_which_test_and_how_long_it_had():
     assert "| 1 | 0 s | no end within 54 s: b |" in found.line()
 
 
+def test_a_part_that_did_not_end_says_where_its_threads_were(monkeypatch, tmp_path):
+    # Beside the name of the test, that is all that there is to find out why, from afar.
+    (tmp_path / "test_it.py").write_text("def test_it():\n    where_it_hangs()\n\n" + HANGS)
+    plugins = ("-p", "no:cacheprovider", "-p", "benchmarks.gpus.tell")
+    command = [sys.executable, "-m", "pytest", str(tmp_path), *plugins]
+    monkeypatch.setattr(checks, "_command", lambda _: command)
+    (found,) = checks.run([checks.PARTS[0]], lambda: 10.0, jobs=1, quick=True)
+    assert [test["outcome"] for test in found.tests.values()] == ["began"]
+    assert "in where_it_hangs" in report.failures([found])[0]
+
+
 def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself(monkeypatch):
     lines = '{"test": "a", "outcome": "passed"}\n{"test": "b", "outc'
     code = f"import os, pathlib; pathlib.Path(os.environ['DISCO_TELL']).write_text({lines!r})"
@@ -183,8 +194,14 @@ def test_what_was_being_written_when_a_part_was_killed_costs_no_more_than_itself
     assert [list(told.figures), told.problems] == [["copies:a"], {"copies": "no end within 1 s"}]
 
 
+HANGS = """
+def where_it_hangs():
+    import threading
+    threading.Event().wait()
+"""
 BEARS = """
-import subprocess, sys
+import signal, subprocess, sys
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 child = subprocess.Popen([sys.executable, "-c", "import time; print('born', flush=True); time.sleep(1000)"])
 child.wait()
 """

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 # A killed process that is in the GPU's driver ends when that lets it go: perhaps never.
 GRACE_S = 5.0
+# A process that listens to this writes where its threads are, for which it has so long; others end.
+ASK = signal.SIGUSR1
+ANSWER_S = 1.0
 
 
 def run(
@@ -25,7 +28,7 @@ def run(
 
     Args:
         command: the words of it.
-        deadline_s: after so many seconds, it and all that it has started are killed.
+        deadline_s: so many seconds later it is asked where it is, and killed with all that it has started.
         variables: `PYTHONPATH` gets the checkout in front.
         grace_s: so long it is waited for after that.
 
@@ -46,13 +49,17 @@ def run(
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        status: int | None = None
         try:
             status = process.wait(deadline_s)
         except subprocess.TimeoutExpired:
-            status = None
+            process.send_signal(ASK)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(ANSWER_S)
         finally:
-            if process.poll() is None:  # also after a Ctrl-C, which it does not hear of
-                os.killpg(process.pid, signal.SIGKILL)
+            if status is None:  # also after a Ctrl-C, which it does not hear of
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(grace_s)
         return status, log.read_text(encoding="utf-8", errors="replace")

@@ -78,7 +78,7 @@ class Findings:
     @property
     def tail(self) -> str:
         """The end of its output."""
-        return self.output[-3000:]
+        return self.output[-TAIL:]
 
     def count(self, outcome: str) -> int:
         """Count the tests with this outcome."""
@@ -111,6 +111,7 @@ class Findings:
         return asdict(replace(self, output=self.tail))
 
 
+TAIL = 8000  # the stacks of some workers, if it had to be killed
 NOT_BEGUN = "not begun: no time was left"
 LATE = 3  # phases from here on come after the measurements
 

@@ -1,16 +1,23 @@
 """A plugin for pytest, ``-p benchmarks.gpus.tell``: writes each test's outcome as soon as it is known.
 
-This keeps what was found when the process hangs. The file is named by DISCO_TELL.
+This keeps what was found when the process hangs. The file is named by DISCO_TELL. When it is asked to
+(`bounded.ASK`), the process writes the stacks of all threads.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpus.bounded import ASK
+
 MOST_TEXT = 4000
+# Imported before pytest puts a file in the place of the process's own output.
+OUTPUT = os.fdopen(os.dup(2), "w")
+faulthandler.register(ASK, OUTPUT)
 
 
 def write(**note: Any) -> None:

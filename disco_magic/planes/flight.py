@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.callers.sites import site_of
-from disco_magic.errors import PlaneAborted
+from disco_magic.errors import PlaneAborted, WorkerInterrupt
 from disco_magic.planes.calls import described
 from disco_magic.planes.meeting import WaitForNobody
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict
@@ -51,6 +53,7 @@ class Flight(WaitForNobody):
     __slots__ = (
         "_facts",
         "_spot",
+        "_thread",
         "done",
         "fate",
         "forgiven",
@@ -66,6 +69,7 @@ class Flight(WaitForNobody):
             kind, within, axis = call.called, "", None
         self._facts = kind, within, shown, call.where, call.op, call.root, axis
         self._spot = call.spot
+        self._thread = get_ident()
         self.scope = call.seat.scope
         self.fate = fate
         self.done = done
@@ -80,6 +84,11 @@ class Flight(WaitForNobody):
         kind, within, shown, where, op, root, axis = self._facts
         brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
         return described(kind, within, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether the calling thread has made the call."""
+        return self._thread == get_ident()
 
     def describe(self) -> str:
         """As `seen_by`."""
@@ -106,6 +115,19 @@ def with_it(flight: Flight, verdict: Verdict) -> Verdict:
     """The verdict for a flight that is given up with another one, which has `verdict`."""
     text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
     return verdict._replace(kind=PlaneAborted, text=text)
+
+
+def cut_short(flights: Iterable[Flight], interrupt: Failure | None) -> bool:
+    """Whether the calling thread has made one of these calls in the command that `interrupt` ends.
+
+    Not if it cleans up, in an ``except`` or a ``finally`` because of the interrupt, which nothing may end.
+    """
+    if interrupt is None or not any(each.is_mine and each.scope == interrupt.seq for each in flights):
+        return False
+    error = sys.exception()
+    while error is not None and not isinstance(error, WorkerInterrupt):
+        error = error.__context__
+    return error is None
 
 
 def interrupted(worker: int) -> str:

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
-from disco_magic.errors import PlaneAborted, WorkerInterrupt
-from disco_magic.planes.flight import Flight, given_up, interrupted, unfinished, with_it
+from disco_magic.errors import Interrupted, PlaneAborted, WorkerInterrupt
+from disco_magic.planes.flight import Flight, cut_short, given_up, interrupted, unfinished, with_it
 from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
 from disco_magic.threads.locks import takes
@@ -131,18 +131,21 @@ class Flights:
         """Raise if a collective of the worker failed; once per failure."""
         if worker not in self._condemned:
             return
-        self._take_condemned(worker)
+        taken = self._take_condemned(worker)
         if (verdict := self._untold.pop(worker, None)) is not None:
             raise verdict.error()
+        if cut_short(taken, self._interrupts.get(worker)):  # not struck yet: it would compute with those
+            raise WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
 
-    def _take_condemned(self, worker: int) -> None:
+    def _take_condemned(self, worker: int) -> list[Flight]:
         self._condemned.discard(worker)
-        flights = self._of[worker]
-        for flight in [flight for flight in flights if flight.fate.verdict is not None]:
-            flights.remove(flight)
+        taken = [flight for flight in self._of[worker] if flight.fate.verdict is not None]
+        for flight in taken:
+            self._of[worker].remove(flight)
             if not flight.forgiven and flight.fate.verdict is not None:
                 self._untold.setdefault(worker, flight.fate.verdict)
             self._incomplete[worker].append(flight)
+        return taken
 
     def incomplete(self, worker: int) -> list[tuple[Any, bool, BaseException]]:
         """See `Place.incomplete`: what was condemned since the last call.

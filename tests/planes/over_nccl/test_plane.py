@@ -194,7 +194,7 @@ def test_what_is_under_way_is_told_of_by_the_name_and_shape_that_its_user_knows(
     assert flight.call_of(0)[0] == "all_gather_into_tensor(float32 (2, 3))"
 
 
-def test_a_member_that_is_interrupted_releases_the_others_and_is_told_nothing_itself(crew, double, stalled):
+def test_a_member_that_is_interrupted_releases_the_others_and_ends_itself(crew, double, stalled):
     plane, pending = stalled(3)
     plane.leave(3, 2, interrupted(3, 2))
     *others, own = pending()[1]
@@ -206,7 +206,7 @@ def test_a_member_that_is_interrupted_releases_the_others_and_is_told_nothing_it
             " - results and out arrays of all members are incomplete"
         )
     assert all(outcome.failure.worker == 3 for outcome in others)
-    assert type(own) is list
+    assert type(own) is WorkerInterrupt
     double.release(3)
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 

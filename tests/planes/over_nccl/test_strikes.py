@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.errors import Failure, WorkerInterrupt
+from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
 from tests.locks import StrikesWhoTakes
 from tests.planes.over_nccl.conftest import good
 
@@ -61,3 +61,49 @@ def test_a_thread_that_was_given_up_and_is_struck_late_costs_no_later_flight(cre
     plane.leave(0, 5, interrupted(0, 5))
     double.release(1)
     assert crew(good, scope=6, plane=plane)[1] == [[4, 4]] * 4
+
+
+@pytest.fixture
+def given_up(crew, double, until_parked):
+    """``given_up(act, background)``: what becomes of ``act(wait)`` when worker 0 is interrupted meanwhile."""
+    plane, _ = crew(good)
+
+    def start(act, background):
+        double.stall(1)
+
+        def program(plane, seat, xp):
+            queued(plane, seat, xp)
+            return act(plane._places[seat.worker].finish)
+
+        pending = background(crew, program, scope=2, plane=plane)
+        until_parked(plane, 4)
+        plane.leave(0, 2, interrupted(0, 2))
+        outcomes = pending()[1]
+        double.release(1)
+        assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+        return outcomes
+
+    return start
+
+
+def test_an_interrupted_worker_that_was_not_struck_yet_does_not_compute_with_what_was_given_up(
+    given_up, background
+):
+    """Its thread may be in code that nothing strikes. The wait ended without an error, as if it were done."""
+    own, *others = given_up(lambda finish: finish(), background)
+    assert type(own) is WorkerInterrupt
+    assert [type(outcome) for outcome in others] == [PlaneAborted] * 3
+
+
+def test_a_worker_that_cleans_up_after_its_interrupt_waits_in_peace(given_up, background):
+    def struck():
+        raise WorkerInterrupt
+
+    def act(finish):
+        try:
+            struck()
+        except WorkerInterrupt:
+            finish()
+        return "cleaned up"
+
+    assert given_up(act, background)[0] == "cleaned up"

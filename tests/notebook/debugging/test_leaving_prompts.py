@@ -107,7 +107,7 @@ def test_code_that_survives_an_interrupt_gets_no_further_prompt(fresh):
 
 
 def test_the_limit_of_a_cell_holds_at_the_prompt_too(fresh):
-    cell = fresh.send("%%disco --timeout 0.3\nbreakpoint()")
+    cell = fresh.send("%%disco --timeout 2\nbreakpoint()")
     asked(fresh)
     assert fresh.finish(cell).error["ename"] == "SyncTimeout"
     assert works(fresh)

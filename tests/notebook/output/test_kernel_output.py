@@ -318,9 +318,12 @@ def test_loggers_may_refer_to_a_worker_s_stream_weakly(fresh):
     assert fresh.ok("%%disco\nimport sys, weakref\nweakref.ref(sys.stdout)() is sys.stdout").lines == []
 
 
-def test_a_background_cell_that_fails_says_so_without_another_cell(fresh):
-    cell = fresh.send("%%disco --nowait -o h\nimport threading\nthreading.Event().wait(0.2)\n1 / 0")
+def test_a_background_cell_that_fails_says_so_without_another_cell(fresh, tmp_path):
+    gate = tmp_path / "open"
+    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    cell = fresh.send(f"%%disco --nowait -o h\n{wait}\n1 / 0")
     fresh.finish(cell)
+    gate.touch()
     fresh.until_text(cell, "failed after its cell; the handle's .wait() shows where")
     assert fresh.ok("1 + 1").late == []
 

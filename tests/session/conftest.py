@@ -12,7 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
-from disco_magic.session import pump, stopping
+from disco_magic.session import dispatch, pump, stopping
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.threads.stacks import frames
 from tests import conftest
@@ -49,6 +49,17 @@ def interrupt_main():
     """Ctrl-C, as the terminal or the stop button does it, as soon as the main thread waits in a session."""
     until(main_waits)
     signal.pthread_kill(MAIN, signal.SIGINT)
+
+
+def time_begins_when_only(monkeypatch, session, worker):
+    """Let the time of each wait for answers begin when no other worker's is missing, however busy all are."""
+    take = dispatch.take
+
+    def late(*given):
+        until(lambda: all(each.missing <= {worker} for each in list(session.ledger._expected.values())))
+        return take(*given)
+
+    monkeypatch.setattr(dispatch, "take", late)
 
 
 @pytest.fixture

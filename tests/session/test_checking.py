@@ -21,7 +21,7 @@ from disco_magic.errors import (
 from disco_magic.loader.plan import Shard
 from disco_magic.session import comparing
 from tests.loader.files import write_safetensors
-from tests.session.conftest import interrupt_main, who
+from tests.session.conftest import interrupt_main, time_begins_when_only, who
 
 
 def differing(report):
@@ -271,10 +271,11 @@ def test_a_check_sees_everything_that_was_sent_before_it(gated, gate, background
     pending.wait()
 
 
-def test_a_check_that_takes_too_long_says_who_is_where(gated, gate):
+def test_a_check_that_takes_too_long_says_who_is_where(gated, gate, monkeypatch):
     s = gated(2)
     pending = s.run_nowait("if worker_id: gate()")
     gate.arrived()
+    time_begins_when_only(monkeypatch, s, 1)
     with pytest.raises(SyncTimeout, match="check: worker 1 did not answer"):
         s.check(timeout=0.05)
     gate.open()

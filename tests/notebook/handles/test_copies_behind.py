@@ -16,6 +16,7 @@ from disco_magic.notebook.output.arrival import ShownWait
 from disco_magic.session.current import session
 from disco_magic.session.session import Session
 from tests.notebook.handles.cells import begun
+from tests.session.conftest import time_begins_when_only
 
 COMMANDS = ["put x", "broadcast x", "scatter x", "get x", "gather x"]
 SENDING = COMMANDS[:3]
@@ -256,6 +257,7 @@ def test_only_who_keeps_it_waiting_is_named(gated, gate, monkeypatch):
     gated.ip.user_ns["x"] = 1
     gated.run("%%disco --nowait -w 1 -o h\ngate()")
     gate.arrived(1)
+    time_begins_when_only(monkeypatch, session(), 1)
     error = gated.fail("%disco put x --timeout 0.05", SyncTimeout)
     assert "'x' was not sent: %disco put: worker 1 did not answer within 0.05 s and goes on" in str(error)
     screen = Screen(gate)

@@ -4,6 +4,13 @@ No message removes a display. An empty one takes no space, but is saved with the
 if nothing is below it. That is known from the number of messages that the kernel has made, of whatever kind;
 with one more than ours there may be, and the next rows get a display of their own.
 
+In a loop of the notebook's that prints between its waits, a progress bar for instance, a display for each
+wait would cut the bar into as many outputs. So waits that come after `MOST` displays change the last one,
+which stands further up then.
+
+After ``clear_output(wait=True)`` a front end removes everything when the next message comes. That is to be
+the user's, so nothing of ours is shown until then.
+
 To clear the cell's output where the display is all there is was tried, and given up: what hooks, cells within
 the cell and other threads had shown was lost with it.
 """
@@ -11,10 +18,17 @@ the cell and other threads had shown was lost with it.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from disco_magic.isolation.streams import present, unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST: Final = 2
+"""Number of displays that a cell's waits make before they use the last one again, wherever it is."""
 
 
 class Displays:
@@ -32,6 +46,8 @@ class Displays:
         self._asked: int | None = None  # ... when we last looked, before our last message
         self._seen: int | None = None  # ... after it
         self._is_last = False  # whether nothing is below the display
+        self._made: list[str] = []
+        self._clears_at: int | None = None  # the number of messages when the next one was to clear the output
 
     def is_of_present_cell(self, publisher: Any) -> bool:
         """Whether what is published now belongs to this cell."""
@@ -45,7 +61,30 @@ class Displays:
         count = self._asked = self._flushed() if self.is_of_present_cell(publisher) else None
         self._is_last = count is not None
         left, self._left = self._left, ""
-        return left if count is not None and count == self._left_at else ""
+        if count is None:
+            return ""
+        if count == self._left_at:
+            return left
+        return self._made[-1] if len(self._made) >= MOST else ""
+
+    def make(self, display_id: str) -> None:
+        """Note that a display is being made."""
+        self._made.append(display_id)
+
+    def clear(self, *, wait: bool) -> None:
+        """Note that the user clears the cell's output, at once or with the next message."""
+        self._made.clear()
+        self._left = ""
+        self._clears_at = self._count() if wait else None
+
+    def is_about_to_clear(self, publisher: Any) -> bool:
+        """Whether the next message, of whatever kind, would clear the cell's output."""
+        if self._clears_at is None or not self.is_of_present_cell(publisher):
+            return False
+        if self._flushed() == self._clears_at:
+            return True
+        self._clears_at = None
+        return False
 
     def change(self) -> None:
         """Note that the rows are about to change."""
@@ -86,6 +125,20 @@ def displays_of(publisher: Any) -> Displays:
     if kept is None or not kept.is_of_present_cell(publisher):
         kept = _of_publishers[publisher] = Displays(publisher)
     return kept
+
+
+def heed_clearing(publisher: Any) -> Callable[[], object]:
+    """Note from now on in this thread, that of cells, when they clear their output; return what ends it."""
+    if not hasattr(publisher, "register_hook") or not hasattr(publisher, "unregister_hook"):
+        return lambda: None  # of a terminal, which cannot
+
+    def heed(message: dict[str, Any]) -> dict[str, Any]:
+        if message["header"]["msg_type"] == "clear_output":
+            displays_of(publisher).clear(wait=message["content"]["wait"])
+        return message
+
+    publisher.register_hook(heed)
+    return partial(publisher.unregister_hook, heed)
 
 
 def _cell_of(publisher: Any) -> object:

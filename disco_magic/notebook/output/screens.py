@@ -78,6 +78,8 @@ class NotebookScreen(Screen):
 
     def show(self, rows: Sequence[Row]) -> None:
         """See `Screen`."""
+        if self._empty and (not rows or self._displays.is_about_to_clear(self._publisher)):
+            return
         first = self._empty and self._begin()
         if not self._empty:
             self._displays.change()
@@ -99,6 +101,7 @@ class NotebookScreen(Screen):
             self._display_id = left or self._display_id
             return False
         self._display_id = uuid4().hex
+        self._displays.make(self._display_id)
         self._places -= 1
         return True
 

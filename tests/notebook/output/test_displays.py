@@ -61,6 +61,31 @@ def test_a_wait_of_a_cell_within_the_cell_takes_nothing_away(soon):
     assert ran.saved[:2] == ["'kept'", ""]
 
 
+def test_waits_between_the_steps_of_a_bar_do_not_cut_it_into_an_output_per_step(soon):
+    # Each wait made a display below what the bar had written, and the bar went on below that.
+    step = "print(f'\\r{i}', end='', flush=True); session.run(quiet)"
+    ran = soon.ok(f"for i in range(5): {step}")
+    assert has_shown(ran)
+    # What is written in a row is one output, whatever is changed above it meanwhile.
+    assert ran.saved == ["\r0", "", "\r1", "", "\r2", "\r3", "\r4"]
+
+
+def test_a_wait_does_not_carry_out_a_clear_that_waits_for_the_user_s_next_output(soon):
+    # A front end clears with the next message, which was that of the wait: what was shown vanished too soon.
+    soon.ok("from IPython.display import clear_output")
+    ran = soon.ok("print('a')\nclear_output(wait=True)\nsession.run(quiet)\nprint('b')\nsession.run(quiet);")
+    kinds = [m["msg_type"] for m in ran.messages if m["msg_type"] not in ("status", "execute_input")]
+    assert kinds[:3] == ["stream", "clear_output", "stream"]
+    assert has_shown(ran)  # the second wait
+
+
+def test_waits_after_each_clearing_of_the_output_are_shown(soon):
+    soon.ok("from IPython.display import clear_output")
+    step = "print(i); session.run(quiet); clear_output()"
+    ran = soon.ok(f"for i in range(4): {step}")
+    assert len({each["transient"]["display_id"] for each in ran.displays}) == 4
+
+
 class Counting:
     """A publisher of a cell, whose kernel has made so many messages."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from typing import TYPE_CHECKING, TypeVar
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.errors import CellError, SyncTimeout, is_told
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 T = TypeVar("T")
+
+is_for_main: Final[ContextVar[bool]] = ContextVar("disco_is_for_main", default=False)
+"""Whether the calling thread only waits in the place of the main thread, whose loop goes on meanwhile."""
 
 
 async def in_thread(wait: Callable[[], T]) -> T:
@@ -39,7 +42,10 @@ async def in_thread(wait: Callable[[], T]) -> T:
         if not done.done():
             done.set_exception(error)
 
+    is_main = threading.current_thread() is threading.main_thread() or is_for_main.get()
+
     def work() -> None:
+        is_for_main.set(is_main)
         with suppress(RuntimeError):  # the loop was closed meanwhile
             try:
                 value = wait()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.progress import Progress
+from disco_magic.session.awaiting import is_for_main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ class ShownWait:
     """Shows one wait of a call that the notebook's own Python makes, such as ``session.sync_all()``.
 
     Gives the function to call ten times a second. Most such waits are over before it is called, so nothing
-    is made for them. Other threads than the main one have no cell in which it could be shown.
+    is made for them. Other threads than the main one, and those in which awaits of it wait, have no
+    cell in which it could be shown.
 
     A cell of ``session.run`` prints by itself; `quiet_since` says since when it has not. Nothing is shown
     while it prints. `cell` is its handle: it knows what the cell waits for, and when it will end.
@@ -124,7 +126,8 @@ class ShownWait:
         return now >= self._due and (self._quiet_since is None or now >= self._quiet_since() + AFTER_S)
 
     def _opened(self) -> Callable[[], None]:
-        if self._settings.output != "live" or threading.current_thread() is not threading.main_thread():
+        is_of_cell = threading.current_thread() is threading.main_thread() or is_for_main.get()
+        if self._settings.output != "live" or not is_of_cell:
             return _nothing
         self._shown = shown = ExitStack()
         page = Page(self._workers, self._workers, self._shell.display_pub)

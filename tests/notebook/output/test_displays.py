@@ -26,6 +26,7 @@ def has_shown(ran):
 WAITS = {
     "session.run": "session.run(quiet);",
     "a handle": "session.run_nowait(quiet).wait();",
+    "an await": "await session.run_nowait(quiet)\nNone",
     "a sync": "session.run_nowait(quiet)\nsession.sync_all()",
     "a cell": f"%%disco\n{QUIET}",
     "several": "for _ in range(2): session.run(quiet)",

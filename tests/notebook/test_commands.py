@@ -294,6 +294,7 @@ def test_an_unknown_subcommand_names_the_nearest(shell):
         ("push", "%disco broadcast"),
         ("pull", "%disco get"),
         ("doctor", "%disco status"),
+        ("stats", "disco_magic.session().stats()"),
     ],
 )
 def test_who_looks_for_a_name_that_is_another_one_here_is_told_it(shell, name, told):

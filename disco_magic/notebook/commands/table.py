@@ -42,6 +42,7 @@ COMMANDS: Final = {
 _HINTS: Final = {
     "push": "%disco broadcast copies variables to the workers, %%disco --push before a cell",
     "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
+    "stats": "disco_magic.session().stats() counts and times, %%disco --time times one cell",
     "doctor": "%disco status says who keeps whom waiting",
     "kill": "%disco interrupt stops cells, %disco stop ends the session",
     "shutdown": "%disco stop ends the session",

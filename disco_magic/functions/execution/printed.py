@@ -51,6 +51,7 @@ class _Text(ABC):
 
     def __init__(self, worker: int, among: int) -> None:
         self._label = f"{padded((worker,), among)} "
+        self.margin = len(self._label)  # columns of a terminal that bars cannot use
         # Reentrant: a finalizer that prints may run while its thread holds it. Threads may share a context.
         self._lock = new_rlock()
         self._transcript = Transcript()

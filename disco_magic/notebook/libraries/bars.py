@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
+from disco_magic.isolation.streams import current_writer
 from disco_magic.notebook.libraries.homes import of_mine
 from disco_magic.notebook.output.streams import current_sink
 from disco_magic.threads.locks import new_rlock
@@ -123,10 +124,9 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
 
 def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int | None]:
     """The size of the terminal, reduced on a worker by the width of the prefix."""
-    sink = current_sink.get()
-    if sink is None or columns is None:
-        return columns, lines
-    return max(1, columns - sink.margin), lines
+    text = current_sink.get() or current_writer.get()  # the latter in ``session.run``, which has no sink
+    margin = getattr(text, "margin", 0)
+    return None if columns is None else max(1, columns - margin), lines
 
 
 def fit_auto(module: ModuleType) -> Callable[[], None] | None:

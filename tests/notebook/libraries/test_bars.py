@@ -11,6 +11,7 @@ import pytest
 
 tqdm = pytest.importorskip("tqdm", reason="the extra 'loader' has it")
 
+from disco_magic import ThreadedSession  # noqa: E402
 from disco_magic.notebook.libraries.bars import BarKeeper, WorkerBars  # noqa: E402 - as the other tests' order
 from disco_magic.notebook.libraries.changes import FITS  # noqa: E402
 from disco_magic.notebook.output.sink import Sink  # noqa: E402
@@ -99,6 +100,19 @@ def test_bars_of_the_notebook_have_its_whole_width_and_so_have_all_after_unload(
     assert (columns, lines) == (70, 24)
     undo()
     assert std._screen_shape_wrapper is before
+
+
+def test_a_bar_in_session_run_leaves_room_for_the_label_too(monkeypatch):
+    # Lines of `session.run` have a label, but no sink: a bar as wide as the terminal took two of its lines.
+    std = sys.modules["tqdm.std"]
+    monkeypatch.setattr(std, "_screen_shape_wrapper", lambda: lambda _: (80, 24))
+    undo = FITS["tqdm.std"](std)
+    try:
+        with ThreadedSession(num_workers=2) as session:
+            code = "import sys\nfrom tqdm import std\nstd._screen_shape_wrapper()(sys.stderr)"
+            assert session.run(code).values == [(76, 24), (76, 24)]
+    finally:
+        undo()
 
 
 def test_four_workers_show_four_bars_in_place_that_become_lines(watch, terminal):

@@ -23,16 +23,16 @@
  *
  * What NCCL does and no test over the double can see; most of it waits for a machine with several GPUs:
  *   - A communicator belongs to the GPU that is current where it is made. Here its rank says which.
- *   - A collective waits on the GPU: who allocates memory or loads a kernel meanwhile may wait for it. So may an
- *     abort, which frees memory, for kernels of other communicators.
+ *   - A collective waits on the GPU: who allocates memory or loads a kernel meanwhile may wait for it. So may
+ *     an abort, which frees memory, for kernels of other communicators.
  *   - The first collectives connect the ranks, in threads of NCCL's own, within GroupEnd; it may take seconds.
- *   - Sums of floating-point numbers depend on the algorithm, and so on lengths and on how GPUs are connected.
+ *   - Sums of floating-point numbers depend on the algorithm, so on lengths and on how GPUs are connected.
  *   - Rings, trees and protocols have limits of their own; here every count and every alignment is alike.
- *   - A group over several communicators changes the thread's GPU, and changes it back unless something fails.
- *   - That a Reduce takes NULL where a rank receives nothing, that a rank may send to itself, and that a group may
- *     have a Reduce for each root is what NVIDIA documents; here it is so because we wrote it.
- *   - A rank that could not split leaves the others in their split. Here they wait for ever; what NCCL's do when
- *     that rank aborts the communicator has not been tried.
+ *   - A group over several communicators changes the thread's GPU, and changes it back unless it fails.
+ *   - That a Reduce takes NULL where a rank receives nothing, that a rank may send to itself, and that a group
+ *     may have a Reduce for each root is what NVIDIA documents; here it is so because we wrote it.
+ *   - A rank that could not split leaves the others in their split. Here they wait for ever; what NCCL's do
+ *     when that rank aborts the communicator has not been tried.
  *
  * What the code relies on: the locks of members and orders are the innermost ones. Who holds a clique's lock
  * may take one of them, never the other way round, and no lock is held while a stream's `enqueue` runs. Data

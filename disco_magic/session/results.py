@@ -68,6 +68,11 @@ class CellResult:
         errors: worker -> `Failure`, for those that failed.
         caught: worker -> the error of a collective, in words, for those that caught it and went on.
         elapsed: worker -> seconds.
+
+    Example:
+        >>> result = session.run("10 * worker_id")
+        >>> result[2], result.values, result.errors
+        (20, [0, 10, 20, 30], {})
     """
 
     def __init__(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 _MOST_NAMES: Final = 6
+_MOST_VALUES: Final = 3  # in a sentence above a table that has them all
 _MOST_ROWS: Final = 20
 _MOST_LINES: Final = 60
 _UNCHANGED: Final = "No register was changed: session[name].get_all() has the values."
@@ -220,7 +221,10 @@ def _sentence(row: CheckRow) -> str:
         only = " only" if marks.pop("", None) else ""
         told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
         return f"'{row.name}' is marked {told}{only}{place}"
-    told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
+    parts = [f"{text} on {people(workers)}" for workers, text in groups[:_MOST_VALUES]]
+    if others := [worker for workers, _ in groups[_MOST_VALUES:] for worker in workers]:
+        parts.append(f"others on {people(sorted(others))}")
+    told = ", ".join(parts)
     if row.before:
         return f"no new differences; '{row.name}' still differs{place} as it did after {row.before}: {told}"
     return f"'{row.name}' differs{place}: {told}"

@@ -8,6 +8,7 @@ import pytest
 
 from disco_magic.core.check_row import CheckRow
 from disco_magic.core.circles import Circles
+from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import Divergence
 from tests.core.held import DOUBLE, FLOAT, INT, report, value
@@ -37,6 +38,13 @@ def test_a_report_that_differs_is_false_and_raises_one_sentence_a_table_and_what
 def test_the_sentence_tells_the_first_register_and_counts_the_others(names, also):
     checked = report(dict.fromkeys(names, FLOAT), dict.fromkeys(names, DOUBLE))
     assert checked.message.split("\n")[0].endswith(f"float64 (3, 4) on worker 1{also}")
+
+
+def test_the_sentence_has_three_values_and_the_table_all():
+    lines = report(*({"w": Held("ndarray", (n,), "float32", "cpu")} for n in range(8))).message.split("\n")
+    told = ", ".join(f"float32 ({n},) on worker {n}" for n in range(3))
+    assert lines[0] == f"Cell In[7]: 'w' differs: {told}, others on workers [3-7]"
+    assert [line.split()[-1] for line in lines[2:10]] == [f"({n},)" for n in range(8)]
 
 
 def test_values_that_differ_come_with_advice_on_marks_and_how_far_they_are_apart():

@@ -118,7 +118,6 @@ _LOG: Final = TableLook(
     FAILED,
     "{} tr.interrupted th,{} tr.diverged th{border-left:4px solid #d08a2c}",
     "{} tr.failed td.ended,{} tr.interrupted td.ended,{} tr.diverged td.ended{font-weight:bold}",
-    UPRIGHT,
 )
 
 

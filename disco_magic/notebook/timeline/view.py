@@ -68,7 +68,10 @@ class TimelineView(LiveView):
         self.picture, self.said = widgets.HTML(), widgets.Label()
         buttons = wrapped([self.refresh, self.path, self.save, self.said])
         time = wrapped([self.window, self.closer, self.wider, self.cell, self.all])
-        controls = wrapped([time, self.workers, buttons]).add_class(_CONTROLS)
+        # The list of workers is tall: beside both rows, it moves neither of them.
+        rows = widgets.VBox([time, buttons], layout=widgets.Layout(max_width="100%"))
+        controls = wrapped([rows, self.workers]).add_class(_CONTROLS)
+        controls.layout.align_items = "flex-start"
         self.widget.children = (controls, self.picture, widgets.HTML(self.hiding + _STYLE))
         self._fill(self.timeline if choose is None else choose(self.timeline))
         self.window.observe(self._changes, "value")

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from disco_magic.core.timeline import Span
+from disco_magic.notebook.live.views import everything_in
 from disco_magic.notebook.timeline.picture import timeline_html
 from tests.timelines import BOTH, MANY, timeline
 
@@ -196,3 +197,11 @@ def test_a_kernel_gets_the_view(fresh):
     still, live = [display["data"] for display in fresh.ok("%disco timeline").displays]
     assert "<svg" in still["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in live
+
+
+def test_the_tall_list_of_workers_is_beside_the_other_controls_and_moves_none_of_them(view):
+    shown = view(timeline(workers=8))
+    rows, workers = shown.widget.children[0].children
+    assert workers is shown.workers
+    assert {shown.window, shown.all, shown.refresh, shown.save} <= set(everything_in(rows))
+    assert shown.widget.children[0].layout.align_items == "flex-start"

@@ -6,6 +6,7 @@ programs (`PerProgram`) cannot be: a cell that begins before notes only those th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from disco_magic.callers.source_text import fit_linecache
@@ -46,14 +47,12 @@ from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
 
-_LIGHTNING: Final = deferred(
-    "disco_magic.isolation.shared_states",
-    "telling",
-    "Trainer",
-    "__init__",
-    "lightning_fabric",
-    "lightning_utilities",
-)
+_of_compiled = partial(deferred, "disco_magic.isolation.compiled_names")
+_of_forward = partial(deferred, "disco_magic.isolation.pytorch.forward")
+_of_random = partial(deferred, "disco_magic.isolation.pytorch.random")
+_of_shared = partial(deferred, "disco_magic.isolation.shared_states")
+_of_tracing = partial(deferred, "disco_magic.isolation.pytorch.tracing")
+_LIGHTNING: Final = _of_shared("telling", "Trainer", "__init__", "lightning_fabric", "lightning_utilities")
 _SHARED: Final = "all workers have one random state in common in this version of"
 
 CHANGES: Final = Libraries(
@@ -92,47 +91,28 @@ CHANGES: Final = Libraries(
         ),
         "warnings": fit_warnings,
         "logging.config": each_of(fit_clearing, fit_configuring),
-        "accelerate.state": deferred(
-            "disco_magic.isolation.shared_states", "telling", "PartialState", "__init__", "transformers"
-        ),
-        "accelerate.big_modeling": deferred("disco_magic.isolation.shared_states", "fit_accelerate_models"),
-        "transformers.modeling_utils": deferred("disco_magic.isolation.shared_states", "fit_transformers"),
+        "accelerate.state": _of_shared("telling", "PartialState", "__init__", "transformers"),
+        "accelerate.big_modeling": _of_shared("fit_accelerate_models"),
+        "transformers.modeling_utils": _of_shared("fit_transformers"),
         "lightning.pytorch.trainer.trainer": _LIGHTNING,
         "pytorch_lightning.trainer.trainer": _LIGHTNING,
-        "megatron.core.parallel_state": deferred(
-            "disco_magic.isolation.shared_states", "telling", "", "initialize_model_parallel"
+        "megatron.core.parallel_state": _of_shared("telling", "", "initialize_model_parallel"),
+        "numba.core.interpreter": _of_compiled("fit_numba"),
+        "numba.core.typeinfer": _of_compiled("fit_numba_types"),
+        "numba.core.pylowering": _of_compiled("fit_numba_objects"),
+        "numba.core.caching": _of_compiled("fit_numba_cache"),
+        "hydra.core.global_hydra": _of_shared(
+            "telling", "GlobalHydra", "initialize", "omegaconf", kept="a configuration"
         ),
-        "numba.core.interpreter": deferred("disco_magic.isolation.compiled_names", "fit_numba"),
-        "numba.core.typeinfer": deferred("disco_magic.isolation.compiled_names", "fit_numba_types"),
-        "numba.core.pylowering": deferred("disco_magic.isolation.compiled_names", "fit_numba_objects"),
-        "numba.core.caching": deferred("disco_magic.isolation.compiled_names", "fit_numba_cache"),
-        "hydra.core.global_hydra": deferred(
-            "disco_magic.isolation.shared_states",
-            "telling",
-            "GlobalHydra",
-            "initialize",
-            "omegaconf",
-            kept="a configuration",
-        ),
-        "hydra._internal.utils": each_of(
-            deferred("disco_magic.isolation.shared_states", "fit_hydra_tasks"),
-            deferred("disco_magic.isolation.shared_states", "fit_hydra_frames"),
-        ),
-        "mpi4py.MPI": deferred("disco_magic.isolation.shared_states", "fit_mpi"),
-        "wandb": deferred(
-            "disco_magic.isolation.shared_states", "telling", "", "init", kept="the run", silent=1
-        ),
-        "torch": each_of(
-            told_if_unknown(
-                deferred("disco_magic.isolation.pytorch.random", "fit_torch_random"), f"{_SHARED} PyTorch"
-            ),
-            fit_switches,
-        ),
+        "hydra._internal.utils": each_of(_of_shared("fit_hydra_tasks"), _of_shared("fit_hydra_frames")),
+        "mpi4py.MPI": _of_shared("fit_mpi"),
+        "wandb": _of_shared("telling", "", "init", kept="the run", silent=1),
+        "torch": each_of(told_if_unknown(_of_random("fit_torch_random"), f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
             deferred("disco_magic.functions.process_groups.worlds", "fit_worlds"),
             "with this version of PyTorch workers have no process groups of their own",
         ),
-        "torch.distributed.rpc": deferred("disco_magic.isolation.shared_states", "fit_rpc"),
+        "torch.distributed.rpc": _of_shared("fit_rpc"),
         "torch.distributed": told_if_unknown(
             fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
         ),
@@ -141,14 +121,12 @@ CHANGES: Final = Libraries(
             "workers that define the same operator disturb each other in this version of PyTorch",
         ),
         "torch.utils._python_dispatch": fit_dispatching,
-        "torch.fx._symbolic_trace": deferred("disco_magic.isolation.pytorch.tracing", "fit_tracing"),
+        "torch.fx._symbolic_trace": _of_tracing("fit_tracing"),
         "torch.export._trace": deferred("disco_magic.isolation.pytorch.exporting", "fit_exporting"),
-        "torch.jit._trace": deferred("disco_magic.isolation.pytorch.tracing", "fit_scripts", "_trace_impl"),
-        "torch.jit._recursive": deferred(
-            "disco_magic.isolation.pytorch.tracing", "fit_scripts", "create_script_module"
-        ),
-        "torch.autograd.forward_ad": deferred("disco_magic.isolation.pytorch.forward", "fit_levels"),
-        "torch._functorch.eager_transforms": deferred("disco_magic.isolation.pytorch.forward", "fit_nesting"),
+        "torch.jit._trace": _of_tracing("fit_scripts", "_trace_impl"),
+        "torch.jit._recursive": _of_tracing("fit_scripts", "create_script_module"),
+        "torch.autograd.forward_ad": _of_forward("fit_levels"),
+        "torch._functorch.eager_transforms": _of_forward("fit_nesting"),
         "torch.nn.modules.module": fit_hooks,
         "torch.optim.optimizer": fit_hooks,
         "torch.nn.parallel.distributed": fit_forward,
@@ -162,9 +140,7 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo": fit_resets,
-        "torch._dynamo.trace_rules": each_of(
-            fit_compiler, deferred("disco_magic.isolation.pytorch.random", "fit_graphs"), fit_allowed
-        ),
+        "torch._dynamo.trace_rules": each_of(fit_compiler, _of_random("fit_graphs"), fit_allowed),
         "torch._dynamo.variables.torch": fit_folding,
         "torch._dynamo.decorators": fit_stances,
         "torch.utils.checkpoint": fit_early_stop,

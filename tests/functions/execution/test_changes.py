@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -15,11 +16,19 @@ from disco_magic.functions.execution import changes
 
 
 def deferred():
-    """The modules and names that are deferred, as they are written there."""
+    """The modules and names that are deferred, as they are written there: in full, or by a partial call."""
     tree = ast.parse(Path(changes.__file__).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    named = [each.args for each in calls if isinstance(each.func, ast.Name) and each.func.id == "deferred"]
-    return sorted({(home.value, name.value) for home, name, *_ in named})
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    partials = {
+        name: found.args[0]
+        for name, found in vars(changes).items()
+        if isinstance(found, partial) and found.func is changes.deferred
+    }
+    named = {(partials[each.func.id], each.args[0].value) for each in calls if each.func.id in partials}
+    whole = [each.args for each in calls if each.func.id == "deferred"]
+    return sorted(named | {(home.value, name.value) for home, name, *_ in whole})
 
 
 @pytest.mark.parametrize(("home", "name"), deferred())

@@ -20,24 +20,29 @@ _CALLED: Final = {
     ("Scatter",): "scatter(x)",
     ("scatterv", "Scatterv"): "scatter(x, counts=counts)",
     ("Reduce",): "reduce(x)",
-    ("Send", "isend", "Isend"): "send(x, to)",
+    ("Send", "isend", "Isend", "Bsend", "Ibsend"): "send(x, to)",
     ("Recv", "irecv", "Irecv"): "recv(source)",
     ("ppermute", "sendrecv", "Sendrecv"): "send(x, to), then recv(source)",
     ("scan", "Scan"): "np.cumsum(allgather(x[None]), axis=0)[worker_id]",
     ("exscan", "Exscan"): "np.cumsum(allgather(x[None]), axis=0)[worker_id - 1]",
     ("Barrier",): "barrier()",
-    ("new_group", "Split"): "over=[0, 2], or a mesh and over='axis'",
+    ("Probe",): "probe(source)",
+    ("Iprobe",): "iprobe(source)",
+    ("new_group", "Split", "split", "Create_group"): "over=[0, 2], or a mesh and over='axis'",
 }
 
 _WAIT: Final = "collectives wait here, and send does not; a whole cell does not wait with --nowait"
 
 ELSEWHERE: Final = {
     **dict.fromkeys(
-        ("rank", "local_rank", "RANK", "WORLD_RANK", "get_rank", "axis_index", "process_index"),
+        ("rank", "local_rank", "RANK", "WORLD_RANK", "Get_rank", "get_rank", "axis_index", "process_index"),
         "a worker's number is worker_id here",
     ),
     **dict.fromkeys(
-        ("world_size", "WORLD_SIZE", "nranks", "nprocs", "get_world_size", "process_count", "axis_size"),
+        (
+            *("world_size", "WORLD_SIZE", "nranks", "nprocs", "Get_size", "get_world_size"),
+            *("process_count", "axis_size"),
+        ),
         "the number of workers is num_workers here",
     ),
     **dict.fromkeys(
@@ -53,6 +58,14 @@ ELSEWHERE: Final = {
     **dict.fromkeys(
         ("recv_object", "recv_objects", "recv_object_list"),
         "recv(source) receives what send_object sends, too",
+    ),
+    "ANY_SOURCE": "recv() and probe() take a message from any worker",
+    "ANY_TAG": "a recv takes messages of one tag: send the kind along, send_object(('done', x), to)",
+    **dict.fromkeys(("Ssend", "ssend"), "in a cell with --rendezvous, send(x, to) waits like that"),
+    "PROC_NULL": "there is no worker that swallows messages: at the border, leave send and recv out",
+    "Abort": "an error ends the cell on all workers that wait for this one: raise one",
+    **dict.fromkeys(
+        ("Create_cart", "Cart_create"), "%disco start --mesh dp=2,tp=4 names axes; over='tp' is along one"
     ),
     "current_size": "the number of workers is num_workers here",
     **dict.fromkeys(("Iscatter", "Igather", "Iallgather", "Ialltoall", "Ibarrier", "Waitall", "Wait"), _WAIT),

@@ -148,6 +148,14 @@ def check_counts(
     raise UsageMistake(f"{kind}: counts={reprlib.repr(list(counts))} - {wrong}")
 
 
+def not_a_worker(kind: str, name: str, peer: int, num_workers: int) -> UsageMistake:
+    """The error of a message to or from a worker that does not exist; -1 is MPI's ``ANY_SOURCE``."""
+    from_any = f" - {kind}() takes a message from any worker" if (name, peer) == ("source", -1) else ""
+    return UsageMistake(
+        f"{kind}: {name}={peer} is not a worker; expected a worker id from 0 to {num_workers - 1}{from_any}"
+    )
+
+
 def as_index(kind: str, name: str, value: object, before: object = None) -> int:
     """`value` as an int, or raise UsageMistake; `before` is the argument in front of it, if it tells more."""
     number = whole_number(value)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.phrases import ranges
-from disco_magic.planes.arguments import as_index, check_seat, read_call, spot_of
+from disco_magic.planes.arguments import as_index, check_seat, not_a_worker, read_call, spot_of
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import FROM_ROOT, Call
 from disco_magic.planes.layout import Expected
@@ -288,10 +288,7 @@ class ThreadPlane:
         kind = seat.within or kind
         peer = as_index(kind, name, worker)
         if not 0 <= peer < self.num_workers:
-            raise UsageMistake(
-                f"{kind}: {name}={peer} is not a worker;"
-                f" expected a worker id from 0 to {self.num_workers - 1}"
-            )
+            raise not_a_worker(kind, name, peer, self.num_workers)
         if seat.present is not None and peer not in seat.present:
             raise UsageMistake(
                 f"{kind}: {name}={peer}, but this command was sent to workers {ranges(seat.present)} only, so"

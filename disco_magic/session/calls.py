@@ -260,6 +260,11 @@ class Calls(Syncing):
                 f"the destination has to be a DRef of session {self.id}, got {dst!r}; "
                 f"a reduction is given as op={dst!r}"
             )
+        if dst is not None and not isinstance(dst, DRef):
+            raise UsageMistake(
+                f"the destination has to be a DRef of session {self.id}, got {type(dst).__name__}; "
+                "to give a value a name, session.put('a', value), and %disco scatter a splits one"
+            )
         if dst is not None:
             self.own(dst)
 

@@ -10,7 +10,7 @@ from disco_magic.core.blame import origin_first
 from disco_magic.core.markup import MARK
 from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
 from disco_magic.functions.context import calling_context
-from disco_magic.offers import Missing
+from disco_magic.offers import Missing, Offers
 from disco_magic.phrases import padded, ranges, who_has
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ for _name, _said in _OF_RESULTS.items():
     setattr(HasResult, _name, Missing(_name, _said))
 
 
-class CellResult:
+class CellResult(Offers):
     """The result of a cell; what `Out[n]` holds.
 
     The rendered values are kept here. The values themselves stay on the workers, in a register that lives
@@ -99,6 +99,11 @@ class CellResult:
             f"the result of {self.label} cannot be copied or pickled: its values are on the workers; take "
             "those, with .values or result[worker]"
         )
+
+    get = Missing(
+        "get",
+        "{kind!r} object has no attribute {name!r}: .values has every worker's value, result[2] that of one",
+    )
 
     def __getitem__(self, worker: int) -> Any:
         """Return a copy of the last expression's value on `worker`.

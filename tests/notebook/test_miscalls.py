@@ -57,6 +57,9 @@ def mesh(four):
         ("worker.size", "the number of workers is num_workers here"),
         ("barrier(timeout=3)", "it is barrier(*, in_group=True, over=None); a timeout is the cell's"),
         ("worker.coordinate", "did you mean 'coordinates'?"),
+        ("worker.Get_size()", "the number of workers is num_workers here"),
+        ("worker.Abort()", "an error ends the cell on all workers that wait for this one: raise one"),
+        ("worker.split(1)", "it is over=[0, 2], or a mesh and over='axis' here"),
         ("worker.local_rank", "a worker's number is worker_id here"),
     ],
 )

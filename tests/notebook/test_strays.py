@@ -83,6 +83,9 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("send_to_next_group", "it is worker.send_to_next_group(...) in cells"),
         ("gatherv", "it is gather(x) here"),
         ("recv_object", "recv(source) receives what send_object sends, too"),
+        ("ANY_SOURCE", "recv() and probe() take a message from any worker"),
+        ("PROC_NULL", "there is no worker that swallows messages: at the border, leave send and recv out"),
+        ("ssend", "in a cell with --rendezvous, send(x, to) waits like that"),
         ("nprocs", "the number of workers is num_workers here"),
         ("get_rank", "a worker's number is worker_id here"),
         (

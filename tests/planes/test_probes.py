@@ -55,6 +55,8 @@ def test_a_probe_of_nobody_but_present_workers(make):
         plane.probe(seat(0, present=(0, 1)), [2])
     with pytest.raises(UsageMistake, match="probe: source=3 is not a worker"):
         plane.probe(seat(0), [3])
+    with pytest.raises(UsageMistake, match=r"from 0 to 2 - probe\(\) takes a message from any worker$"):
+        plane.probe(seat(0), [-1])
     plane.leave(1, 1)
     with pytest.raises(PlaneAborted, match="worker 1 finished without a send for probe of wor"):
         plane.probe(seat(0, present=(0, 1)), None)

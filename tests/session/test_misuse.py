@@ -200,6 +200,13 @@ def test_in_a_forked_child_a_session_says_that_its_workers_are_not_there(session
     assert s.run("worker_id").values == [0, 1]
 
 
+def test_a_value_in_the_place_of_the_destination_is_told_how_it_gets_a_name(session):
+    with pytest.raises(
+        UsageMistake, match=r"has to be a DRef of session \d+, got range; .*session\.put\('a', v"
+    ):
+        session(2).scatter(["a", "b"], range(2))
+
+
 def test_a_reduction_in_the_place_of_the_destination_is_told_apart(session):
     s = session(2)
     x = s.store(1.0)

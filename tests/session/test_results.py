@@ -251,3 +251,13 @@ def test_values_of_a_failed_cell_raise_its_cause(session):
         with pytest.raises(CellError) as again:
             look(caught.value.result)
         assert (again.value.origin.worker, len(again.value.failures)) == (1, 2)
+
+
+def test_a_result_asked_for_get_says_where_its_values_are(session):
+    result = session(2).run("worker_id")
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'get': \.values has every worker's value, result\[2\]"
+    ):
+        result.get()
+    assert "get" not in dir(result)
+    assert "values" in dir(result)

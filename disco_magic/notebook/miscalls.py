@@ -12,6 +12,7 @@ from disco_magic.notebook.pitfalls import failed_expression, name_of_called
 from disco_magic.phrases import near_misses, words
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Mapping
 
     from disco_magic.callers.failed_expression import FailedExpression
@@ -102,7 +103,7 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
     node, frame = failed.node, failed.frame
     if not isinstance(node, ast.Call):
         return ""
-    method = getattr(type(worker), name_of_called(node.func, frame) or "-", None)
+    method = getattr(type(worker), _name_at(node.func, frame, worker) or "-", None)
     if method is None or not message.startswith(f"{getattr(method, '__qualname__', '-')}() "):
         return ""
     signature = inspect.signature(method)
@@ -115,6 +116,17 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
     known = KEYWORDS | OF_VERBS.get(method.__name__.removesuffix("_object").removeprefix("i"), {})
     theirs = [f"; {known[name]}" for name in unknown if name in known]
     return f"it is {ast.unparse(node.func)}({shown}){over}{''.join(theirs)}"
+
+
+def _name_at(called: ast.expr, frame: types.FrameType, worker: Any) -> str:
+    """As `name_of_called`, also for ``comm.rank`` if `comm` holds the worker."""
+    if name := name_of_called(called, frame):
+        return name
+    if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
+        return ""
+    of = called.value.id
+    held = frame.f_locals[of] if of in frame.f_locals else frame.f_globals.get(of)
+    return called.attr if type(held) is type(worker) else ""
 
 
 def _parameters(signature: inspect.Signature, mesh: Mapping[str, int]) -> list[str]:
@@ -130,7 +142,7 @@ def _what_it_has(failed: FailedExpression, worker: Any) -> str:
     node, frame = failed.node, failed.frame
     if not isinstance(node, ast.Attribute):
         return ""
-    if name_of_called(node, frame):  # `worker` has no such attribute
+    if _name_at(node, frame, worker):  # `worker` has no such attribute
         names = [name for name in dir(worker) if not name.startswith("_")]
         return _OF_WORKER.get(node.attr) or ELSEWHERE.get(node.attr) or near_misses(node.attr, names)
     if name_of_called(node.value, frame) == "coordinates" and node.attr in worker.mesh:

@@ -72,6 +72,23 @@ def test_how_it_is_called_is_said(mesh, call, said):
     assert mesh.lines == ["[0-3] 2"]
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("comm = worker\ncomm.Get_rank()", "a worker's number is worker_id here"),
+        ("import disco_magic\ncomm = disco_magic.worker()\ncomm.bcast(1)", "it is broadcast(x) here"),
+        (
+            "def f(comm):\n    comm.send(1.0, dest=1)\nf(worker)",
+            "it is comm.send(x, to, *, tag=0); to= is the",
+        ),
+        ("comm = 3\ncomm.Get_rank()", "[0-3] AttributeError: 'int' object has no attribute 'Get_rank'"),
+    ],
+)
+def test_it_is_said_whatever_the_worker_is_called(four, call, said):
+    four.fail(f"%%disco\n{call}", CellError)
+    assert four.shown[-1].startswith(said)
+
+
 def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     four.fail("%%disco\nallreduce(1.0, 'sum', 'tp')", CellError)
     assert four.shown[-1] == "it is allreduce(x, op='sum', *, out=None, in_group=True, over=None)"

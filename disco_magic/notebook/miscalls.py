@@ -30,7 +30,7 @@ _PIPELINE: Final = (
     "of the same stages before the next step"
 )
 _LEFT: Final = "if an earlier run of a program has left it in a module: %disco run --reload imports them anew"
-# Text in an error of PyTorch, or of a library on top of it, about process groups -> what helps.
+# Text in an error of PyTorch, of a library on top of it, or of JAX, about who takes part -> what helps.
 _GROUPS: Final = {
     "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
     "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
@@ -42,6 +42,9 @@ _GROUPS: Final = {
     "Failed to run stage backward": _PIPELINE,
     "failed to run forward": _PIPELINE,
     "without executing forward": _PIPELINE,
+    # JAX's psum and the like, outside of what it maps itself
+    "unbound axis name": "JAX's own collectives work inside shard_map only; those between workers are "
+    "functions here, outside of what JAX traces: allreduce(x, over='tp'), allgather(x, over='tp'), ...",
     "already initialized": _LEFT,
     "already been initialized": _LEFT,
 }
@@ -61,9 +64,9 @@ _RANKS: Final = {
 def advice_on_miscalls(shell: Shell, error: BaseException) -> str:
     """A hint if a worker's `error` comes from wrong arguments or from a missing attribute of `worker`.
 
-    Also if it comes from PyTorch's collectives, which expect processes; else "".
+    Also if it comes from the collectives of PyTorch or JAX, which expect something else; else "".
     """
-    if type(error) in (ValueError, RuntimeError, AssertionError):
+    if type(error) in (ValueError, RuntimeError, AssertionError, NameError):
         told = words(error)
         return next((helps for said, helps in _GROUPS.items() if said in told), "")
     if type(error) is KeyError and (of_ranks := _of_ranks(error)):

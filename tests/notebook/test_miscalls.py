@@ -89,6 +89,13 @@ def test_it_is_said_whatever_the_worker_is_called(four, call, said):
     assert four.shown[-1].startswith(said)
 
 
+def test_an_axis_that_jax_does_not_know_is_told_whose_collectives_there_are(four):
+    four.fail("%%disco\nraise NameError('unbound axis name: tp')", CellError)
+    assert four.shown[-1].startswith(
+        "JAX's own collectives work inside shard_map only; those between workers"
+    )
+
+
 def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     four.fail("%%disco\nallreduce(1.0, 'sum', 'tp')", CellError)
     assert four.shown[-1] == "it is allreduce(x, op='sum', *, out=None, in_group=True, over=None)"

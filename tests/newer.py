@@ -8,7 +8,8 @@ tested with one interpreter. ``python -m tests.newer`` prints the files.
 from __future__ import annotations
 
 WHERE_THREADS_CAN_BE_STRUCK = """
-    tests/session/test_ctrl_c.py tests/session/test_interrupt.py tests/session/test_pending_awaited.py
+    tests/session/test_blocking_finalizers.py tests/session/test_ctrl_c.py
+    tests/session/test_ctrl_c_behind.py tests/session/test_interrupt.py tests/session/test_pending_awaited.py
     tests/session/test_pending_ctrl_c.py tests/session/test_recursion.py tests/session/test_refusing_lock.py
     tests/session/test_stuck_threads.py tests/test_locks.py tests/worker tests/notebook/test_interrupts.py
 """
@@ -21,8 +22,8 @@ WHAT_CODE_FRAMES_AND_TRACEBACKS_SAY = """
 """
 HOW_MODULES_ARE_IMPORTED = """
     tests/functions/modules/test_modules.py tests/functions/modules/test_python_modules.py
-    tests/functions/test_installed.py tests/isolation tests/session/test_lazy_imports.py
-    tests/session/test_main_module.py tests/session/test_own_classes.py
+    tests/functions/test_installed.py tests/isolation tests/session/test_doctests.py
+    tests/session/test_lazy_imports.py tests/session/test_main_module.py tests/session/test_own_classes.py
     tests/session/test_own_folders.py tests/session/test_own_modules.py tests/session/test_own_packages.py
     tests/session/test_reloading.py tests/notebook/test_own_modules.py tests/notebook/test_run_file.py
 """
@@ -33,9 +34,9 @@ WHAT_IS_COPIED_AND_PICKLED = """
     tests/values/test_members.py
 """
 WHAT_THE_STANDARD_LIBRARY_HAS_ONCE_PER_PROCESS = """
-    tests/functions/test_context.py tests/functions/test_worker_builtins.py tests/session/test_forks.py
-    tests/session/test_lifecycle.py tests/session/test_own_builtins.py tests/session/test_own_loggers.py
-    tests/session/test_own_processes.py
+    tests/functions/test_context.py tests/functions/test_worker_builtins.py
+    tests/session/test_builtins_of_all.py tests/session/test_forks.py tests/session/test_lifecycle.py
+    tests/session/test_own_builtins.py tests/session/test_own_loggers.py tests/session/test_own_processes.py
 """
 IPYTHON_S_SHELL_ON_TOP = """
     tests/notebook/test_cells.py tests/notebook/test_plain_cells.py

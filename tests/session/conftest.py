@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import types
 from functools import partial
 
 import pytest
@@ -67,6 +68,15 @@ def grid():
     """Six workers: dp=2, tp=3."""
     with disco.ThreadedSession(mesh={"dp": 2, "tp": 3}) as session:
         yield session
+
+
+@pytest.fixture
+def main(monkeypatch):
+    """`__main__` as a notebook has it."""
+    made = types.ModuleType("__main__")
+    made.mine = "the notebook's"
+    monkeypatch.setitem(sys.modules, "__main__", made)
+    return made
 
 
 @pytest.fixture

@@ -107,6 +107,10 @@ class WorkerStream:
 
     @write.setter
     def write(self, function: Callable[[str], int | None]) -> None:
+        # Before each cell IPython takes what `write` returns, and assigns it again after the cell. Kept as
+        # it is, it would be wrapped once more by each cell, until Python's recursion limit is reached.
+        while isinstance(function, partial) and function.func is put:
+            function = function.keywords["write"]
         object.__setattr__(self, "_override", function)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from disco_magic.isolation.streams import (
     WorkerStream,
     install_streams,
     put_back,
+    put_by,
     remove_streams,
     unwrapped,
 )
@@ -131,3 +132,26 @@ def test_only_the_last_ones_are_kept(onto):
     del gone
     gc.collect()
     assert text() is None
+
+
+def test_what_is_taken_before_a_cell_and_given_back_after_it_is_not_wrapped_by_each_cell(monkeypatch):
+    """IPython takes ``sys.stdout.write`` before a cell and assigns it again after it.
+
+    While a front end wants to know of text, what it takes is wrapped, and was kept like that: one more layer
+    per cell, and after some hundred cells everything printed was a RecursionError.
+    """
+    below = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", below)
+    owner, told = Transcript(), []
+    install_streams(owner)
+    undo = put_by(lambda _stream, text, write: told.append(text) or write(text))
+    try:
+        for _ in range(3):
+            taken = sys.stdout.write
+            sys.stdout.write = lambda text, taken=taken: taken(text)
+            sys.stdout.write = taken
+        sys.stdout.write("once")
+    finally:
+        undo()
+        remove_streams(owner)
+    assert (told, below.getvalue()) == (["once"], "once")

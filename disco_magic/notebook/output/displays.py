@@ -5,11 +5,12 @@ if nothing is below it. That is known from the number of messages that the kerne
 with one more than ours there may be, and the next rows get a display of their own.
 
 In a loop of the notebook's that prints between its waits, a progress bar for instance, a display for each
-wait would cut the bar into as many outputs. So waits that come after `MOST` displays change the last one,
-which stands further up then.
+wait would cut the bar into as many outputs. So waits that come after `MOST` displays change the last one that
+is empty, which stands further up then; what waits at the same time, in several awaits, is not shown if none
+is. One cell of the workers has its rows at the bottom, as often as its screen allows.
 
 After ``clear_output(wait=True)`` a front end removes everything when the next message comes. That is to be
-the user's, so nothing of ours is shown until then.
+the user's, so no status of ours is shown until then.
 
 To clear the cell's output where the display is all there is was tried, and given up: what hooks, cells within
 the cell and other threads had shown was lost with it.
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST: Final = 2
-"""Number of displays that a cell's waits make before they use the last one again, wherever it is."""
+"""Number of displays that a cell's waits make before they use those again, wherever they are."""
 
 
 class Displays:
@@ -47,33 +48,56 @@ class Displays:
         self._seen: int | None = None  # ... after it
         self._is_last = False  # whether nothing is below the display
         self._made: list[str] = []
+        self._free: list[str] = []  # of those, the empty ones; several threads take from it
         self._clears_at: int | None = None  # the number of messages when the next one was to clear the output
 
     def is_of_present_cell(self, publisher: Any) -> bool:
         """Whether what is published now belongs to this cell."""
         return self._cell is not None and _cell_of(publisher) == self._cell
 
-    def begin(self, publisher: Any) -> str:
+    def begin(self, publisher: Any, *, goes_on: bool = False) -> str | None:
         """Note that rows are about to be shown; the id of the empty display for them, "" for a new one.
 
         They may be of another cell: a task that an earlier one has left behind shows them there.
+
+        Args:
+            publisher: the shell's display publisher.
+            goes_on: whether a new one would be a further one of this wait, or cell of the workers.
+
+        Returns:
+            As said; None if they are not to be shown, because other waits have all displays.
         """
-        count = self._asked = self._flushed() if self.is_of_present_cell(publisher) else None
-        self._is_last = count is not None
+        count = self._flushed() if self.is_of_present_cell(publisher) else None
         left, self._left = self._left, ""
-        if count is None:
+        if left and count == self._left_at and self._take(left):
+            chosen, is_last = left, True
+        elif count is None or goes_on or len(self._made) < MOST:
+            chosen, is_last = "", count is not None
+        elif taken := self._take():
+            chosen, is_last = taken, False
+        else:
+            return None
+        self._asked, self._is_last = count, is_last
+        return chosen
+
+    def _take(self, display_id: str = "") -> str:
+        """Take that empty display, or the last one; "" if another thread has been faster."""
+        try:
+            if not display_id:
+                return self._free.pop()
+            self._free.remove(display_id)
+        except (IndexError, ValueError):
             return ""
-        if count == self._left_at:
-            return left
-        return self._made[-1] if len(self._made) >= MOST else ""
+        return display_id
 
     def make(self, display_id: str) -> None:
         """Note that a display is being made."""
         self._made.append(display_id)
 
     def clear(self, *, wait: bool) -> None:
-        """Note that the user clears the cell's output, at once or with the next message."""
+        """Note that the cell's output is cleared, at once or with the next message."""
         self._made.clear()
+        self._free.clear()
         self._left = ""
         self._clears_at = self._count() if wait else None
 
@@ -99,6 +123,9 @@ class Displays:
 
     def leave(self, display_id: str) -> None:
         """Note that the display was left empty."""
+        if display_id not in self._made:
+            return  # the output was cleared meanwhile
+        self._free.append(display_id)
         if self._is_last:
             self._left, self._left_at = display_id, self._seen
 

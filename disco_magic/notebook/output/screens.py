@@ -78,9 +78,11 @@ class NotebookScreen(Screen):
 
     def show(self, rows: Sequence[Row]) -> None:
         """See `Screen`."""
-        if self._empty and (not rows or self._displays.is_about_to_clear(self._publisher)):
+        if self._empty and (not rows or self._is_held_back(rows)):
             return
         first = self._empty and self._begin()
+        if first is None:
+            return
         if not self._empty:
             self._displays.change()
         self._empty = not rows
@@ -94,11 +96,17 @@ class NotebookScreen(Screen):
         if not rows:
             self._displays.leave(self._display_id)
 
-    def _begin(self) -> bool:
-        """Choose the display for the next rows; return whether it has to be made."""
-        left = self._displays.begin(self._publisher)
-        if left or not self._places:
-            self._display_id = left or self._display_id
+    def _is_held_back(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows, all of them ours, would carry out a clear that waits for the user's output."""
+        return all(row.status for row in rows) and self._displays.is_about_to_clear(self._publisher)
+
+    def _begin(self) -> bool | None:
+        """Choose the display for the next rows; return whether it has to be made, None if there is none."""
+        chosen = self._displays.begin(self._publisher, goes_on=0 < self._places < self.PLACES)
+        if chosen is None:
+            return None
+        if chosen or not self._places:
+            self._display_id = chosen or self._display_id
             return False
         self._display_id = uuid4().hex
         self._displays.make(self._display_id)
@@ -106,7 +114,8 @@ class NotebookScreen(Screen):
         return True
 
     def cleared(self) -> None:
-        """Note that the display is gone: the next rows need a new one."""
+        """Note that the display is gone, as all of the cell are: the next rows need a new one."""
+        self._displays.clear(wait=False)  # a worker has done it, and so the hook was not called
         if not self._empty:
             self._empty = True
             self._places += 1

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from disco_magic.notebook.output.displays import displays_of
+from disco_magic.notebook.output.displays import MOST, displays_of
+from disco_magic.notebook.output.livearea import Row
+from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.notebook.output.screens import NotebookScreen
 
 QUIET = "import threading\nthreading.Event().wait(0.6);\n"
 
@@ -87,6 +92,21 @@ def test_waits_after_each_clearing_of_the_output_are_shown(soon):
     assert len({each["transient"]["display_id"] for each in ran.displays}) == 4
 
 
+def test_what_a_worker_s_clearing_of_the_output_has_removed_is_not_used_again(soon):
+    # It clears in its own thread, where ipykernel calls no hook of ours: the third display was one of those.
+    step = f"{QUIET}print('a')\nclear_output()\n".replace("\n", "\n    ")
+    ran = soon.ok(f"%%disco -w 0\nfrom IPython.display import clear_output\nfor _ in range(4):\n    {step}")
+    assert len({each["transient"]["display_id"] for each in ran.displays}) > MOST
+
+
+def test_the_hook_that_heeds_clearing_ends_with_the_extension(soon):
+    soon.ok("%reload_ext disco_magic")
+    ours = "[hook for hook in get_ipython().display_pub._hooks if 'disco_magic' in hook.__module__]"
+    assert soon.ok(f"print(len({ours}))").saved == ["1\n"]
+    soon.ok("%unload_ext disco_magic")
+    assert soon.ok(f"print(len({ours}))").saved == ["0\n"]
+
+
 class Counting:
     """A publisher of a cell, whose kernel has made so many messages."""
 
@@ -94,6 +114,71 @@ class Counting:
         self.session = self
         self.message_count = 5
         self.parent_header = {"msg_id": "one"}
+        self.ids = []
+
+    def publish(self, data, *, metadata, transient, update):
+        self.message_count += 1
+        self.ids.append(transient["display_id"])
+
+
+ROWS = [Row((0,), "waiting", status=True)]
+
+
+@pytest.fixture
+def publisher():
+    return Counting()
+
+
+@pytest.fixture
+def screen(publisher):
+    """Makes the screen of a further wait, or cell of the workers, in one cell of the notebook."""
+    return lambda: NotebookScreen(Outlet(io.StringIO()), publisher)
+
+
+def test_a_cell_of_the_workers_has_its_rows_below_what_it_has_printed(publisher, screen):
+    # Its third display was its second, above all that had been printed since.
+    one = screen()
+    for _ in range(4):
+        one.show(ROWS)
+        one.show([])
+        publisher.message_count += 1  # it prints
+    assert len(set(publisher.ids)) == 4 > MOST
+
+
+def test_waits_at_the_same_time_never_share_a_display(publisher, screen):
+    # With `gather`, a third wait took the display that the second had filled, and both changed it by turns.
+    waits = [screen() for _ in range(MOST + 1)]
+    for wait in waits:
+        publisher.message_count += 1
+        wait.show(ROWS)
+    first, second = publisher.ids
+    assert first != second
+    waits[0].show([])
+    waits[2].show(ROWS)
+    assert publisher.ids[2:] == [first, first]
+
+
+def test_a_pending_clear_is_carried_out_by_a_worker_s_bar_but_not_by_our_status(publisher, screen):
+    # A bar is the user's output: held back with our status, it was seen only when it had ended.
+    displays_of(publisher).clear(wait=True)
+    one = screen()
+    one.show(ROWS)
+    assert not publisher.ids
+    one.show([Row((0,), "bar"), *ROWS])
+    assert len(publisher.ids) == 1
+
+
+def test_a_display_that_was_cleared_while_it_was_filled_is_not_used_again(publisher, screen):
+    first = screen()
+    first.show(ROWS)
+    displays_of(publisher).clear(wait=False)
+    first.show([])
+    for _ in range(MOST + 1):
+        one = screen()
+        one.show(ROWS)
+        one.show([])
+        publisher.message_count += 1
+    assert publisher.ids[0] not in publisher.ids[2:]
 
 
 @pytest.mark.parametrize("others", ["none", "while they are shown", "while they are sent", "afterwards"])
@@ -101,6 +186,7 @@ def test_a_display_is_used_again_only_if_all_messages_since_were_about_it(others
     publisher = Counting()
     displays = displays_of(publisher)
     assert displays.begin(publisher) == ""
+    displays.make("left")
     for what in ("the rows", "none of them"):
         publisher.message_count += 1 + (others == "while they are sent")
         displays.sent()
@@ -117,6 +203,7 @@ def test_the_display_of_a_cell_is_not_used_by_the_next_one():
     publisher = Counting()
     displays = displays_of(publisher)
     displays.begin(publisher)
+    displays.make("left")
     publisher.message_count += 1
     displays.sent()
     displays.leave("left")
@@ -130,6 +217,7 @@ def test_where_messages_are_not_counted_no_display_is_used_again():
     publisher = type("Plain", (), {})()
     displays = displays_of(publisher)
     assert displays.begin(publisher) == ""
+    displays.make("left")
     displays.sent()
     displays.leave("left")
     assert displays.begin(publisher) == ""

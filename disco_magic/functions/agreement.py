@@ -21,7 +21,7 @@ from disco_magic.functions.tolerances import Tolerance, near_enough
 from disco_magic.values.digests import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from types import FrameType
 
     from disco_magic.core.check_row import CheckRow
@@ -74,12 +74,19 @@ def refuse_texts(me: Agreeing, frame: FrameType, values: tuple[Any, ...]) -> Non
     for axis in (each for each in values if isinstance(each, str) and each in me.mesh):
         raise UsageMistake(f"{VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
     held = dict(me.marks.namespace)
-    texts = [each for each in values if type(each) is str and parts_named(held, [each])]
+    texts = [each for each in values if type(each) is str and _is_named(held, each)]
     if not texts:
         return
     for text in texts_among(names_of_arguments(frame, VERB, len(values))):
         if text in texts:
             raise UsageMistake(f"{VERB} takes values: {text!r} is a text; write worker.check({text})")
+
+
+def _is_named(held: Mapping[str, Any], text: str) -> bool:
+    try:
+        return bool(parts_named(held, [text], indexed=True))
+    except UsageMistake:  # an index that the array does not have
+        return True
 
 
 def brought_by(me: Agreeing, values: tuple[Any, ...], tolerance: Tolerance) -> Brought:

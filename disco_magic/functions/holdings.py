@@ -58,7 +58,7 @@ def found_in(
     else:
         within = tuple(sign for name in names for sign in inside(name))
         labels = list(dict.fromkeys([*names, *(each for each in told if parts and each.startswith(within))]))
-    found = parts_named(public, labels)
+    found = parts_named(public, labels, indexed=True)
     registers: dict[str, Rows] = {}
     known: dict[str, Rows] = {}
     wanted = frozenset(labels)
@@ -138,11 +138,11 @@ def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[s
     return found
 
 
-def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
+def parts_named(held: Mapping[str, Any], labels: Iterable[str], *, indexed: bool = False) -> dict[str, Any]:
     """The registers and parts of registers that these labels name, as far as they exist.
 
-    Elements and slices of arrays, ``x[0:2]``, are parts here. Only the worker may ask, because what indexes
-    an array may be the user's code.
+    With `indexed`, elements and slices of arrays, ``x[0:2]``, are parts, too. Then only the worker may ask,
+    because what indexes an array may be the user's code; and not for an expression of a program's, ``x[i]``.
 
     Raises:
         UsageMistake: there is such an array, but not that index of it.
@@ -157,7 +157,7 @@ def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any
         parts = parts_at(held[name], of)
         for written, label in of.items():
             with about(label):
-                part = parts[written] if written in parts else indexed_at(held[name], written)
-            if part is not NOTHING:
+                other = indexed_at(held[name], written) if indexed and written not in parts else NOTHING
+            if (part := parts.get(written, other)) is not NOTHING:
                 found[label] = part
     return found

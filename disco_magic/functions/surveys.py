@@ -72,6 +72,6 @@ class Sample:
 
     def __call__(self) -> dict[str, Array]:
         """Part -> all elements, of large arrays 65,536; without what is no array (any more)."""
-        found = parts_named(dict(worker().marks.namespace), self.parts)
+        found = parts_named(dict(worker().marks.namespace), self.parts, indexed=True)
         samples = {path: elements_compared(value) for path, value in found.items()}
         return {path: sample for path, sample in samples.items() if sample is not None}

@@ -116,6 +116,15 @@ def test_values_are_called_as_they_are_written(session, call, name):
     assert report(s, call).differing[0].name.partition(" of")[0] == name
 
 
+@pytest.mark.parametrize("call", ["x[i]", "x[i:2]", "x[9]"])
+def test_elements_and_slices_that_differ_are_told_whatever_their_index_is_made_of(session, call):
+    # A check looked for marks under the text of the argument, and refused an index with names, or one that
+    # the register of that name does not have, in the place of the report.
+    step = f"def step(x, i):\n    x[i:] += worker_id\n    worker.check({call})"
+    found = report(session(2), f"x = [0]\n{step}\nstep(np.ones(20), 1)")
+    assert [row.name for row in found.differing] == [call]
+
+
 def test_values_that_are_written_alike_are_told_apart(session):
     found = report(session(2), "x = iter([1, worker_id]); worker.check(next(x), next(x))")
     assert [row.name for row in found.differing] == ["value 2"]
@@ -140,6 +149,8 @@ def few_parts(monkeypatch):
         ("worker.check(1, 'dp')", UsageMistake, "'dp' is an axis of the mesh: over='dp'"),
         ("w = worker_id\nworker.check('w')", UsageMistake, "'w' is a text; write worker.check(w)"),
         ("w = {'a': [1]}\nworker.check(1, \"w['a']\")", UsageMistake, "write worker.check(w['a'])"),
+        ("x = [0, 1]\nworker.check('x[0:1]')", UsageMistake, "'x[0:1]' is a text; write worker.check(x[0"),
+        ("x = [0, 1]\nworker.check('x[2]')", UsageMistake, "'x[2]' is a text; write worker.check(x[2])"),
         ("worker.check(1, over='pp')", UnknownName, "pp"),
         ("worker.check(1, over=3)", UsageMistake, "over is 3"),
         ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
@@ -164,6 +175,7 @@ def test_what_cannot_be_compared_is_refused_by_all(session, few_parts, cell, kin
 def test_a_text_that_is_called_as_a_register_is_a_value_like_others(session):
     cell = "adam = 1\nchosen = 'adam'\nworker.check(chosen, 'other')\nworker.check([chosen][0])"
     assert session(2).run(cell).errors == {}
+    assert session(2).run("x = [0]\nchosen = 'x[1]'\nworker.check(chosen)").errors == {}
 
 
 def test_in_a_cell_the_session_s_check_names_this_one(session):

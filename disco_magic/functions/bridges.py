@@ -59,6 +59,9 @@ class Hold(Protocol):
     def interrupted(self) -> object:
         """The command that an interrupt has claimed; None: none has."""
 
+    def tell(self) -> None:
+        """Note that the interrupt is about to be raised, see `Lane.tell`; with the mutex held."""
+
 
 class _Here(threading.local):
     """The calling thread's hold on a worker, and the mutex that guards it."""
@@ -121,6 +124,14 @@ def land() -> None:
         lane.withheld = False
         lane.inject_at = time.monotonic() + AGAIN_S
         raise WorkerInterrupt("interrupted in a call of a library")
+
+
+def tell() -> None:
+    """Note that the calling thread is about to raise its interrupt: it is not struck then, too."""
+    lane, mutex = _here.lane, _here.mutex
+    if lane is not None:
+        with mutex:
+            lane.tell()
 
 
 def lands(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.sites import site_of
-from disco_magic.errors import PlaneAborted, WorkerInterrupt
+from disco_magic.errors import Interrupted, PlaneAborted, WorkerInterrupt
+from disco_magic.functions.bridges import tell
 from disco_magic.planes.calls import described
 from disco_magic.planes.meeting import WaitForNobody
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
+
+# How many errors in a chain of contexts are looked at.
+_CONTEXTS: Final = 20
 
 
 def _nothing() -> None:
@@ -117,17 +121,25 @@ def with_it(flight: Flight, verdict: Verdict) -> Verdict:
     return verdict._replace(kind=PlaneAborted, text=text)
 
 
-def cut_short(flights: Iterable[Flight], interrupt: Failure | None) -> bool:
-    """Whether the calling thread has made one of these calls in the command that `interrupt` ends.
+def end_cut_short(flights: Iterable[Flight], interrupt: Failure | None) -> None:
+    """Raise the interrupt if the calling thread has made one of these calls in the command that it ends.
 
-    Not if it cleans up, in an ``except`` or a ``finally`` because of the interrupt, which nothing may end.
+    Not to who cleans up, in an ``except`` or a ``finally`` because of the interrupt, which nothing may end:
+    neither here, nor by striking the thread after this has raised.
     """
     if interrupt is None or not any(each.is_mine and each.scope == interrupt.seq for each in flights):
-        return False
+        return
+    # What awaits is cancelled. Only who awaits has imported that.
+    cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", WorkerInterrupt)
     error = sys.exception()
-    while error is not None and not isinstance(error, WorkerInterrupt):
+    for _ in range(_CONTEXTS):
+        if error is None:
+            break
+        if issubclass(type(error), WorkerInterrupt | cancelled):
+            return
         error = error.__context__
-    return error is None
+    tell()
+    raise WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
 
 
 def interrupted(worker: int) -> str:

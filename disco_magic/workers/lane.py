@@ -10,8 +10,8 @@
   4. An injection that strikes between user code and step 3 escapes from `Serving.serve`; `Serving.run` ends
      the command.
 
-An interrupt strikes once. A thread that was claimed may come out of a plane call, which raises, before it is
-struck: `tell` notes that, and then the strike leaves the user's clean-up alone.
+An interrupt strikes once. A thread that was claimed may come out of a plane call, or a wait for a GPU, which
+raises, before it is struck: `tell` notes that, and then the strike leaves the user's clean-up alone.
 
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
 keeps injections out of plane calls; `bridges.py` does for calls of libraries.
@@ -103,7 +103,7 @@ class Lane:
         return self.interrupted
 
     def tell(self) -> None:
-        """Note that a plane call is about to raise the interrupt; nothing else of it may end the clean-up.
+        """Note that a plane call, or a wait for a GPU, raises it; nothing else of it may end the clean-up.
 
         Only the first time: a loop that catches what each of its plane calls raises must be struck.
         """

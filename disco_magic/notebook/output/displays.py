@@ -5,12 +5,12 @@ if nothing is below it. That is known from the number of messages that the kerne
 with one more than ours there may be, and the next rows get a display of their own.
 
 In a loop of the notebook's that prints between its waits, a progress bar for instance, a display for each
-wait would cut the bar into as many outputs. So waits that come after `MOST` displays change the last one that
-is empty, which stands further up then; what waits at the same time, in several awaits, is not shown if none
-is. One cell of the workers has its rows at the bottom, as often as its screen allows.
+wait would cut the bar into as many outputs. So waits that come after `MOST` displays change the last empty
+one, which stands further up then. Waits at the same time, as of ``asyncio.gather``, have a display each. One
+cell of the workers has its rows at the bottom, as often as its screen allows.
 
-After ``clear_output(wait=True)`` a front end removes everything when the next message comes. That is to be
-the user's, so no status of ours is shown until then.
+After ``clear_output(wait=True)`` a front end removes everything when the next output comes. That is to be
+the user's, so no status of ours is shown until then. What changes a display in place is no output.
 
 To clear the cell's output where the display is all there is was tried, and given up: what hooks, cells within
 the cell and other threads had shown was lost with it.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST: Final = 2
-"""Number of displays that a cell's waits make before they use those again, wherever they are."""
+"""Number of displays that a cell's waits make before they use an empty one again, wherever it is."""
 
 
 class Displays:
@@ -47,7 +47,7 @@ class Displays:
         self._asked: int | None = None  # ... when we last looked, before our last message
         self._seen: int | None = None  # ... after it
         self._is_last = False  # whether nothing is below the display
-        self._made: list[str] = []
+        self._made: set[str] = set()
         self._free: list[str] = []  # of those, the empty ones; several threads take from it
         self._clears_at: int | None = None  # the number of messages when the next one was to clear the output
 
@@ -55,7 +55,7 @@ class Displays:
         """Whether what is published now belongs to this cell."""
         return self._cell is not None and _cell_of(publisher) == self._cell
 
-    def begin(self, publisher: Any, *, goes_on: bool = False) -> str | None:
+    def begin(self, publisher: Any, *, goes_on: bool = False) -> str:
         """Note that rows are about to be shown; the id of the empty display for them, "" for a new one.
 
         They may be of another cell: a task that an earlier one has left behind shows them there.
@@ -63,22 +63,17 @@ class Displays:
         Args:
             publisher: the shell's display publisher.
             goes_on: whether a new one would be a further one of this wait, or cell of the workers.
-
-        Returns:
-            As said; None if they are not to be shown, because other waits have all displays.
         """
         count = self._flushed() if self.is_of_present_cell(publisher) else None
         left, self._left = self._left, ""
+        self._asked, self._is_last = count, count is not None
         if left and count == self._left_at and self._take(left):
-            chosen, is_last = left, True
-        elif count is None or goes_on or len(self._made) < MOST:
-            chosen, is_last = "", count is not None
-        elif taken := self._take():
-            chosen, is_last = taken, False
-        else:
-            return None
-        self._asked, self._is_last = count, is_last
-        return chosen
+            return left
+        if count is None or goes_on or len(self._made) < MOST:
+            return ""
+        taken = self._take()  # nothing is empty where several wait at the same time
+        self._is_last = not taken
+        return taken
 
     def _take(self, display_id: str = "") -> str:
         """Take that empty display, or the last one; "" if another thread has been faster."""
@@ -92,7 +87,7 @@ class Displays:
 
     def make(self, display_id: str) -> None:
         """Note that a display is being made."""
-        self._made.append(display_id)
+        self._made.add(display_id)
 
     def clear(self, *, wait: bool) -> None:
         """Note that the cell's output is cleared, at once or with the next message."""
@@ -100,6 +95,11 @@ class Displays:
         self._free.clear()
         self._left = ""
         self._clears_at = self._count() if wait else None
+
+    def keep_clearing(self) -> None:
+        """Note a message that clears nothing: a front end's next one still does, if this one would have."""
+        if self._clears_at is not None and self._count() == self._clears_at + 1:
+            self._clears_at += 1
 
     def is_about_to_clear(self, publisher: Any) -> bool:
         """Whether the next message, of whatever kind, would clear the cell's output."""
@@ -123,8 +123,8 @@ class Displays:
 
     def leave(self, display_id: str) -> None:
         """Note that the display was left empty."""
-        if display_id not in self._made:
-            return  # the output was cleared meanwhile
+        if display_id not in self._made:  # it was cleared away meanwhile
+            return
         self._free.append(display_id)
         if self._is_last:
             self._left, self._left_at = display_id, self._seen
@@ -160,8 +160,11 @@ def heed_clearing(publisher: Any) -> Callable[[], object]:
         return lambda: None  # of a terminal, which cannot
 
     def heed(message: dict[str, Any]) -> dict[str, Any]:
-        if message["header"]["msg_type"] == "clear_output":
+        kind = message["header"]["msg_type"]
+        if kind == "clear_output":
             displays_of(publisher).clear(wait=message["content"]["wait"])
+        elif kind == "update_display_data":
+            displays_of(publisher).keep_clearing()
         return message
 
     publisher.register_hook(heed)

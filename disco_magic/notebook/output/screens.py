@@ -81,8 +81,6 @@ class NotebookScreen(Screen):
         if self._empty and (not rows or self._is_held_back(rows)):
             return
         first = self._empty and self._begin()
-        if first is None:
-            return
         if not self._empty:
             self._displays.change()
         self._empty = not rows
@@ -100,11 +98,9 @@ class NotebookScreen(Screen):
         """Whether the rows, all of them ours, would carry out a clear that waits for the user's output."""
         return all(row.status for row in rows) and self._displays.is_about_to_clear(self._publisher)
 
-    def _begin(self) -> bool | None:
-        """Choose the display for the next rows; return whether it has to be made, None if there is none."""
+    def _begin(self) -> bool:
+        """Choose the display for the next rows; return whether it has to be made."""
         chosen = self._displays.begin(self._publisher, goes_on=0 < self._places < self.PLACES)
-        if chosen is None:
-            return None
         if chosen or not self._places:
             self._display_id = chosen or self._display_id
             return False

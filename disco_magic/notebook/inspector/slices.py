@@ -30,11 +30,14 @@ class SlicePicker:
         for control in (self.rows, self.columns, *self.further):
             control.observe(self._changes, "value")
         self.box = wrapped([self.axes, *self.further, self.rows, self.columns])
+        self._offer(())
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Offer the axes of `shape`; if the shape is unchanged, the positions stay."""
-        if shape == self._shape:
-            return
+        if shape != self._shape:
+            self._offer(shape)
+
+    def _offer(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
         pairs = list(permutations(range(len(shape)), 2))
         with self._changes.of_ours():

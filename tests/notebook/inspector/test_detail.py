@@ -198,6 +198,15 @@ def test_a_row_is_shown_of_an_array_with_one_axis_and_an_element_of_one_with_non
         assert inspector._detail._slices.axes.layout.display == "none"
 
 
+def test_an_element_without_axes_that_is_looked_at_first_has_no_sliders(inspector, session):
+    # Its shape was that of a new picker, whose sliders of one position and list of no axes then stayed.
+    session.run("dot = np.array(5.0)")
+    inspector.refresh()
+    look_at(inspector, "dot", "values", (0,))
+    picker = inspector._detail._slices
+    assert {each.layout.display for each in (picker.axes, picker.rows, picker.columns)} == {"none"}
+
+
 def test_where_the_sliders_are_stays_while_the_shape_stays(inspector, session):
     look_at(inspector, "x", "values", (0,))
     inspector._detail._slices.columns.value = (2, 4)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _LOOK: Final = TableLook(
     "disco-block",
     "{}{max-width:100%}",
+    # Else it is as narrow as the table: above a single element, in a line per word.
+    "{} caption{width:max-content;max-width:24em}",
     "{} th{font-weight:normal}",
     "{} th,{} td{text-align:right!important;white-space:pre;padding:1px 6px}",
     "{} td{font-family:var(--jp-code-font-family,monospace)}",

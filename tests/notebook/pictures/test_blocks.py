@@ -64,3 +64,9 @@ def test_an_array_without_elements_says_so(parse):
 def test_a_block_without_rows_of_a_larger_array_is_named_as_such(parse):
     page = parse(block_html(Block((), range(0), range(2), (4, 2), (4, 2))))
     assert page.texts("caption") == ["rows none of 4\u00d72"]
+
+
+def test_the_caption_of_a_single_element_is_not_as_narrow_as_the_table():
+    # "zero_d on [0]: 0-d" took three lines above a table of one digit.
+    html = block_html(block_of(np.array(5), Window()))
+    assert ".disco-block caption{width:max-content;max-width:24em}" in html

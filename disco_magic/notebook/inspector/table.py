@@ -199,7 +199,8 @@ def _bytes(sizes: Sequence[int]) -> str:
     if not any(sizes):
         return ""
     least, most = human_bytes(min(sizes)), human_bytes(max(sizes))
-    return least if least == most else f"{least} to {most}"
+    # In a narrow window, no line ends before a unit.
+    return " to ".join(f'<span class="k">{size}</span>' for size in dict.fromkeys((least, most)))
 
 
 def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:

@@ -233,3 +233,9 @@ def test_the_shape_of_an_array_without_axes_is_not_broken_at_its_hyphen():
     html = table_html([Row("x", (RegisterInfo("ndarray", (), "float64", "cpu", 8, text="0.5"),))], range(1))
     assert 'float64 <span class="k">0-d</span>' in html
     assert ".k{white-space:nowrap}" in html
+
+
+def test_no_size_is_broken_before_its_unit_also_where_it_differs_between_workers():
+    # In a narrow window texts take more lines, and "3.12 KiB" took two.
+    html = table_html([Row("x", (array(), replace(array(b"b"), nbytes=512)))], range(2))
+    assert '<span class="k">512 B</span> to <span class="k">16 KiB</span>' in html

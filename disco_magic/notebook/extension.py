@@ -21,7 +21,7 @@ from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
-from disco_magic.notebook.output.displays import heed_clearing
+from disco_magic.notebook.output.displays import Clearing
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.outlet import put_above
 from disco_magic.notebook.plain_errors import show_own_lines
@@ -90,9 +90,11 @@ class Extension:
         undo(front.plain.install())
         undo(show_own_lines(shell, front.sessions.holders))
         undo(put_by(put_above))
-        undo(heed_clearing(shell.display_pub))
+        clearing = Clearing(shell)
+        undo(clearing.take)
+        clearing.put()
         ends = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
-        begins = (front.refresher.cell_began, FOOTER.begin_line)
+        begins = (front.refresher.cell_began, FOOTER.begin_line, clearing.put)
         for event, listeners in (("pre_run_cell", begins), ("post_run_cell", ends)):
             for listener in listeners:
                 shell.events.register(event, listener)

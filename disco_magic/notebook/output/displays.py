@@ -19,14 +19,13 @@ the cell and other threads had shown was lost with it.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from disco_magic.isolation.streams import present, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from disco_magic.notebook.shell import Shell
 
 MOST: Final = 2
 """Number of displays that a cell's waits make before they use an empty one again, wherever it is."""
@@ -154,21 +153,39 @@ def displays_of(publisher: Any) -> Displays:
     return kept
 
 
-def heed_clearing(publisher: Any) -> Callable[[], object]:
-    """Note from now on in this thread, that of cells, when they clear their output; return what ends it."""
-    if not hasattr(publisher, "register_hook") or not hasattr(publisher, "unregister_hook"):
-        return lambda: None  # of a terminal, which cannot
+class Clearing:
+    """Notes when cells of a shell clear their output, in the thread that begins with `put`: that of cells.
 
-    def heed(message: dict[str, Any]) -> dict[str, Any]:
+    Of a terminal, which cannot, nothing is noted.
+    """
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._heeded: Any = None
+
+    def put(self, *_: object) -> None:
+        """Heed the shell's publisher; also before each cell: ``%%capture`` may have loaded the extension."""
+        publisher = self._shell.display_pub
+        if publisher is self._heeded or not hasattr(publisher, "unregister_hook"):
+            return
+        self.take()
+        self._heeded = publisher
+        publisher.register_hook(self._note)
+
+    def take(self) -> None:
+        """Undo `put`. Idempotent."""
+        heeded, self._heeded = self._heeded, None
+        if heeded is not None:
+            heeded.unregister_hook(self._note)
+
+    def _note(self, message: dict[str, Any]) -> dict[str, Any]:
+        heeded = self._heeded  # None if another thread than that of `put` has taken it: the hook stays then
         kind = message["header"]["msg_type"]
-        if kind == "clear_output":
-            displays_of(publisher).clear(wait=message["content"]["wait"])
-        elif kind == "update_display_data":
-            displays_of(publisher).keep_clearing()
+        if heeded is not None and kind == "clear_output":
+            displays_of(heeded).clear(wait=message["content"]["wait"])
+        elif heeded is not None and kind == "update_display_data":
+            displays_of(heeded).keep_clearing()
         return message
-
-    publisher.register_hook(heed)
-    return partial(publisher.unregister_hook, heed)
 
 
 def _cell_of(publisher: Any) -> object:

@@ -105,9 +105,15 @@ def test_what_a_worker_s_clearing_of_the_output_has_removed_is_not_used_again(so
     assert len({each["transient"]["display_id"] for each in ran.displays}) > MOST
 
 
-def test_the_hook_that_heeds_clearing_ends_with_the_extension(soon):
-    soon.ok("%reload_ext disco_magic")
+@pytest.mark.parametrize("load", ["%load_ext disco_magic", "%%capture\n%load_ext disco_magic"])
+def test_the_hook_that_heeds_clearing_is_there_once_and_ends_with_the_extension(soon, load):
+    # Under `%%capture` the shell has another publisher, which has no hooks.
     ours = "[hook for hook in get_ipython().display_pub._hooks if 'disco_magic' in hook.__module__]"
+    soon.ok("%unload_ext disco_magic")
+    assert soon.ok(f"print(len({ours}))").saved == ["0\n"]
+    soon.ok(load)
+    assert soon.ok(f"print(len({ours}))").saved == ["1\n"]
+    soon.ok("%reload_ext disco_magic")
     assert soon.ok(f"print(len({ours}))").saved == ["1\n"]
     soon.ok("%unload_ext disco_magic")
     assert soon.ok(f"print(len({ours}))").saved == ["0\n"]

@@ -207,8 +207,26 @@ child.wait()
 """
 
 
-def test_nobody_waits_for_what_a_killed_process_has_started():
+LEAVES = """
+import os, subprocess, sys
+held = os.open({}, os.O_WRONLY)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], pass_fds=[held])
+"""
+
+
+def test_what_a_process_has_left_behind_is_neither_waited_for_nor_left(tmp_path):
     # Sections wrote to a pipe, which is read to its end: a child that had it, too, was waited for.
+    # Sections wrote to a pipe, which is read to its end: a child that had it, too, was waited for.
+    held = str(tmp_path / "held")
+    os.mkfifo(held)
+    seen = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+    assert bounded.run([sys.executable, "-c", LEAVES.format(repr(held))], 60.0, {}) == (0, "")
+    os.set_blocking(seen, True)
+    assert os.read(seen, 1) == b""  # its end: nobody holds it any more
+    os.close(seen)
+
+
+def test_what_a_process_and_its_children_have_written_is_kept_when_it_is_killed():
     assert bounded.run([sys.executable, "-c", BEARS], 3.0, {}) == (None, "born\n")
 
 

@@ -26,6 +26,8 @@ def run(
 ) -> tuple[int | None, str]:
     """Run `command` in the root of the checkout, with `variables` added to the environment.
 
+    What it has started and left behind is killed when it ends.
+
     Args:
         command: the words of it.
         deadline_s: so many seconds later it is asked where it is, and killed with all that it has started.
@@ -57,9 +59,10 @@ def run(
             with suppress(subprocess.TimeoutExpired):
                 process.wait(ANSWER_S)
         finally:
-            if status is None:  # also after a Ctrl-C, which it does not hear of
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            # Also after a Ctrl-C, which it does not hear of. What it has left behind may compute on the GPU.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if status is None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(grace_s)
         return status, log.read_text(encoding="utf-8", errors="replace")

@@ -53,7 +53,7 @@ def read_call(
             rule = reduction(kind, known, array.dtype)
             if memory is not HOST:  # the host reduces every dtype that has a rule
                 memory.check_reduction(kind, known, array.dtype)
-    along = check_axis(kind, axis, array, x) if kind in ALONG_AXIS else None
+    along = check_axis(kind, axis, array) if kind in ALONG_AXIS else None
     if counts is not None:
         length = None if array is None else array.shape[along or 0]
         check_counts(kind, counts, len(seat.members), length, along)
@@ -114,12 +114,9 @@ def check_root(kind: str, root: object, members: tuple[int, ...]) -> int:
     return rank
 
 
-def check_axis(kind: str, axis: object, array: NDArray[Any] | None, given: object = None) -> int:
-    """`axis` counted from the front, or as given if there is no array; else UsageMistake.
-
-    `given` is what the caller passed as the array.
-    """
-    index = as_index(kind, "axis", axis, given)
+def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
+    """`axis` counted from the front, or as given if there is no array; else UsageMistake."""
+    index = as_index(kind, "axis", axis)
     if array is None:
         return index
     if array.ndim == 0 and kind not in GATHERING:
@@ -156,12 +153,12 @@ def not_a_worker(kind: str, name: str, peer: int, num_workers: int) -> UsageMist
     )
 
 
-def as_index(kind: str, name: str, value: object, before: object = None) -> int:
-    """`value` as an int, or raise UsageMistake; `before` is the argument in front of it, if it tells more."""
+def as_index(kind: str, name: str, value: object) -> int:
+    """`value` as an int, or raise UsageMistake."""
     number = whole_number(value)
     if number is None:
         given = f"a value of type {class_name(value)}" if _is_array(value) else repr(value)
-        hint = _meant(kind, name, value, before)
+        hint = _meant(kind, name, value)
         raise UsageMistake(f"{kind}: {name} must be an integer, got {given}{hint}")
     return number
 
@@ -172,7 +169,7 @@ def _is_array(value: object) -> bool:
     return has_method and getattr(value, "shape", None) != ()
 
 
-def _meant(kind: str, name: str, value: object, before: object) -> str:
+def _meant(kind: str, name: str, value: object) -> str:
     """What to write for an array, or a list, that stands where the number `name` belongs."""
     array = _is_array(value)
     lengths = "int" in str(getattr(value, "dtype", "")) if array else isinstance(value, list | tuple)
@@ -180,7 +177,9 @@ def _meant(kind: str, name: str, value: object, before: object) -> str:
         return "; the lengths of the parts are counts="
     if array and name == "to":
         return "; what is sent comes first"
-    if array and kind in GATHERING and isinstance(before, list | tuple):  # as `dist.all_gather(parts, x)`
-        return f"; no list is filled here: {kind}(x) returns the whole, allgather_objects(x) the parts"
     # As in `comm.Recv(y, 1)`, `dist.recv(t, 0)` or `comm.Allgather(x, y)`. To probe gives no array.
-    return "; for an array that takes the result write out=" if array and "probe" not in kind else ""
+    if not array or "probe" in kind:
+        return ""
+    # As in `dist.all_gather(parts, x)`.
+    fills = f"; no list is filled, {kind}(x) returns the whole" if kind in GATHERING else ""
+    return f"; for an array that takes the result write out={fills}"

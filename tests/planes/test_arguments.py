@@ -134,12 +134,16 @@ def test_an_axis_that_is_no_number_is_refused(kind, axis):
         read_call(kind, SEAT, np.ones(2), op="sum", root=0, axis=axis)
 
 
+OUT = "; for an array that takes the result write out="
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "text"),
     [
-        ("recv", "source", "; for an array that takes the result write out="),  # as `comm.Recv(y, 1)`
-        ("gather", "root", "; for an array that takes the result write out="),
-        ("allgather", "axis", "; for an array that takes the result write out="),
+        ("recv", "source", OUT),  # as `comm.Recv(y, 1)`
+        # Of `dist.all_gather(parts, x)`, too: the list was told to be `out=`, which does not take one.
+        ("gather", "root", f"{OUT}; no list is filled, gather(x) returns the whole"),
+        ("allgather", "axis", f"{OUT}; no list is filled, allgather(x) returns the whole"),
         ("send", "to", "; what is sent comes first"),
     ],
 )
@@ -243,15 +247,6 @@ def test_an_op_is_a_text_whatever_was_asked_for_before(op):
     assert read_call("allreduce", SEAT, 1.0, op="sum").op == "sum"
     with pytest.raises(UsageMistake, match=r"there is no reduction|op is the name of a reduction"):
         read_call("allreduce", SEAT, 1.0, op=op)
-
-
-@pytest.mark.parametrize("kind", ["allgather", "gather"])
-def test_a_list_to_fill_in_front_of_the_array_as_pytorch_has_it_is_told_what_to_write(kind):
-    # `out=` was the advice, which does not take a list.
-    with pytest.raises(UsageMistake) as refused:
-        read_call(kind, SEAT, [np.empty(3), np.empty(3)], root=0, axis=np.ones(3))
-    told = f"; no list is filled here: {kind}(x) returns the whole, allgather_objects(x) the parts"
-    assert str(refused.value).endswith(told)
 
 
 def test_who_passes_an_array_to_fill_as_the_op_is_told_to_write_out():

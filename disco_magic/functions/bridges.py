@@ -56,7 +56,7 @@ class Hold(Protocol):
     withheld: bool
 
     @property
-    def interrupted(self) -> object:
+    def interrupted(self) -> Any:
         """The command that an interrupt has claimed; None: none has."""
 
     def tell(self) -> None:
@@ -124,6 +124,12 @@ def land() -> None:
         lane.withheld = False
         lane.inject_at = time.monotonic() + AGAIN_S
         raise WorkerInterrupt("interrupted in a call of a library")
+
+
+def claimed() -> int | None:
+    """The number of the calling thread's command if an interrupt has claimed that, else None."""
+    command = None if _here.lane is None else _here.lane.interrupted
+    return None if command is None else int(command.seq)
 
 
 def tell() -> None:

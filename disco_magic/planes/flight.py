@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.sites import site_of
 from disco_magic.errors import Interrupted, PlaneAborted, WorkerInterrupt
-from disco_magic.functions.bridges import tell
+from disco_magic.functions.bridges import claimed, tell
 from disco_magic.planes.calls import described
 from disco_magic.planes.meeting import WaitForNobody
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict
@@ -121,13 +121,22 @@ def with_it(flight: Flight, verdict: Verdict) -> Verdict:
     return verdict._replace(kind=PlaneAborted, text=text)
 
 
-def end_cut_short(flights: Iterable[Flight], interrupt: Failure | None) -> None:
-    """Raise the interrupt if the calling thread has made one of these calls in the command that it ends.
+def ended(interrupt: Failure | None) -> int:
+    """The number of the calling thread's command that an interrupt ends; unclaimed: of the last interrupt.
+
+    Workers are claimed together, and `interrupt` is noted for one after the other.
+    """
+    command = claimed()
+    return command if command is not None else -1 if interrupt is None else interrupt.seq
+
+
+def end_cut_short(flights: Iterable[Flight], command: int) -> None:
+    """Raise the interrupt that ends `command` if the calling thread has made one of these calls in it.
 
     Not to who cleans up, in an ``except`` or a ``finally`` because of the interrupt, which nothing may end:
     neither here, nor by striking the thread after this has raised.
     """
-    if interrupt is None or not any(each.is_mine and each.scope == interrupt.seq for each in flights):
+    if not any(each.is_mine and each.scope == command for each in flights):
         return
     # What awaits is cancelled. Only who awaits has imported that.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", WorkerInterrupt)

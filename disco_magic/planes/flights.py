@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted, WorkerInterrupt
-from disco_magic.planes.flight import Flight, end_cut_short, given_up, interrupted, unfinished, with_it
+from disco_magic.planes.flight import Flight, end_cut_short, ended, given_up, interrupted, unfinished, with_it
 from disco_magic.planes.nccl_errors import async_error
 from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
 from disco_magic.threads.locks import takes
@@ -131,10 +131,11 @@ class Flights:
         """Raise if a collective of the worker failed; once per failure."""
         if worker not in self._condemned:
             return
+        self.forgive(worker, command := ended(self._interrupts.get(worker)))
         taken = self._take_condemned(worker)
         if (verdict := self._untold.pop(worker, None)) is not None:
             raise verdict.error()
-        end_cut_short(taken, self._interrupts.get(worker))  # not struck yet: it would compute with those
+        end_cut_short(taken, command)  # not struck yet: it would compute with those
 
     def _take_condemned(self, worker: int) -> list[Flight]:
         self._condemned.discard(worker)

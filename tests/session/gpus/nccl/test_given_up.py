@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import threading
 from contextlib import suppress
 from types import SimpleNamespace
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, WorkerError
+from disco_magic.errors import CellError, PlaneError, WorkerError
 from disco_magic.planes import flights, nccl_errors
+from disco_magic.planes.nccl import NcclPlane
 from disco_magic.workers import fragile, striking
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
@@ -432,5 +434,33 @@ def test_who_cleans_up_after_an_await_that_was_cancelled_waits_for_its_gpu_in_pe
     with pytest.raises(CellError):
         pending.wait()
     assert sorted(cleaned.workers) == [0, 1, 2, 3]
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_workers_that_are_interrupted_together_are_ended_by_their_own_interrupts(
+    gpus, crew, monkeypatch, cleaned
+):
+    """The departure of the first released it with PlaneAborted, and then it was struck as it cleaned up."""
+    assert works(crew)
+    leave, waited = NcclPlane.leave, threading.Event()
+
+    def leaves(plane, worker, scope, failure=None):
+        leave(plane, worker, scope, failure)
+        if worker == 0 and not waited.is_set():  # the others are struck when they have seen what it gave up
+            waited.set()
+            until(lambda: len(errors) >= 3)
+
+    errors = []
+    cleaned.act = lambda _worker: errors.append(isinstance(sys.exception(), PlaneError))
+    monkeypatch.setattr(NcclPlane, "leave", leaves)
+    monkeypatch.setattr(fragile, "strike_all", lambda threads: [])
+    monkeypatch.setattr(striking, "strike", lambda thread: False)
+    pending = stalled(gpus, crew, "import builtins" + CLEANS_UP.format(wait="worker.place.finish()"))
+    until_waiting_in(pending)
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    assert errors == [False] * 4
     gpus.double.release(1)
     assert works(crew)

@@ -126,6 +126,9 @@ def test_a_dark_theme_is_readable(begun_notebook: Callable[..., Any], pictures: 
             text, ground = part.evaluate(COLOURS)
             assert _luminance(ground) < 0.1
             assert _contrast(text, ground) >= 4.5
+        # ipywidgets' arrow of a list is black in every theme.
+        chosen = inspector.box.get_by_label("Look at", exact=True)
+        assert "stroke='%23ddd'" in chosen.evaluate("each => getComputedStyle(each).backgroundImage")
     finally:
         lab.show_in("JupyterLab Light")
 

@@ -39,6 +39,16 @@ _ENDED: Final = (
 )
 """ipywidgets puts a sign of a broken link before each widget whose kernel has ended, also after a restart."""
 
+_ARROW: Final = (
+    "%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 20'%3E"
+    "%3Cpath d='M5 8l5 5 5-5' fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E"
+)
+_LISTS: Final = (
+    f'[data-jp-theme-light="false"] .{PANEL}'
+    f'{{--jp-widgets-dropdown-arrow:url("data:image/svg+xml,{_ARROW}")}}'
+)
+"""ipywidgets' arrow of a list is black in every theme, and hardly seen in dark ones."""
+
 
 class LiveView:
     """A view of widgets that stay up to date, and its still.
@@ -49,7 +59,7 @@ class LiveView:
     Attributes:
         widget: the same.
         hiding: CSS rules as HTML to be put into the widget: they hide the still as long as there is a widget,
-            and say when its kernel has ended.
+            say when its kernel has ended, and give lists an arrow that is seen in dark themes.
 
     Threads: clicks arrive in those of the kernel, even while a cell runs; `_lock` lets one at a time draw.
     """
@@ -59,7 +69,7 @@ class LiveView:
         self._closed = False
         self.widget = widget.add_class(PANEL)
         name = f"disco-still-{uuid.uuid4().hex[:12]}"
-        self.hiding = f"<style>.{name},{_OUTPUT}:has(.{name}){{display:none}}{_ENDED}</style>"
+        self.hiding = f"<style>.{name},{_OUTPUT}:has(.{name}){{display:none}}{_ENDED}{_LISTS}</style>"
         rule = f"<style>{_OUTPUT}:has(.{name})+{_OUTPUT}:not(:has(.{PANEL})){{display:none}}</style>"
         self._opening = f'<div class="{name}">{rule}'
 

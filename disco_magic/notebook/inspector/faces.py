@@ -59,6 +59,10 @@ _ROOM: Final = 1000
 """Pixels: least and most of a picture, of a single picture, and of all that are side by side with their
 indices and gaps: so much JupyterLab has in a window of 1200 pixels."""
 
+_HEADS: Final = ("worker", "type", "device", "bytes")
+_MEASURED: Final = ("min", "mean", "max", "NaN", "Inf", "from min to max")
+"""Of these a text or an object has none: it has no columns for them either."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -89,23 +93,14 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
     odd = row.odd_if_differing()
-    heads = (
-        "worker",
-        "type",
-        "device",
-        "bytes",
-        "min",
-        "mean",
-        "max",
-        "NaN",
-        "Inf",
-        "from min to max",
-        "value",
+    measured = any(info is not None and info.nans is not None for info in infos)
+    heads = [*_HEADS, *(_MEASURED if measured else ()), "value"]
+    body = "".join(
+        _line(worker, info, odd=odd[worker], measured=measured) for worker, info in enumerate(infos)
     )
-    body = "".join(_line(worker, info, odd=odd[worker]) for worker, info in enumerate(infos))
     sampled = any(info is not None and info.sampled for info in infos)
     note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
-    return _table(f"{row.name}: {note}", heads, body)
+    return _table(f"{row.name}: {note}" if measured else row.name, heads, body)
 
 
 def parts_of(session: Session, row: Row) -> RegisterParts | None:
@@ -126,10 +121,11 @@ def _parts_table(session: Session, parts: RegisterParts) -> str:
     return parts_html(parts, columns_of(parts.num_workers), session.mesh.places() if session.mesh else ())
 
 
-def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
+def _line(worker: int, info: RegisterInfo | None, *, odd: bool, measured: bool) -> str:
     label = f"{ranges((worker,))}{f' <span class=mark>{MARK}</span>' if odd else ''}"
     if info is None:
-        return f'<tr><th scope="row">{label}</th><td colspan="10" class="dim">no value</td></tr>'
+        width = len(_HEADS) + len(_MEASURED) * measured
+        return f'<tr><th scope="row">{label}</th><td colspan="{width}" class="dim">no value</td></tr>'
     numbers = [
         _number(info.minimum),
         _number(info.mean),
@@ -140,8 +136,8 @@ def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
     cells = [escape(info.kind), escape(info.device or ""), human_bytes(info.nbytes) if info.nbytes else ""]
     plain = "".join(f"<td>{cell}</td>" for cell in cells)
     right = "".join(f'<td class="n">{number}</td>' for number in numbers)
-    text = f"<td>{spark_html(info.histogram, _SPREAD)}</td><td>{escape(info.text)}</td>"
-    return f'<tr><th scope="row">{label}</th>{plain}{right}{text}</tr>'
+    statistics = f"{right}<td>{spark_html(info.histogram, _SPREAD)}</td>" if measured else ""
+    return f'<tr><th scope="row">{label}</th>{plain}{statistics}<td>{escape(info.text)}</td></tr>'
 
 
 def _number(number: float | None) -> str:

@@ -36,6 +36,16 @@ def test_every_face_draws_every_value_or_says_why_not(inspector, session, face, 
     assert message(inspector) == ""
 
 
+def test_the_summary_of_a_text_has_no_columns_of_statistics_and_says_nothing_of_elements(inspector, session):
+    session.run("if worker_id:\n    words = 'abc'")
+    inspector.refresh()
+    look_at(inspector, "words")
+    head, _, rest = detail(inspector).partition(" | value | ")
+    assert head == "| words | | worker | type | device | bytes"
+    assert "'abc'" in rest
+    assert 'colspan="4" class="dim">no value' in inspector._detail.html
+
+
 def test_what_is_no_array_is_shown_by_its_repr_when_asked_for(inspector, session):
     session.run(
         "class Odd:\n    asked = 0\n"

@@ -49,6 +49,7 @@ _STATS: Final = TableLook(
     "@media (min-width:1100px){{} td{white-space:nowrap}}",
     "{} tfoot td{text-align:left!important}",
     UPRIGHT.replace("600px", "1100px"),
+    "{} thead th:nth-child(2){writing-mode:horizontal-tb!important}",  # its bars are wider than the word
 )
 
 

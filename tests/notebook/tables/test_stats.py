@@ -52,6 +52,12 @@ def test_a_worker_that_did_nothing_yet_has_an_empty_bar():
     assert Page(stats_html(stats)).widths == [0.0, 0.0, 0.0]
 
 
+def test_the_title_above_the_bars_is_not_turned_in_a_narrow_window():
+    # As those of numbers are, although the bars are three times as wide as the word.
+    html = stats_html(SessionStats(3, (WorkerStats(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0),)))
+    assert ".disco-stats thead th:nth-child(2){writing-mode:horizontal-tb!important}" in html
+
+
 def test_a_notebook_shows_stats_as_a_table(four):
     four.run("%%disco\nx = 1")
     data, _ = four.ip.display_formatter.format(session().stats())

@@ -194,8 +194,11 @@ def test_what_is_under_way_is_told_of_by_the_name_and_shape_that_its_user_knows(
     assert flight.call_of(0)[0] == "all_gather_into_tensor(float32 (2, 3))"
 
 
-def test_a_member_that_is_interrupted_releases_the_others_and_ends_itself(crew, double, stalled):
+def test_a_member_that_is_interrupted_releases_the_others_and_ends_itself(
+    crew, double, stalled, until_parked
+):
     plane, pending = stalled(3)
+    until_parked(plane, 4)  # one that is still in its call is ended by who has made that
     plane.leave(3, 2, interrupted(3, 2))
     *others, own = pending()[1]
     assert [type(outcome) for outcome in others] == [PlaneAborted] * 3

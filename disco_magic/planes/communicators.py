@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
@@ -28,6 +29,7 @@ _PATIENCE_S: Final = 2.0
 # NCCL does not allow to abort a communicator while a part is started on it. The first start connects its
 # members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
+_goes_on: Final = attrgetter("goes_on")
 
 
 class _Abort:
@@ -255,14 +257,14 @@ class Communicators:
         was to be aborted ends with the process.
         """
         with self._lock:
-            self._ending = [each for each in self._ending if each.goes_on]
+            self._ending = list(filter(_goes_on, self._ending))
             try:
                 new = _Abort(work)
             except RuntimeError:
                 return False
             self._ending.append(new)
         with _of_all:
-            _aborting[:] = [*(each for each in _aborting if each.goes_on), new]
+            _aborting[:] = [*filter(_goes_on, _aborting), new]
         return True
 
     @property

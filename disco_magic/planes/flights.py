@@ -195,8 +195,8 @@ class Flights:
                 break  # its holder may keep it for long; the next look is soon
             held = mine and self._communicators.are_held(fate.members, fate.communicators)
             if held and fate.verdict is None:
-                theirs = zip(fate.members, fate.communicators, strict=True)
-                errors = [(at, async_error(each, self._nccl)) for at, each in theirs if at in members]
+                own = filter(lambda of: of[0] in members, zip(fate.members, fate.communicators, strict=True))
+                errors = [(at, async_error(each, self._nccl)) for at, each in own]
         finally:
             if mine:
                 launching.release()

@@ -243,13 +243,16 @@ class Mailbox:
         if not boxes:
             return []
         with self._board.lock:
-            taken: dict[int, int] = {}
-            for key in [key for key in boxes if key[1] == scope]:
-                before = self._sent[worker].get(key, 0) - len(boxes[key])
-                taken[key[0]] = taken.get(key[0], 0) + before
-            told = [f"{count:,} from worker {source}" for source, count in sorted(taken.items()) if count]
-            received = [f"received before: {', '.join(told[:_MOST])}"] if told else []
-            return [*unread_in(boxes, scope), *received]
+            return [*unread_in(boxes, scope), *self._received_before(worker, scope)]
+
+    def _received_before(self, worker: int, scope: int) -> list[str]:
+        """How many messages `worker` has taken from whom, of kinds of which there are more; lock held."""
+        boxes, taken = self.boxes[worker], dict[int, int]()
+        for key in [key for key in boxes if key[1] == scope]:
+            before = self._sent[worker].get(key, 0) - len(boxes[key])
+            taken[key[0]] = taken.get(key[0], 0) + before
+        told = [f"{count:,} from worker {source}" for source, count in sorted(taken.items()) if count]
+        return [f"received before: {', '.join(told[:_MOST])}"] if told else []
 
     def forget(self, worker: int) -> None:
         """Drop the messages to `worker` in scopes that it has left; with the board's lock held."""

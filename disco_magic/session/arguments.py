@@ -13,7 +13,7 @@ from disco_magic.errors.mistakes import about
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.participants import both_said, is_grouped
 from disco_magic.functions.returned import stacked
-from disco_magic.phrases import no_register, no_such_part, ranges, words
+from disco_magic.phrases import class_name, no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 from disco_magic.values.parts import has_part, paths_in
 
@@ -214,3 +214,15 @@ def check_there(launcher: Launcher, label: str, written: str) -> None:
     names = dict.fromkeys(path for paths in found for path in paths or ())
     hint = no_such_part(f"{label}{written}", names)
     raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
+
+
+def no_destination(session_id: int, given: object) -> UsageMistake:
+    """What is to be raised for `given` in the place of a collective's destination, which is a reference."""
+    if isinstance(given, str):
+        told = f"{given!r}; a reduction is given as op={given!r}"
+    else:
+        told = (
+            f"{class_name(given)}; to give a value a name, session.put('a', value), "
+            "and %disco scatter a splits one"
+        )
+    return UsageMistake(f"the destination has to be a DRef of session {session_id}, got {told}")

@@ -25,7 +25,7 @@ from disco_magic.functions.places import HOST_PLACE
 from disco_magic.functions.registry import find_func
 from disco_magic.isolation.own_classes import is_of_workers, only_receiver
 from disco_magic.isolation.own_functions import is_of_cells
-from disco_magic.session.arguments import name_of
+from disco_magic.session.arguments import name_of, no_destination
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.queues import KEPT
 from disco_magic.session.syncing import Syncing
@@ -255,16 +255,8 @@ class Calls(Syncing):
         Raises:
             UsageMistake, SessionClosed: as `own`.
         """
-        if isinstance(dst, str):
-            raise UsageMistake(
-                f"the destination has to be a DRef of session {self.id}, got {dst!r}; "
-                f"a reduction is given as op={dst!r}"
-            )
         if dst is not None and not isinstance(dst, DRef):
-            raise UsageMistake(
-                f"the destination has to be a DRef of session {self.id}, got {type(dst).__name__}; "
-                "to give a value a name, session.put('a', value), and %disco scatter a splits one"
-            )
+            raise no_destination(self.id, dst)
         if dst is not None:
             self.own(dst)
 

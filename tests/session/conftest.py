@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from tests.gpus import found, with_nccl
 from tests.session.written import FILES, write
 
 MAIN = threading.main_thread().ident
+FIRST = print, open, input
 
 
 def who():
@@ -77,6 +79,15 @@ def main(monkeypatch):
     made.mine = "the notebook's"
     monkeypatch.setitem(sys.modules, "__main__", made)
     return made
+
+
+@pytest.fixture
+def builtins_as_before():
+    """Nothing that a worker has replaced in `builtins` is left there after the test."""
+    yield
+    assert (builtins.print, builtins.open, builtins.input) == FIRST
+    assert all(vars(builtins)[each.__name__] is each for each in FIRST[:2])
+    assert type(builtins) is types.ModuleType
 
 
 @pytest.fixture

@@ -34,6 +34,16 @@ def hold(gate):
 UNRAISABLE = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
+def assert_stopping_costs_one_thread(s):
+    pending = s.run_nowait("1")
+    pending.stop_soon()
+    with pytest.raises(KeyboardInterrupt):
+        pending.wait()
+    del pending  # which may hold a value of worker 1's, and the error's traceback this frame
+    assert [thread.is_alive() for thread in s._launcher.stuck] == [True]
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
 @UNRAISABLE
 @pytest.mark.parametrize("alone", [True, False], ids=["a kill of its own", "kills of a call"])
 def test_a_finalizer_that_blocks_costs_its_worker_the_thread_and_no_more(busy, gate, alone):
@@ -47,13 +57,8 @@ def test_a_finalizer_that_blocks_costs_its_worker_the_thread_and_no_more(busy, g
     called = s.call_packed(int)
     gate.arrived()
     assert s.doctor().positions[0].state == "executing"
-    pending = s.run_nowait("1")
-    pending.stop_soon()
-    with pytest.raises(KeyboardInterrupt):
-        pending.wait()
-    assert [thread.is_alive() for thread in s._launcher.stuck] == [True]
-    assert s.run("allreduce(1)").values == [2, 2]
-    del called, pending  # which may hold a value of worker 1's
+    assert_stopping_costs_one_thread(s)
+    del called
     s.sync_all()
     assert [len(worker.registers.values) for worker in s._launcher.workers] == [0, 0]
 
@@ -114,12 +119,7 @@ def test_a_value_whose_finalizer_blocks_when_its_name_is_dropped_holds_nobody_up
     s.sync_all()
     REPLACED[way](s)
     gate.arrived()
-    pending = s.run_nowait("1")
-    pending.stop_soon()
-    with pytest.raises(KeyboardInterrupt):
-        pending.wait()
-    assert [thread.is_alive() for thread in s._launcher.stuck] == [True]
-    assert s.run("allreduce(1)").values == [2, 2]
+    assert_stopping_costs_one_thread(s)
 
 
 @UNRAISABLE

@@ -5,24 +5,16 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
-import types
 from unittest import mock
 
 import pytest
 
 from disco_magic.errors import CellError
 
-FIRST = print, open, input
+pytestmark = pytest.mark.usefixtures("builtins_as_before")
+
 FIRST_OCT = oct
 FIRST_INT = int
-
-
-@pytest.fixture(autouse=True)
-def everything_as_it_was():
-    yield
-    assert (builtins.print, builtins.open, builtins.input) == FIRST
-    assert all(vars(builtins)[each.__name__] is each for each in FIRST[:2])
-    assert type(builtins) is types.ModuleType
 
 
 def test_isinstance_is_the_process_s(session):

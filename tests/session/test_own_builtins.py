@@ -6,7 +6,6 @@ import builtins
 import pickle
 import sys
 import threading
-import types
 
 import pytest
 
@@ -14,6 +13,9 @@ from disco_magic.errors import CellError
 from disco_magic.functions.execution.scripts import compile_file
 from disco_magic.isolation import own_builtins
 from tests.conftest import DEADLINE_S
+from tests.session.conftest import FIRST
+
+pytestmark = pytest.mark.usefixtures("builtins_as_before")
 
 # As many programs have it in a module of helpers.
 HELPERS = """
@@ -32,16 +34,7 @@ def set_up(is_master):
 def say(*values, **options):
     print(*values, **options)
 """
-FIRST = print, open, input
 FIRST_OCT = oct
-
-
-@pytest.fixture(autouse=True)
-def everything_as_it_was():
-    yield
-    assert (builtins.print, builtins.open, builtins.input) == FIRST
-    assert all(vars(builtins)[each.__name__] is each for each in FIRST[:2])
-    assert type(builtins) is types.ModuleType
 
 
 @pytest.fixture

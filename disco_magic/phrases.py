@@ -83,9 +83,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
 
 
-def no_register(name: str, known: Iterable[str]) -> str:
-    """Say that no worker has a register of that name, and what is there instead."""
-    return f"register {name!r} is not defined on any worker; {nearest(name, known)}"
+def no_register(name: str, known: Iterable[str], former: Iterable[str] = ()) -> str:
+    """Say that no worker has a register of that name; and what is there instead, or that a restart took it.
+
+    Args:
+        name: what was asked for.
+        known: the names that there are.
+        former: those before the session's restart.
+    """
+    instead = lost_in_restart(name) if name in former else nearest(name, known)
+    return f"register {name!r} is not defined on any worker; {instead}"
+
+
+def lost_in_restart(name: str) -> str:
+    """Say that `name` was a register before the workers were restarted."""
+    return f"{name} was lost when the workers were restarted; run the cell again that binds it"
 
 
 def who_has(pairs: Iterable[tuple[int, T]]) -> dict[T, list[int]]:

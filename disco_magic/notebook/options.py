@@ -24,6 +24,7 @@ _NUMBER: Final = re.compile(r"unrecognized arguments: (\d+)$")
 _AXES: Final = re.compile(r"unrecognized arguments: \w+=\d+\b")
 # An index, in which quotes may hold brackets.
 _BRACKETS: Final = re.compile(r"""\[(?:'[^']*'|"[^"]*"|[^][])*\]""")
+_BEFORE_INDEX: Final = re.compile(r"(?<=[\w\]])\s+(?=\[)")  # Python takes x [0:2], too
 _SPACE: Final = "\x1f"  # stands for one that does not end a word
 _MORE: Final = re.compile(r"unrecognized arguments: [^-\s]")
 
@@ -120,6 +121,7 @@ class OptionParser(MagicArgumentParser):
     def read(self, line: str) -> argparse.Namespace:
         """The options in `line`."""
         if self.has_indexes:
+            line = _BEFORE_INDEX.sub("", line)
             line = _BRACKETS.sub(lambda found: found[0].replace(" ", _SPACE), line)
         try:
             words = [word.replace(_SPACE, " ") for word in arg_split(line)]
@@ -132,9 +134,12 @@ class OptionParser(MagicArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a one-line error with a similar option, or with how to get the help."""
         unknown, number = _UNKNOWN.match(message), _NUMBER.match(message)
-        meant = near_misses(unknown[1], self._option_string_actions) if unknown else ""
-        if number and "-n" in self._option_string_actions:
+        long = [option for option in self._option_string_actions if option.startswith("--")]
+        meant = near_misses(unknown[1], long) if unknown else ""
+        if number and isinstance(self._option_string_actions.get("-n"), _Once):
             meant = f"did you mean -n {number[1]}?"
+        elif number and "-w" in self._option_string_actions:
+            meant = f"-w {number[1]} chooses a worker, -w 0,{number[1]} two of them"
         if _AXES.match(message) and "--mesh" in self._option_string_actions:
             meant = "commas join the axes of a mesh: --mesh dp=2,tp=2"
         elif self.one and _MORE.match(message):

@@ -19,7 +19,7 @@ from disco_magic.libraries import is_of_library
 from disco_magic.notebook.elsewhere import ELSEWHERE
 from disco_magic.notebook.plain import is_left_by_cell
 from disco_magic.notebook.shell import is_of_cell
-from disco_magic.phrases import near_misses, only, people
+from disco_magic.phrases import lost_in_restart, near_misses, only, people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,10 +59,19 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     if holders:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
-        return ELSEWHERE.get(name, "") or _of_worker(frame, name)
+        return _lost(frame, name) or ELSEWHERE.get(name, "") or _of_worker(frame, name)
     said = _of_notebook(name, shell.user_ns[name])
     is_plain = not linecache.getline(frame.f_code.co_filename, 1).startswith("%%disco")
     return f"{said}; %%local runs a cell there" if is_plain and said.endswith(_SENT) else said
+
+
+def _lost(frame: types.FrameType, name: str) -> str:
+    """That the session whose cell this is had such a register before a restart."""
+    from disco_magic.session.current import open_sessions  # there is one, so it is imported
+
+    number = getattr(frame.f_builtins.get("worker"), "session_id", None)
+    former = next((each.former_names for each in open_sessions() if each.id == number), ())
+    return lost_in_restart(name) if name in former else ""
 
 
 def _meant(name: str, frame: types.FrameType) -> str:

@@ -201,12 +201,12 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
     return host_array(verb, whole)
 
 
-def check_there(launcher: Launcher, label: str, written: str) -> None:
-    """Check that some worker has a register `label` with the part `written`."""
+def check_there(launcher: Launcher, label: str, written: str, former: Sequence[str]) -> None:
+    """Check that some worker has a register `label` with the part `written`; `former`: see `no_register`."""
     held = launcher.look(numbered=label.startswith("#"), sample=0)
     known = list(dict.fromkeys(name for each in held for name, _ in each))
     if label not in known:
-        raise UnknownName(no_register(label, known))
+        raise UnknownName(no_register(label, known, former))
     everybody = [(worker,) for worker in range(len(held))]
     if not written or any(launcher.examine(label, has_part, (written,), everybody)):
         return

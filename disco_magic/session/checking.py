@@ -118,4 +118,4 @@ class Checks(Calls):
         from disco_magic.values.parts import split
 
         with about("check"):
-            check_there(self._launcher, *split(name))
+            check_there(self._launcher, *split(name), self.former_names)

@@ -227,7 +227,7 @@ class Looks(Accounts):
             function = partial(of_part, written, function)
         found = self._launcher.examine(label, function, arguments, circles, since)
         if isinstance(register, str) and all(each is None for each in found):
-            check_there(self._launcher, label, written)
+            check_there(self._launcher, label, written, self.former_names)
         return found
 
     def look_at(self, register: str) -> Row:

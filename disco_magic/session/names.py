@@ -121,7 +121,7 @@ class NamedRegisters(Calls):
             self._sync(self._everybody, None, f"session[{name!r}]")
         known = self.ledger.names.known()
         if name not in known:
-            raise UnknownName(no_register(str(name), known))
+            raise UnknownName(no_register(str(name), known, self.former_names))
         dref = self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
         dref.bound_as = name
         return dref
@@ -196,7 +196,7 @@ class NamedRegisters(Calls):
         if self.closed:
             self._refuse()
         if name not in self.ledger.names.known() and name not in (present := self.names_now()):
-            raise UnknownName(no_register(str(name), present))
+            raise UnknownName(no_register(str(name), present, self.former_names))
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
             self.ledger.names.drop(seq, name, self._everybody)

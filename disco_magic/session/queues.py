@@ -56,6 +56,7 @@ class Queues(Arguments):
     Attributes:
         life: identifies the session's life, which a restart ends: registers and sequence numbers of one mean
             nothing in another. It is the ``put`` of the queue into which references of that life die.
+        former_names: what registers there were before the last restart that found any.
         end: if the session is closed, why nothing can be sent any more, in words.
         ledger: what the controller knows; read-only.
         sent_from: number, code and offset in it of the calls that were sent last, by ``number & KEPT``.
@@ -72,6 +73,7 @@ class Queues(Arguments):
                 f"max_outstanding is {max_outstanding!r}, expected a whole number of commands >= 1"
             )
         self.max_outstanding = most
+        self.former_names: tuple[str, ...] = ()
         self.end = "it was shut down"
         self.forsaken = False  # whether this is a forked process, which has no workers
         self._taken_down = True

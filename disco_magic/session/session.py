@@ -42,7 +42,8 @@ __tracebackhide__ = is_told
 _BETWEEN_PARTS: Final = frozenset({
     "adopt_orphans", "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present",
     "check_workers", "circles_of_marks",
-    "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
+    "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush",
+    "former_names", "forsake", "forsaken",
     "give_back", "interrupt_through", "interrupting", "issue", "joined", "keep_pace", "known",
     "ledger", "let_go", "life", "log_failures",
     "log_unfinished", "log_unraised", "log_use_at_end", "names_now", "on_worker_0", "open", "orphan", "own",
@@ -224,6 +225,7 @@ class Session(
             try:
                 # Half-way there would be no workers, and nobody to know of which kind.
                 with sigint_held_back():
+                    self.former_names = self.names() or self.former_names
                     struck = self._end_at_once()
                     self.log_unraised()
                     self._futures = 0

@@ -48,6 +48,18 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
 
 
 @pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("-t 0 2", "-w 2 chooses a worker, -w 0,2 two of them"),  # not: did you mean -n 2?
+        ("--as h", "%%disco -h shows what there is"),  # not: did you mean '-a'?
+        ("--timout 3", "did you mean '--timeout' or '--out' or '--time'?"),
+    ],
+)
+def test_the_hint_to_a_wrong_option_is_one_that_there_is(four, line, hint):
+    assert f"({hint})" in str(four.fail(f"%%disco {line}\nsent = 1", UsageError))
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("-a -b", "exclude each other"),

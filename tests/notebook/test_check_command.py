@@ -38,6 +38,7 @@ def test_elements_and_slices_of_arrays_are_compared_as_get_takes_them(registers)
     registers.run("%%disco\nx = np.arange(4.0)\nx[3] += worker_id / 4\nrows = np.zeros((2 + worker_id, 3))")
     assert registers.run("%disco check x[0:3] x[0]").summary == "[0-3] agree on: x[0:3], x[0]"
     assert registers.run("%disco check rows[0:2, -1]").summary == "[0-3] agree on: rows[0:2, -1]"
+    assert registers.run("%disco check x [0:3]").summary == "[0-3] agree on: x[0:3]"  # Python takes it, too
     error = registers.fail("%disco check x[2:]", Divergence)
     assert "'x[2:]' differs: float64 (2,) [2. 3.] on worker 0" in str(error)
     assert "1 of 2 elements differs from the first worker's, by up to 0.75, at [1]" in registers.out

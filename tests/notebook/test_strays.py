@@ -43,6 +43,17 @@ def test_a_session_is_no_variable_that_could_be_sent(four):
     assert four.shown[-1] == f"here is a session, which the notebook has; {has}"
 
 
+def test_a_register_that_a_restart_took_is_no_misspelt_name(four):
+    # The hint was "did you mean 'xp'?", as for any name that is not there.
+    four.run("%%disco\nx = 1")
+    four.run("%disco restart")
+    four.fail("%%disco\nx", CellError)
+    lost = "x was lost when the workers were restarted; run the cell again that binds it"
+    assert four.shown[-1] == lost
+    assert lost in str(four.fail("%disco rm x", UnknownName))
+    assert lost in str(four.fail("%disco registers x", UnknownName))
+
+
 @pytest.mark.parametrize("name", ["np", "allreduce", "len"])
 def test_what_every_cell_is_given_cannot_be_deleted(four, name):
     four.run("import numpy as np")

@@ -170,6 +170,20 @@ def test_an_unknown_name_mentions_near_misses(session):
         s["zzz"]
 
 
+def test_a_name_that_a_restart_took_is_said_to_be_lost(session):
+    s = session(1)
+    s.run("weight = 1")
+    s.restart()
+    s.restart()  # which finds no names: what the first one took is still lost
+    lost = "'weight' is not defined on any worker; weight was lost when the workers were restarted"
+    with pytest.raises(UnknownName, match=lost):
+        s["weight"]
+    with pytest.raises(UnknownName, match=lost):
+        s.check("weight")
+    with pytest.raises(UnknownName, match="there are: none"):
+        s["bias"]
+
+
 def test_an_unknown_name_in_an_empty_session_says_so(session):
     with pytest.raises(UnknownName, match="there are: none"):
         session(1)["x"]

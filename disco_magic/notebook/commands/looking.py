@@ -46,7 +46,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     known = [row.name for row in snapshot.rows]
     name, written = split(options.name or "")
     if name and name not in known:
-        raise UnknownName(no_register(name, known))
+        raise UnknownName(no_register(name, known, session.former_names))
     if not widget:
         if options.face != FACE_OPTIONS[0]:
             raise UsageMistake(

@@ -208,8 +208,8 @@ def _result(front: Front, name: str) -> CellResult | None:
 def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistake:
     if of.OUT.fullmatch(name):
         return UnknownName(f"{name} holds no result of a %%disco cell; nothing was removed")
-    front.sessions.require()
-    return UnknownName(f"{no_register(name, known)}; nothing was removed")
+    former = front.sessions.require().former_names
+    return UnknownName(f"{no_register(name, known, former)}; nothing was removed")
 
 
 def _moving_parser(

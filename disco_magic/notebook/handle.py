@@ -12,6 +12,7 @@ from weakref import WeakSet, ref
 from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
 from disco_magic.errors.summaries import grouped
 from disco_magic.notebook.later import LATER
+from disco_magic.notebook.output.arrival import looking_at
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.results import shown_bundle
 from disco_magic.notebook.tables.standing import Standings, standing_of
@@ -81,7 +82,7 @@ class CellHandle(HasResult, Offers):
         Args:
             timeout: seconds; a cell that takes longer goes on, and can be waited for again. None: the
                 session's `timeout`, or as long as it takes.
-            on_look: called ten times a second; None keeps what the cell shows in place up to date.
+            on_look: called ten times a second; None: see `looking_at`.
             stop: True stops a cell that takes longer, and nothing before it.
 
         Raises:
@@ -92,9 +93,8 @@ class CellHandle(HasResult, Offers):
             SessionClosed: the cell was stopped because its session was shut down or restarted.
         """
         try:
-            with self._asking():
-                on_look = on_look or self._scope.page.look
-                result = self.pending.wait(timeout, on_look=on_look, stop=stop)
+            with self._asking() as look:
+                result = self.pending.wait(timeout, on_look=on_look or look, stop=stop)
         except (DiscoError, KeyboardInterrupt) as error:
             shell, shown = self._shell, [self._told_apart(error)]
             # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
@@ -104,14 +104,14 @@ class CellHandle(HasResult, Offers):
         return result
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _asking(self) -> Iterator[Callable[[], None]]:
         """In the ``with`` block, wait for the cell: its outcome is not reported meanwhile."""
         self._waits.append(mark := object())
         with suppress(ValueError):
             self._waits.remove(None)
         try:
-            with self._scope.page.waited_for():
-                yield
+            with self._scope.page.waited_for(), looking_at(self.pending, self._scope.page) as look:
+                yield look
         finally:
             # Not `done`: it may end just after its time was up, and then nobody has been told.
             self._was_asked |= self.pending.outcome is not None
@@ -143,8 +143,8 @@ class CellHandle(HasResult, Offers):
 
         task = asyncio.current_task()
         try:
-            with self._asking():
-                return await awaited(self.pending, self.wait, self._scope.page.look)
+            with self._asking() as look:
+                return await awaited(self.pending, self.wait, look)
         except SyncTimeout as late:
             raise dress(self._shell, late) from None
         except KeyboardInterrupt as stopped:

@@ -1,4 +1,4 @@
-"""Shows progress of waits without a cell of ours: a start, copies, ``session["x"].get()``, ``session.run``.
+"""Shows progress of waits without a cell of ours: starts, copies, ``session["x"].get()``, ``h.wait()``.
 
 Connecting NCCL takes seconds; the others wait for what the workers execute.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,7 @@ from disco_magic.notebook.output.progress import Progress
 from disco_magic.session.awaiting import is_for_main
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.notebook.settings import DiscoSettings
@@ -139,6 +139,27 @@ class ShownWait:
         if (cell := self._cell) is None:
             return make().look
         return make(ending=cell.ending, seq=cell.seq, spares=cell.spares).look
+
+
+@contextmanager
+def looking_at(cell: PendingCell, page: Page) -> Iterator[Callable[[], None]]:
+    """What to call ten times a second while a notebook cell waits for a ``--nowait`` one; its page.
+
+    It keeps what that cell shows in place up to date. After a second without output of it, the waiting cell
+    shows where the workers are.
+    """
+    session, area = cell.session, page.area
+    if session.show_wait is None or area is None:
+        yield page.look
+        return
+    since = partial(getattr, area, "quiet_since")
+    with session.show_wait(session, cell.workers, quiet_since=since, cell=cell) as show:
+
+        def look() -> None:
+            page.look()
+            show()
+
+        yield look
 
 
 def _nothing() -> None:

@@ -52,6 +52,16 @@ def test_waits_leave_one_empty_display(soon, what):
     assert ran.saved == [""]
 
 
+@pytest.mark.parametrize("wait", ["h.wait();", "await h\nNone"])
+def test_who_waits_for_a_nowait_cell_sees_where_its_workers_are(soon, wait):
+    # Only `%%disco` itself and session.run_nowait showed that: `h.wait()` stood still, however long it took.
+    soon.ok("import sys, threading\nsys.gate = threading.Event()")
+    soon.ok("%%disco --nowait --out h\nimport sys\nsys.gate.wait(60);")
+    ran = soon.ok(f"threading.Timer(0.6, sys.gate.set).start()\n{wait}")
+    assert has_shown(ran)
+    assert ran.saved == [""]
+
+
 def test_what_comes_after_a_wait_stays_below_it(soon):
     assert soon.ok("session.run(quiet)\nprint('after')").saved == ["", "after\n"]
     assert soon.ok(f"%%disco\n{QUIET}7").saved == ["", "[0-3] 7"]

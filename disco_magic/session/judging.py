@@ -7,9 +7,9 @@ outcome that was handed to a caller is final; until then, the thread that stops 
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from queue import Empty
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
@@ -36,7 +36,6 @@ from disco_magic.values.operands import with_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from disco_magic.errors import Failure
     from disco_magic.functions.execution.running import CellScope
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
     from disco_magic.session.stop import SentCell
 
+T = TypeVar("T")
 __tracebackhide__ = is_told
 
 
@@ -83,12 +83,17 @@ class Verdict:
         self._settling = new_rlock()
         self._is_settling = False
 
-    def shown(self, pending: PendingCell, on_look: Look | None) -> AbstractContextManager[Look | None]:
-        """What a waiting thread calls now and then: `on_look`, or what shows a cell that prints by itself."""
+    def shown(self, pending: PendingCell, on_look: Look | None, wait: Callable[[Look | None], T]) -> T:
+        """Return ``wait(look)``, which waits for the cell and calls `look` now and then.
+
+        That is `on_look`, or what shows a cell that prints by itself.
+        """
         session, scope = self.cell.session, self._scope
         if on_look is not None or session.show_wait is None or not isinstance(scope, Printed):
-            return nullcontext(on_look)
-        return session.show_wait(session, self.cell.workers, quiet_since=scope.quiet_since, cell=pending)
+            return wait(on_look)
+        workers = self.cell.workers
+        with session.show_wait(session, workers, quiet_since=scope.quiet_since, cell=pending) as look:
+            return wait(look)
 
     @property
     def is_over(self) -> bool:
@@ -171,8 +176,8 @@ class Verdict:
             self._is_of_stop = True
 
     def _result(self) -> CellResult:
-        ended = cast("Expectation", self.ended)
-        replies = cast("dict[int, CellDone]", ended.replies)
+        ended: Any = self.ended  # there are answers
+        replies: dict[int, CellDone] = ended.replies
         if failures := settled(replies):
             replies = {
                 worker: each._replace(failure=failures.get(worker)) for worker, each in replies.items()

@@ -235,9 +235,9 @@ class PendingCell(HasResult, Offers):
             del self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
     def _wait_attentively(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
+        wait = partial(self._verdict.shown, self, on_look, partial(self._wait, limit, stop))
         while True:
-            with sigint_to(self.stop_soon), self._verdict.shown(self, on_look) as look:
-                late = self._wait(limit, look, stop=stop)
+            late = self._verdict.inbox.heard(self.stop_soon, wait)
             if late is None:
                 return
             if not self._verdict.take_sigint():
@@ -246,9 +246,9 @@ class PendingCell(HasResult, Offers):
         try:
             raise late
         finally:
-            del late, self  # error -> traceback -> this frame -> error
+            del late, self, wait  # error -> traceback -> this frame -> error
 
-    def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> SyncTimeout | None:
+    def _wait(self, limit: Limit, stop: bool, on_look: Callable[[], None] | None) -> SyncTimeout | None:  # noqa: FBT001
         """Wait for an outcome; return an error if time ran out and the cell is not to be stopped."""
         verdict, asked = self._verdict, self._verdict.stop
         while not verdict.is_over:

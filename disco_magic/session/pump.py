@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from disco_magic.core.messages import CellDone
 from disco_magic.session.sigint import sigint_deferred_to, sigint_to
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event, Lost
     from disco_magic.session.arguments import Limit
     from disco_magic.session.refusing_lock import RefusingLock
+
+T = TypeVar("T")
 
 
 class Signal:
@@ -61,9 +63,31 @@ class CellInbox(SimpleQueue["Expectation | Lost | Signal"]):
 
     Attributes:
         was_struck: whether a SIGINT was ever put into it: most cells end without one, and need not look.
+        is_attended: whether SIGINT calls `strike` now.
     """
 
     was_struck = False
+    is_attended = False
+    _hear: Callable[[], object] | None = None
+
+    def strike(self) -> None:
+        """Take a SIGINT; called in the main thread, between any two bytecodes."""
+        hear = self._hear
+        if hear is None:
+            self.put(INTERRUPT)
+        else:
+            hear()
+
+    def heard(self, hear: Callable[[], object], act: Callable[[], T]) -> T:
+        """Return ``act()``; meanwhile, SIGINT calls `hear`."""
+        if not self.is_attended:
+            with sigint_to(hear):
+                return act()
+        self._hear = hear  # a second handler over the first would take 4 us
+        try:
+            return act()
+        finally:
+            self._hear = None
 
     def put(self, item: Expectation | Lost | Signal) -> None:  # type: ignore[override]  # it never waits
         """Accept what the pump delivers, or a SIGINT."""
@@ -206,7 +230,7 @@ def take_sigint(inbox: CellInbox, hear: Callable[[], object] | None = None) -> b
     return INTERRUPT in items or not later.empty()
 
 
-class attentive:  # noqa: N801 - a context manager, as `sigint_to`
+class attentive(sigint_to):  # noqa: N801 - a context manager, as `sigint_to`
     """Gives an inbox for a cell about to be sent; while active, a SIGINT is put into it.
 
     Without this a Ctrl-C between sending a cell and waiting for it would leave the cell running, and one
@@ -215,14 +239,16 @@ class attentive:  # noqa: N801 - a context manager, as `sigint_to`
 
     def __init__(self) -> None:
         self._inbox = CellInbox()
-        self._into = sigint_into(self._inbox)
+        super().__init__(self._inbox.strike)
 
-    def __enter__(self) -> CellInbox:
-        self._into.__enter__()
+    def __enter__(self) -> CellInbox:  # type: ignore[override]  # what the cell is sent with
+        super().__enter__()
+        self._inbox.is_attended = not self.is_closed
         return self._inbox
 
     def __exit__(self, *_: object) -> None:
-        self._into.__exit__()
+        self._inbox.is_attended = False
+        super().__exit__()
 
 
 @contextmanager

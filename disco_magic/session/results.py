@@ -80,16 +80,20 @@ class CellResult(Offers):
     ) -> None:
         self.label = label
         self.workers = tuple(sorted(replies))
-        self.shown: dict[int, Mapping[str, Any] | None] = {w: replies[w].shown for w in self.workers}
+        self.shown: dict[int, Mapping[str, Any] | None] = {}
         self.errors: dict[int, Failure] = {}
-        self.caught = {w: replies[w].caught for w in self.workers if replies[w].caught}
-        self.elapsed = {w: replies[w].elapsed_s for w in self.workers}
+        self.caught: dict[int, str] = {}
+        self.elapsed: dict[int, float] = {}
         self.stdout: dict[int, str] = dict.fromkeys(self.workers, "")
-        for worker in self.workers:
-            failure = replies[worker].failure
-            if failure is not None:
-                self.errors[worker] = failure
-        self._digests = {w: replies[w].digest for w in self.workers}
+        self._digests: dict[int, bytes] = {}
+        for worker in self.workers:  # once for all: every cell does this
+            reply = replies[worker]
+            self.shown[worker], self._digests[worker] = reply.shown, reply.digest
+            self.elapsed[worker] = reply.elapsed_s
+            if reply.failure is not None:
+                self.errors[worker] = reply.failure
+            if reply.caught:
+                self.caught[worker] = reply.caught
         self._values = values
         self._among = among  # the session's workers; makes all labels equally wide
         self._apart: Mapping[bytes, tuple[int, str]] | None = None

@@ -45,6 +45,23 @@ def test_within_it_a_sigint_is_a_message_and_afterwards_an_exception():
         strike()
 
 
+def test_the_handler_under_which_a_cell_is_sent_also_hears_for_who_waits_for_it():
+    heard = []
+    with attentive() as inbox:
+        sent_with = signal.getsignal(signal.SIGINT)
+
+        def wait():
+            assert signal.getsignal(signal.SIGINT) is sent_with
+            strike()
+
+        inbox.heard(partial(heard.append, "waiting"), wait)
+        assert (heard, inbox.empty()) == (["waiting"], True)
+        strike()
+        assert (heard, inbox.get_nowait()) == (["waiting"], INTERRUPT)
+    inbox.heard(partial(heard.append, "later"), strike)  # now by a handler of its own
+    assert heard == ["waiting", "later"]
+
+
 @pytest.mark.parametrize("failure", [None, ValueError("why")])
 def test_one_that_is_held_back_is_heard_at_the_end_whatever_happened(failure):
     done = []

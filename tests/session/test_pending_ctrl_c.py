@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from disco_magic.errors import WorkerError
-from disco_magic.session import pending as module
+from disco_magic.session import pump
 from disco_magic.session.pump import INTERRUPT
 from tests.session.conftest import interrupted
 
@@ -95,7 +95,7 @@ def test_ctrl_c_that_comes_when_the_answer_has_been_read_is_not_lost(stage, monk
         yield
         hear()
 
-    monkeypatch.setattr(module, "sigint_to", struck_at_its_end)
+    monkeypatch.setattr(pump, "sigint_to", struck_at_its_end)
     launcher.cell_done()
     with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
         pending.wait()

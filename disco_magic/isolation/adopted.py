@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 def may_write_to(*writers: Writer) -> bool:
     """Whether anything that was started under one of them is still running, or has not begun yet."""
+    if not _living:
+        return False  # as after most cells
     living = [each for alive in list(_living) if (each := alive()) is not None]
     return any(each.writer is writer for each in living for writer in writers)
 

@@ -163,7 +163,8 @@ class Libraries:
                 if not is_imported(name):
                     continue
                 self._fit_locked(name, sys.modules[name])
-        _tell()
+        if _untold:
+            _tell()
 
     def leave(self, user: object) -> None:
         """Undo the changes when the last user leaves."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -207,7 +206,7 @@ def remove_streams(owner: object) -> None:
     for channel in CHANNELS:
         stream = SYS.get(channel)
         if isinstance(stream, WorkerStream):
-            SYS[channel] = unwrapped(stream)
+            SYS[channel] = stream._base  # noqa: SLF001 - as `unwrapped`, without a call: every cell does this
     if _owners:  # another owner has come meanwhile and found them in place
         _put()
 
@@ -224,6 +223,9 @@ def put_back(before: Mapping[str, Any]) -> None:
     stream is not put back: the code that closed it has also assigned the present one.
     """
     for channel, stream in before.items():
+        now = SYS.get(channel)
+        if now is stream or (isinstance(now, WorkerStream) and now._base is stream):  # noqa: SLF001 - as above
+            continue  # as after most cells
         base = unwrapped(stream)
         if unwrapped(SYS.get(channel)) is not base and not _is_closed(base):
             bare = stream is not None and stream is base
@@ -261,7 +263,8 @@ def _stand_in(base: Any, channel: str) -> WorkerStream:
     if len(_stand_ins) > _KEPT:
         for oldest in list(_stand_ins)[:-_KEPT]:
             _stand_ins.pop(oldest, None)
-    del found.write  # drop what was assigned to it when it was last in use
+    # Drop what was assigned to it when it was last in use: as ``del found.write``, for every cell.
+    object.__setattr__(found, "_override", None)
     return found
 
 
@@ -269,8 +272,10 @@ def _drop(owner: object) -> None:
     """Forget `owner`, and the owners that are gone."""
     for each in list(_owners):
         if each() in (None, owner):
-            with suppress(ValueError):  # another thread has removed it
+            try:  # noqa: SIM105 - every cell does this, and `suppress` takes three calls more
                 _owners.remove(each)
+            except ValueError:
+                pass  # another thread has removed it
 
 
 # How text of cells that no front end shows, and of threads without a writer, gets into a stream, if one wants

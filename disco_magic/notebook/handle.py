@@ -231,7 +231,7 @@ class CellHandle(HasResult, Offers):
     @property
     def is_told(self) -> bool:
         """Whether the outcome is known: it was asked for or reported."""
-        return self.asked or self._was_reported
+        return self._was_asked or self._was_reported or bool(self._waits)
 
     def report(self) -> None:
         """Show the cell's value or failure in its own output, unless the outcome was asked for."""

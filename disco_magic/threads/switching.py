@@ -30,7 +30,7 @@ class Switching:
             if not self._held:
                 self._before = sys.getswitchinterval()
             self._held.setdefault(owner, seconds)
-            sys.setswitchinterval(self._least())
+            sys.setswitchinterval(min((self._before, *self._held.values())))
 
     @property
     def is_held(self) -> bool:
@@ -41,10 +41,7 @@ class Switching:
         """End an owner's hold. Idempotent."""
         with self._lock:
             if self._held.pop(owner, None) is not None:
-                sys.setswitchinterval(self._least())
-
-    def _least(self) -> float:
-        return min([self._before, *self._held.values()])
+                sys.setswitchinterval(min((self._before, *self._held.values())))
 
     @contextmanager
     def held(self, seconds: float) -> Iterator[None]:

@@ -12,6 +12,7 @@ import logging
 import sys
 import threading
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.isolation.streams import (
@@ -42,6 +43,7 @@ SWITCH_INTERVAL_S: Final = 0.001
 # A thread that waits for its turn wakes once per interval. 256 that wake every ms leave nothing for the rest:
 # to stop them took 9 s, with 5 ms 0.7 s. 64 take 0.03 s with 1 ms, 0.1 s with 5.
 _SWITCH_INTERVAL_PER_WORKER_S: Final = SWITCH_INTERVAL_S / 64
+_WORKERS: Final = attrgetter("workers")
 
 
 class Console:
@@ -107,23 +109,36 @@ class Console:
         """Restore everything if no cell runs any more, else make sure that everything is replaced."""
         if threading.current_thread() is not threading.main_thread():
             return
-        # Asked once: what ended between two questions would be let go without being closed.
-        running = [scope for scope in self._open if scope.running()]
-        ended = [each for scope in self._open if scope not in running and (each := scope.close())]
-        for handle in ended:
-            if handle.done() and handle.error is None:
-                handle.report_soon()  # not now: with "Run all" the next cell may ask for its value
+        still_open, is_running = [], False
+        for scope in self._open:
+            # Asked once: what ended between two questions would be let go without being closed.
+            if scope.running():
+                is_running = True
             else:
-                handle.report()
-        # Keep them until then: nothing else may.
-        self._ended = [each for each in self._ended + ended if not each.is_told]
-        self._open = [scope for scope in self._open if scope in running or scope.haunted()]
-        if self._filters is not None and not running:
+                self._close(scope)
+                if not scope.haunted():
+                    continue
+            still_open.append(scope)
+        self._open = still_open
+        if self._ended:
+            self._ended = [each for each in self._ended if not each.is_told]
+        if self._filters is not None and not is_running:
             self._filters.restore()
         if self._open:
             self._install()
         else:
             self._remove()
+
+    def _close(self, scope: NotebookScope) -> None:
+        """Close the page of a cell that has ended; its outcome is reported, unless somebody has asked."""
+        handle = scope.close()
+        if handle is None or handle.is_told:
+            return
+        self._ended.append(handle)  # nothing else may keep it until then
+        if handle.done() and handle.error is None:
+            handle.report_soon()  # not now: with "Run all" the next cell may ask for its value
+        else:
+            handle.report()
 
     def close(self) -> None:
         """Restore everything now, even if a cell's outcome can no longer be reported."""
@@ -186,7 +201,7 @@ class Console:
         made.put()
 
     def _shorten_turns(self) -> None:
-        workers = max((len(each.workers) for each in self._open), default=0)
+        workers = max(map(len, map(_WORKERS, self._open)), default=0)
         interval_s = max(SWITCH_INTERVAL_S, workers * _SWITCH_INTERVAL_PER_WORKER_S)
         if interval_s != self._interval_s:
             SWITCHING.release(self)
@@ -210,9 +225,8 @@ def route_handlers() -> None:
     A handler keeps the stream that was `sys.stderr` when it was made. One made in the notebook, before or
     after the extension was loaded, would show workers' lines without their ids, and in pieces.
     """
-    streams = present()
     for handler in _stream_handlers():
-        for stream in streams.values():
+        for stream in present().values():
             if handler.stream is unwrapped(stream):
                 # Not setStream, which waits for the handler's lock: a stuck worker may hold it for ever.
                 handler.stream = stream

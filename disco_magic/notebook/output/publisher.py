@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.callers.replaced import replacing
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
@@ -44,7 +44,12 @@ class WorkerPublishing:
 
     def put(self) -> None:
         """Wrap both, or none. Idempotent."""
-        replace_all(self._replaced)
+        try:
+            for each in self._replaced:
+                each.put()
+        except BaseException:  # an interrupt
+            self.take()
+            raise
 
     def take(self) -> None:
         """Unwrap them. Idempotent."""

@@ -207,7 +207,8 @@ class NotebookScope:
         These are threads that the cell has started, and stuck ones, whose output must not reach the real
         streams. Such a thread is alive as long as its context is: only the stuck call still refers to it.
         """
-        self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
+        if self._ghosts:
+            self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
         return bool(self._ghosts) or may_write_to(*self._sinks.values())
 
     def close(self) -> CellHandle | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import linecache
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.functions.execution.cells import cell_from_tree
 from disco_magic.notebook.facade import refuse_magics
@@ -14,6 +15,9 @@ from disco_magic.notebook.tracebacks import syntax_error
 if TYPE_CHECKING:
     from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.shell import Shell
+
+# Lines that are magics, comments or blank, the last one perhaps without an end.
+_ABOVE: Final = re.compile(r"(?:[^\S\n]*(?:[%#][^\n]*)?\n)*[^\S\n]*(?:[%#][^\n]*)?")
 
 
 def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: int = 0) -> Cell:
@@ -40,7 +44,8 @@ def _compiled(shell: Shell, line: str | None, body: str, futures: int) -> Cell:
     typed = [f"{text}\n" for text in raw.split("\n")[:skipped]]
     linecache.cache[filename] = (size, stamp, [*typed, *lines[skipped:]], name)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
-    refuse_magics(tree)
+    if "get_ipython" in source:  # there, magics are calls of it
+        refuse_magics(tree)
     shows = shell.ast_node_interactivity
     # Most cells have no semicolon: looking for the last token would read the whole cell again.
     is_silent = ";" in body and shell.displayhook.semicolon_at_end_of_expression(body)
@@ -84,5 +89,6 @@ def _place(shell: Shell, line: str | None, body: str) -> tuple[int, str, int]:
 def _ends_with(raw: str, body: str) -> bool:
     """Whether a cell is `body` below magics and comments; it may also have it in a text that it executes."""
     before, found, _ = raw.rpartition(body) if body else (raw, "", "")
-    lines = filter(None, map(str.strip, before.split("\n")))
-    return bool(found or not body) and all(line.startswith(("%", "#")) for line in lines)
+    if body and not found:
+        return False
+    return _ABOVE.fullmatch(before) is not None

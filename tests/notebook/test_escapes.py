@@ -43,6 +43,12 @@ LINES = (
     "e = 1\f%pwd\n",
     "e\u2028%pwd\n",
     "!ls",
+    "  \n",
+    " \t",
+    ">>> a\n",
+    "    >>> a\n",
+    "  ...: a\n",
+    "[nav] In [12]: a\n",
 )
 ENDS = ("", "a = 1\n", "    !ls\n", ", 2)\n", "'''\n", "%pwd")
 
@@ -88,6 +94,15 @@ def test_a_transformer_that_the_user_has_added_is_asked_about_every_text():
     manager = TransformerManager()
     manager.token_transformers.append(Shouted)
     assert as_python(manager, "a = loud") == "a = LOUD\n"
+
+
+def test_what_a_transformer_of_the_user_makes_of_a_text_is_changed_by_those_after_it():
+    def indented(lines):
+        return [f"    {line}" for line in lines]
+
+    manager = TransformerManager()
+    manager.cleanup_transforms.insert(0, indented)
+    assert as_python(manager, "a = 1\nb = 2") == "a = 1\nb = 2\n"
 
 
 def test_a_line_that_is_indented_wrongly_is_shown_as_a_line_of_the_cell(shell):

@@ -190,8 +190,8 @@ class Launcher(Protocol):
     def forsake(self, reason: str) -> None:
         """In the child of a fork, where no other worker exists, let the worker's collectives raise."""
 
-    def prepare(self, worker: int, seq: int, scope: Any, context: Any) -> None:
-        """Tell a worker in what scope it is to execute cell `seq`, which is sent next."""
+    def prepare(self, seq: int, scope: Any, contexts: Mapping[int, Any]) -> None:
+        """Tell workers in what scope, and each in what context, to execute cell `seq`, which is sent next."""
 
     def interrupt(self, through: int, workers: Sequence[int]) -> Sequence[int]:
         """End what `workers` execute if its `seq` is ``<= through``; skip what they have not begun.

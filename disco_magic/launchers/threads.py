@@ -31,7 +31,7 @@ from disco_magic.workers.worker import Worker
 
 if TYPE_CHECKING:
     import contextvars
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Plane
@@ -155,9 +155,10 @@ class ThreadLauncher(Onlooker):
                     self._left_to_parent.append(channel.receive(block=False))
         self.plane.forsake(reason)
 
-    def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:
-        """Tell a worker in what scope it is to execute cell `seq`, which is sent next."""
-        self.workers[worker].scopes[seq] = (scope, context)
+    def prepare(self, seq: int, scope: CellScope, contexts: Mapping[int, contextvars.Context]) -> None:
+        """Tell workers in what scope, and each in what context, to execute cell `seq`, which is sent next."""
+        for worker, context in contexts.items():
+            self.workers[worker].scopes[seq] = (scope, context)
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
         """Interrupt `workers`; return those that were executing something and may still be.

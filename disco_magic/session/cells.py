@@ -245,8 +245,7 @@ class Cells(Failures):
             if len(chosen) < self.num_workers:
                 values.sent_to = chosen
             self._pump.expect(seq, chosen, inbox)
-            for worker, context in contexts.items():
-                self._launcher.prepare(worker, seq, scope, context)
+            self._launcher.prepare(seq, scope, contexts)
             self._send(Run(seq, values.register, cell, kills, workers), chosen)
             return PendingCell(me, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
 

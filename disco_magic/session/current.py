@@ -82,8 +82,7 @@ def session() -> Session:
 
 def open_sessions() -> list[Session]:
     """Return the notebook's open sessions, the current one last."""
-    sessions = [each() for each in _chosen]
-    return [each for each in sessions if each is not None and not each.closed]
+    return [each for one in _chosen if (each := one()) is not None and not each.closed]
 
 
 def _living() -> list[Session]:

@@ -17,7 +17,7 @@ from disco_magic.errors import SessionClosed
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from disco_magic.core.messages import Command, Event, Message
@@ -103,9 +103,9 @@ class ScriptedLauncher:
     def forsake(self, reason: str) -> None:
         """Do nothing: no worker is in a collective."""
 
-    def prepare(self, worker: int, seq: int, scope: object, context: object) -> None:
-        """Record the worker and the cell."""
-        self.prepared.append((worker, seq))
+    def prepare(self, seq: int, scope: object, contexts: Mapping[int, object]) -> None:
+        """Record the workers and the cell."""
+        self.prepared += [(worker, seq) for worker in contexts]
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
         """Record the call, then call `on_interrupt`."""

@@ -82,7 +82,7 @@ def test_a_scripted_launcher_keeps_what_it_was_asked():
     channels[0].send(Sync(1))
     launcher.deliver(Reached(0, 1), Reached(1, 1))
     launcher.cell_done()
-    launcher.prepare(1, 5, None, None)
+    launcher.prepare(5, None, {1: None})
     assert launcher.commands == [Sync(1)]
     assert events == [Reached(0, 1), Reached(1, 1)]
     assert launcher.prepared == [(1, 5)]

@@ -73,10 +73,10 @@ class Cell:
 
         They include those of earlier cells. A program leaves none.
         """
-        flags = 0
-        for code in self.codes:
-            flags |= code.co_flags
-        return 0 if self.program else flags & _FUTURES
+        if self.program:
+            return 0
+        flags: int = 0 if self.body is None else self.body.co_flags
+        return (flags if self.last is None else flags | self.last.co_flags) & _FUTURES
 
 
 def compile_cell(source: str, *, label: str | None = None, futures: int = 0) -> Cell:

@@ -78,6 +78,7 @@ class Sink:
         margin: columns of a terminal that the lines cannot use.
 
     Attributes:
+        transcript: what was written; None: nothing yet.
         margin: as above; subtracted when bars ask for the width of the terminal.
         home: where the worker keeps what outlives the cell; `homes` finds it. None once the cell has ended,
             because a handle keeps this sink and should not keep the worker's figures. A thread that was
@@ -90,7 +91,7 @@ class Sink:
         self.home: Home | None = None
         self._page = page
         # Made when something is written: most cells write nothing to stderr, many nothing at all.
-        self._transcript: Transcript | None = None
+        self.transcript: Transcript | None = None
         self._pending: defaultdict[str, Unfinished] = defaultdict(Unfinished)
         # channel -> number of updates since a newline that may have ended a bar
         self._rested: dict[str, int] = {}
@@ -100,7 +101,7 @@ class Sink:
     def text(self) -> str:
         """The worker's output so far; until it has ended, complete lines only."""
         with self._page.lock:
-            return "" if self._transcript is None else self._transcript.text
+            return "" if self.transcript is None else self.transcript.text
 
     def writer(self, channel: str, _: object = None) -> Callable[[str], int]:
         """The function for ``sys.stdout.write`` (or stderr's) of this worker."""
@@ -131,9 +132,9 @@ class Sink:
             self._page.lines(self.worker, channel, lines)
 
     def _record(self, text: str) -> None:
-        if self._transcript is None:
-            self._transcript = Transcript()
-        self._transcript.add(text)
+        if self.transcript is None:
+            self.transcript = Transcript()
+        self.transcript.add(text)
 
     def _end_bars(self, channel: str) -> None:
         """Hand over bars of this channel that have ended, before lines of the other channel."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from html import escape
+from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
 
 _filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
+_IS_NONE = partial(is_, None)
 _TEXT = {"text/plain"}
 _MARKDOWN = "text/markdown"
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
@@ -33,6 +36,8 @@ def show_only(result: CellResult, workers: tuple[int, ...] | None) -> None:
 
 def is_empty(result: CellResult) -> bool:
     """Whether there is nothing to display: None everywhere, or values that displayed themselves."""
+    if all(map(_IS_NONE, result.shown.values())):
+        return True  # as with most cells
     return not any(_has_content(data) for _, data in _groups(result))
 
 

@@ -45,7 +45,7 @@ def reloads(shell: Shell) -> Callable[[], None] | None:
 
     Asks for the files only if ``%autoreload`` is on.
     """
-    if _enabled_reloader(shell) is None:
+    if _EXTENSION not in sys.modules or _enabled_reloader(shell) is None:
         return None
     names = [
         name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -141,8 +141,10 @@ class _Sending(NamedTuple):
             scope.handle = handle = CellHandle(front.shell, pending, scope, asked=waited)
             if not scope.page.running:  # it has ended already, before the page knew the handle
                 handle.report_soon()
-            with suppress(WorkerError, SyncTimeout):  # raised below, unless an interrupt comes first
+            try:  # noqa: SIM105 - every cell does this, and `suppress` takes three calls more
                 yield handle
+            except (WorkerError, SyncTimeout):  # raised below, unless an interrupt comes first
+                pass
         if waited:
             pending.note_late_sigint()  # one that came after the last look of the wait
             try:
@@ -163,6 +165,8 @@ class _Sending(NamedTuple):
 
     def wait(self, handle: CellHandle) -> Callable[[], CellResult]:
         """What waits for the cell, and shows progress while there is no output."""
+        if self.scope.page.area is None:
+            return partial(handle.wait, self.limit, stop=True)
         after = self.options.progress_after
         after_s = self.front.settings.progress_after if after is None else after
         look = look_at(handle.pending, self.scope.page, self.scope.workers, after_s)

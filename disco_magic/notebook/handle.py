@@ -116,7 +116,7 @@ class CellHandle(HasResult, Offers):
             # Not `done`: it may end just after its time was up, and then nobody has been told.
             self._was_asked |= self.pending.outcome is not None
             self._waits.remove(mark)
-            if not self._scope.page.running:  # its end was not reported because of this wait
+            if not (self._was_asked or self._scope.page.running):  # its end was not reported: this waited
                 self.report_soon()
 
     def _tell_caught(self, result: CellResult) -> None:

@@ -66,7 +66,8 @@ class Failures(Dispatch):
             life: its life, None: the present one. What failed since a restart has nothing to do with it, and
                 its number is another command's.
         """
-        self.adopt_orphans()
+        if not self._orphans.empty():
+            self.adopt_orphans()
 
         def act() -> tuple[dict[int, Failure], list[Failure]]:
             is_present = life is None or life is self.life

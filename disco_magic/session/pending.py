@@ -294,7 +294,7 @@ class PendingCell(HasResult, Offers):
         """
         # Another waiting thread took it; or it ended a child process, and so the cell; or it came later.
         verdict = self._verdict
-        if (verdict.stop.struck or verdict.take_sigint()) and isinstance(
+        if (verdict.stop.struck or (verdict.inbox.was_struck and verdict.take_sigint())) and isinstance(
             verdict.outcome, CellResult | WorkerError | SyncTimeout
         ):
             verdict.fail(verdict.stop.as_it_ended())

@@ -243,7 +243,7 @@ class attentive(sigint_to):  # noqa: N801 - a context manager, as `sigint_to`
 
     def __enter__(self) -> CellInbox:  # type: ignore[override]  # what the cell is sent with
         super().__enter__()
-        self._inbox.is_attended = not self.is_closed
+        self._inbox.is_attended = self._hear is not None
         return self._inbox
 
     def __exit__(self, *_: object) -> None:

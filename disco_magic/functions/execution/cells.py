@@ -31,7 +31,9 @@ _recent: deque[str] = deque(maxlen=1000)
 _defining: deque[str] = deque(maxlen=20_000)
 _DEFINITIONS = ("def ", "class ", "lambda")
 _BLANK = (" ", "\t")
-_FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+_FUTURES: int = reduce(
+    or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 _MAIN = "__main__"
 _OF_LOGGERS = ("getLogger", "get_logger")
 

@@ -15,7 +15,7 @@ import builtins
 import threading
 from _thread import allocate_lock
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,7 +24,7 @@ from disco_magic.notebook.debugging.questions import GETPASS, INPUT, answer_to
 from disco_magic.notebook.output.footer import FOOTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from disco_magic.functions.context import WorkerContext
     from disco_magic.notebook.debugging.questions import Way
@@ -152,21 +152,29 @@ def input_for(worker: WorkerContext) -> Callable[[object], str]:
     return worker_input
 
 
-@contextmanager
-def answered(*, waited_for: bool) -> Iterator[None]:
+class answered:  # noqa: N801 - a context manager, as `contextlib.suppress`
     """Send a cell in this block and, if it is `waited_for`, wait for it: its workers may ask the user."""
-    token = attended.set(waited_for)
-    replaced: dict[Way, Any] = {}
-    try:
-        if waited_for:
+
+    def __init__(self, *, waited_for: bool) -> None:
+        self._waited_for = waited_for
+        self._replaced: dict[Way, Any] = {}
+
+    def __enter__(self) -> None:
+        self._token = attended.set(self._waited_for)
+        if not self._waited_for:
+            return
+        try:
             _guard(INPUT.kernel)
             for way in (INPUT, GETPASS):
-                way.stand_in(ask, replaced)
-        yield
-    finally:
-        for way, before in replaced.items():
+                way.stand_in(ask, self._replaced)
+        except BaseException:  # an interrupt
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        for way, before in self._replaced.items():
             way.put_back(before)
-        attended.reset(token)
+        attended.reset(self._token)
 
 
 def _guard(kernel: Any) -> None:

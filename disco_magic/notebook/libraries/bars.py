@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from disco_magic.notebook.output.sink import Sink
+
+_BARS: Final = "tqdm.std"  # the module
 
 
 class WorkerBars(WeakSet[Any]):
@@ -65,7 +67,8 @@ class BarKeeper:
         """Note that a cell begins."""
         with self._lock:
             self._cells += 1
-        self.install()
+        if _BARS in sys.modules:
+            self.install()
 
     def install(self) -> None:
         """Install `WorkerBars` if tqdm is loaded; called when output may be a bar."""
@@ -94,7 +97,7 @@ class BarKeeper:
 
 def _tqdm() -> Any:
     """The base class of tqdm's bars; None if tqdm is not loaded, or is an unknown version."""
-    std = sys.modules.get("tqdm.std")
+    std = sys.modules.get(_BARS)
     tqdm = None if std is None else getattr(std, "tqdm", None)
     return tqdm if isinstance(getattr(tqdm, "_instances", None), WeakSet) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import sys
 import weakref
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -74,7 +75,7 @@ class NotebookScope:
         collects = not waited and hasattr(shell.display_pub, "set_parent") and not is_watched(shell)
         self.page = self._page(mode, among, Afterwards(shell.display_pub.publish) if collects else None)
         self.handle: CellHandle | None = None
-        margin = len(padded((0,), among)) + 1 + SPARE
+        margin = _margin(among)
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
         self._values: dict[int, Any] = {}
         self._contexts: dict[int, weakref.ref[Context]] = {}
@@ -223,6 +224,12 @@ class NotebookScope:
     def stdout(self) -> Mapping[int, str]:
         """Worker -> its output; beyond `printed.LIMIT` characters only the beginning and the end."""
         return {worker: "" if sink.transcript is None else sink.text for worker, sink in self._sinks.items()}
+
+
+@cache
+def _margin(among: int) -> int:
+    """The columns of a terminal that lines cannot use, in a session of so many workers."""
+    return len(padded((0,), among)) + 1 + SPARE
 
 
 def shown_workers(

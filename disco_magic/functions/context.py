@@ -254,7 +254,8 @@ def enter_worker(context: WorkerContext) -> None:
     become(context)
     if context.passed:
         context.passed = {}
-    context.keep_bound()
+    if context.cpu_core is not None:
+        context.keep_bound()
     own_folders.settle(context)
     context.place.enter()  # at every cell: the previous one may have chosen another device or stream
 

@@ -105,7 +105,7 @@ def settle(worker: CallingWorker) -> None:
 
     Cost: half a microsecond for a worker that has never changed its directory or mask; else 50 us.
     """
-    if (_thread.of is not None or _own.of(worker)) and worker.thread == threading.get_ident():
+    if (_thread.of is not None or worker.belongings.get(_own)) and worker.thread == threading.get_ident():
         join(worker)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _NOTHING: Final = "NoneType"
 _NUMBERS: Final = ("worker_id", "num_workers")
+_NUMBERED: Final = frozenset(_NUMBERS)
 _STORE_NAME: Final = dis.opmap["STORE_NAME"]
 # Collectives that return a result on the root only -> the one that returns it on all members.
 _OF_ROOT: Final = {"gather": "allgather", "reduce": "allreduce"}
@@ -68,7 +69,7 @@ def told_of_numbers(codes: Iterable[types.CodeType]) -> str:
 
     No error follows: in ``for worker_id in range(2)`` all workers get the same one, for good.
     """
-    about = [code for code in codes if not set(_NUMBERS).isdisjoint(code.co_names) and _may_bind(code)]
+    about = [code for code in codes if not _NUMBERED.isdisjoint(code.co_names) and _may_bind(code)]
     if not about:
         return ""
     steps = (step for code in about for step in dis.get_instructions(code))

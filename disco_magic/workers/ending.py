@@ -69,7 +69,8 @@ class Ending:
 
     def _complete(self, command: Command, value: Any) -> None:
         self.recorder.closes(command, self.interpreter.describe)
-        self._drop_incomplete(command)  # whatever became of the error that reported it
+        if self.context.place is not HOST_PLACE:
+            self._drop_incomplete(command)  # whatever became of the error that reported it
         event = self.interpreter.finish(command, value)
         self.scopes.pop(command.seq, None)
         # Before the end of the command is reported; as in `serve`.

@@ -187,7 +187,7 @@ class CellRunner:
         recorder = self.context.recorder
         recorder.broken, recorder.led_by = "", led_by if cell.watched else None
         own_streams.set(self._streams)
-        self._streams_before = self._streams.now
+        self._streams_before = self._streams.now if self._streams.instead else {}
         self.started = start
         self._found = AsFound(self.context)
         self.namespace.update(self._fixed)

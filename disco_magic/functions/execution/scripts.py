@@ -138,6 +138,8 @@ def stale_imports(cell: Cell, is_reloaded: Callable[[str], bool]) -> str:
         is_reloaded: whether a front end reloads a module by itself. It patches modules in place, which
             cannot be seen here.
     """
+    if "import" not in cell.source:
+        return ""  # as in most cells
     codes = cell.codes
     named = frozenset().union(*map(imports_of, codes))
     if not named or any("reload" in code.co_names for code in codes):

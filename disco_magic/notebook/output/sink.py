@@ -217,7 +217,8 @@ class Sink:
     def finish(self) -> None:
         """Note that the cell has ended on this worker; unfinished lines become lines."""
         with self._page.lock:
-            self._finish_lines()
+            if self._pending:
+                self._finish_lines()
             self._page.finish(self.worker)
             self.home = None
 

@@ -15,6 +15,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester
 from disco_magic.callers.namespaces import CELL_MODULE, of_caller
 from disco_magic.callers.per_worker import PerWorker
@@ -67,12 +68,12 @@ class MainModule(ModuleOfWorkers):
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
     """The calling worker's namespace, in a list, if the frame's code looks for what it runs; else []."""
-    found = of_caller()
-    if not found:
+    me = calling_worker()
+    if me is None:
         return []
     home = frame.f_globals.get("__name__")
     looks = is_tester(frame) or (type(home) is str and home in _TOOLS) or programs.is_executed()
-    return found if looks else []
+    return [me.namespace] if looks else []
 
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:

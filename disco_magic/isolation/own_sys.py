@@ -61,9 +61,9 @@ def _show(value: Any) -> None:
 
 def _hook(_: object = None) -> Callable[[Any], object]:
     """Return the caller's hook."""
-    mine = _HOOKS.mine()
-    if mine is not None:
-        return mine.get(_HOOK, _show)  # type: ignore[no-any-return]
+    me = calling_worker()
+    if me is not None:
+        return _HOOKS.of(me).get(_HOOK, _show)  # type: ignore[no-any-return]
     try:
         present = SYS[_HOOK]
     except KeyError:
@@ -73,8 +73,9 @@ def _hook(_: object = None) -> Callable[[Any], object]:
 
 def _set_hook(_: object, hook: Callable[[Any], object]) -> None:
     """Set the caller's hook; the proxy, which may have been read in the dictionary of `sys`, means none."""
-    mine = _HOOKS.mine()
-    if mine is not None:
+    me = calling_worker()
+    if me is not None:
+        mine = _HOOKS.of(me)
         if hook is _asking:
             mine.pop(_HOOK, None)
         else:

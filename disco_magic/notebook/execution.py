@@ -267,7 +267,8 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
             raise
         # Not `print`: ipykernel may send the text before `print` writes the end of the line.
         sys.stdout.write(f"{checked}\n")
-    show_only(result, sending.scope.show)
+    if sending.scope.show is not None:
+        show_only(result, sending.scope.show)
     if sending.options.pull:
         wanted = dict(zip(sending.options.pull, sending.options.pull, strict=True))
         pulled = fetched(sending.session, wanted, result.workers[:1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
@@ -62,8 +62,8 @@ class CellHandle(HasResult, Offers):
     def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope, *, asked: bool) -> None:
         self.pending = pending
         self.sent_s = time.perf_counter()
-        # Marks of the waits in progress, or that a wait is about to begin.
-        self._waits: list[object] = [None] if asked else []
+        self._waits: list[object] = []  # marks of those in progress
+        self._is_about_to_wait = asked
         self._was_asked = self._was_reported = self._has_told_caught = False
         self._sent_in = shell.execution_count
         self._shell, self._scope = shell, scope
@@ -107,8 +107,7 @@ class CellHandle(HasResult, Offers):
     def _asking(self) -> Iterator[Callable[[], None]]:
         """In the ``with`` block, wait for the cell: its outcome is not reported meanwhile."""
         self._waits.append(mark := object())
-        with suppress(ValueError):
-            self._waits.remove(None)
+        self._is_about_to_wait = False
         try:
             with self._scope.page.waited_for(), looking_at(self.pending, self._scope.page) as look:
                 yield look
@@ -226,12 +225,12 @@ class CellHandle(HasResult, Offers):
     @property
     def asked(self) -> bool:
         """Whether the outcome has been asked for, is being waited for, or is about to be."""
-        return self._was_asked or bool(self._waits)
+        return self._was_asked or self._is_about_to_wait or bool(self._waits)
 
     @property
     def is_told(self) -> bool:
         """Whether the outcome is known: it was asked for or reported."""
-        return self._was_asked or self._was_reported or bool(self._waits)
+        return self._was_reported or self.asked
 
     def report(self) -> None:
         """Show the cell's value or failure in its own output, unless the outcome was asked for."""

@@ -99,12 +99,9 @@ class SessionKeeper:
     def _current(self) -> Session | None:
         if "disco_magic.session.current" not in sys.modules:  # there is no session; importing it loads NumPy
             return None
-        from disco_magic.session.current import session
+        from disco_magic.session.current import open_sessions
 
-        try:
-            return session()
-        except UsageMistake:
-            return None
+        return next(reversed(open_sessions()), None)
 
     def is_current(self, session: Session) -> bool:
         """Whether `session` is the one that commands and cells without a session name use."""

@@ -251,7 +251,7 @@ class PendingCell(HasResult, Offers):
     def _wait(self, limit: Limit, stop: bool, on_look: Callable[[], None] | None) -> SyncTimeout | None:  # noqa: FBT001
         """Wait for an outcome; return an error if time ran out and the cell is not to be stopped."""
         verdict, asked = self._verdict, self._verdict.stop
-        while not verdict.is_over:
+        while verdict.ended is None and verdict.outcome is None:
             try:
                 item = take(verdict.inbox, limit.left(), on_look)
             except WorkerInterrupt:  # the caller is a worker of another session, whose cell is stopped

@@ -110,8 +110,7 @@ class Board:
 
     def park(self, worker: int, wait: Wait) -> None:
         """Enter `worker` as waiting, and fail `wait` if it is hopeless; the caller acquires its gate next."""
-        former = self.waiting.get(worker)
-        if former is not None:
+        if (former := self.waiting.get(worker)) is not None:
             # A thread that was given up still waits, while others move its data: wake it when they are done.
             self._displaced += [gate for each, gate in former.gates() if each == worker]
         self.waiting[worker] = wait
@@ -240,9 +239,11 @@ class Board:
 
     def pass_on(self, wait: Wait) -> None:
         """Wake the next of the workers that are released together; called by each of them as it wakes."""
-        with self.lock:
-            if wait.to_wake:  # a helper woken earlier may have emptied it meanwhile
-                wait.to_wake.pop().release()
+        try:  # without the lock, which the others may be waiting for: `pop` is atomic
+            gate = wait.to_wake.pop()
+        except IndexError:
+            return  # a helper that was woken earlier has emptied it meanwhile
+        gate.release()
 
     def _break_probes(self) -> None:
         """Fail those that wait for any of several workers, if a departure has left only such as wait, too."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.phrases import people
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, remedy_for_dtypes, table
 from disco_magic.planes.layout import arriving, giver, results, sample
+from disco_magic.planes.memory import HOST
 from disco_magic.planes.outs import check_out_fits
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def _are_plain(calls: Sequence[Call]) -> bool:
             return False
         if call.out is not None:
             outs.append(call.out)
-    return len(outs) < 2 or calls[0].memory.are_apart(outs)
+    memory, differ = calls[0].memory, len({*map(id, outs)}) == len(outs)
+    # On the host, each `out` of a plain call has memory of its own: `are_apart` would ask that again.
+    return differ if memory is HOST else len(outs) < 2 or memory.are_apart(outs)
 
 
 def _alike(calls: Sequence[Call]) -> bool:

@@ -112,7 +112,8 @@ class Rendezvous:
         board, seat = self._board, call.seat
         worker, members, scope = seat[:3]
         with board.lock:
-            board.admit(call)
+            if scope <= board.ended or board.left[worker] >= scope:  # seldom: `admit` looks again, and raises
+                board.admit(call)
             last, made = self._made[worker]
             if last != scope:
                 made = {}

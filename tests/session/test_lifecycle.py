@@ -16,6 +16,7 @@ from disco_magic.errors import SessionClosed, UsageMistake, WorkerLost
 from disco_magic.session import current
 from disco_magic.session.config import check_plane
 from disco_magic.session.pump import sigint_into
+from tests.session.conftest import until
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 
@@ -134,6 +135,7 @@ def test_the_end_waits_for_two_interrupts_of_a_stuck_worker_and_no_longer(gated,
     def noted(through, workers):
         told.append(list(workers))
         interrupt(through, workers)
+        until(lambda: len(workers_of(s)) == 1)  # the other one's thread may take its time to end
 
     monkeypatch.setattr(s._launcher, "interrupt", noted)
     s.shutdown(timeout=0)

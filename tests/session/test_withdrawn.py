@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
+from disco_magic.session import stopping
 from disco_magic.workers.lane import Withdrawals
+from tests.conftest import DEADLINE_S
 from tests.session.conftest import stopped, until
 
 LEFT_OUT = "withdrawn before it began"
@@ -251,15 +253,29 @@ def test_who_was_told_that_it_will_not_begin_can_rely_on_it():
     assert withdrawals._withdrawn == set()
 
 
-def test_ctrl_c_while_a_cell_is_withdrawn_leaves_what_came_before_alone(busy, gate, here):
-    s = busy(2)
+def test_ctrl_c_while_a_cell_is_withdrawn_leaves_what_came_before_alone(busy, gate, here, monkeypatch):
+    s, has_come = busy(2), threading.Event()
+
+    def pauses():
+        """Worker 0 is not given up before Ctrl-C has come, however busy the machine is."""
+        yield 0.01
+        has_come.wait(DEADLINE_S)
+        yield 0.35
+
+    def press():
+        until(lambda: LEFT_OUT in told(s, second))
+        second.stop_soon()
+        has_come.set()
+
     first = s.run_nowait("here()\nwhile True:\n    n = 1", workers=[1])
     here.arrived()
     second = s.run_nowait("here()\ngate()")  # worker 0 sits at the gate, where no interrupt finds it
     here.arrived()
-    threading.Thread(target=lambda: (until(lambda: LEFT_OUT in told(s, second)), second.stop_soon())).start()
-    with pytest.raises(KeyboardInterrupt):
-        second.wait(0.01, stop=True)
+    threading.Thread(target=press).start()
+    with monkeypatch.context() as patch:
+        patch.setattr(stopping, "PAUSES_S", pauses())
+        with pytest.raises(KeyboardInterrupt):
+            second.wait(0.01, stop=True)
     assert not first.done()
     first.cancel()
     assert sorted(stopped(first)) == [1]

@@ -57,9 +57,13 @@ RUN_CELL = """index => {
     const app = window.jupyterapp, cells = app.shell.currentWidget.content;
     cells.deselectAll();
     cells.activeCellIndex = index;
-    app.commands.execute('notebook:run-cell');
+    const ended = window.disco_ended ??= {};
+    ended[index] = false;
+    app.commands.execute('notebook:run-cell').finally(() => { ended[index] = true; });
     return 1;
 }"""
+# Of a cell that was run before, the prompt has a number until it is begun again: that says nothing.
+HAS_ENDED = "index => window.disco_ended[index]"
 
 
 def restored(page: Page) -> None:
@@ -95,6 +99,7 @@ class OpenNotebook:
         self.begin(index)
         from playwright.sync_api import expect
 
+        self.page.wait_for_function(HAS_ENDED, arg=index, timeout=CELL_LIMIT_MS)
         prompt = self.cell(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
         self.page.evaluate(DRAWN)

@@ -191,7 +191,7 @@ def test_in_a_forked_child_a_session_says_that_its_workers_are_not_there(session
     child = os.fork()
     if child == 0:
         try:
-            s.run("1", timeout=5)
+            s.run("1", timeout=60)
         except SessionClosed as error:
             os._exit(0 if "fork" in str(error) else 2)
         finally:

@@ -11,6 +11,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.isolation.shared_imports import fit_reload
+from tests.conftest import DEADLINE_S
 
 COUNTED = "import sys, time\nsys.executed.append(1)\ntime.sleep(0.02)\nsaid = {!r}\n"
 
@@ -83,7 +84,7 @@ def test_modules_that_reload_each_other_come_to_an_end(session, tmp_path, module
     importlib.invalidate_caches()
     s = session(3)
     s.run(f"import importlib, {one}, {two}")
-    s.run(f"importlib.reload({one} if worker_id % 2 else {two})", timeout=20.0)
+    s.run(f"importlib.reload({one} if worker_id % 2 else {two})", timeout=DEADLINE_S)
 
 
 def test_a_module_that_reloads_another_one_as_it_is_imported_is_no_circle(session, tmp_path, module_of):
@@ -100,7 +101,7 @@ def test_a_module_that_reloads_another_one_as_it_is_imported_is_no_circle(sessio
         f"import sys\nassert sys.begun.wait(20)\nsys.reloading.set()\nimport {outer}\n"
     )
     try:
-        s.run(f"if worker_id: import {outer}\nelse: importlib.reload({inner})", timeout=15.0)
+        s.run(f"if worker_id: import {outer}\nelse: importlib.reload({inner})", timeout=DEADLINE_S)
     finally:
         del sys.begun, sys.reloading
 

@@ -212,7 +212,7 @@ def test_groups_connect_anew_while_others_still_leave_a_failed_call(machine, ses
             "from disco_magic.errors import PlaneError\n"
             "try: allreduce(xp.ones(3), in_group=False)\n"
             f"except PlaneError: pass\n{SUM}",
-            timeout=10,
+            timeout=DEADLINE_S,
         )
         assert list(result.values) == [[3, 3], [3, 3], [7, 7], [7, 7]]
         s.run("allreduce(xp.ones(1), in_group=False)")
@@ -231,9 +231,9 @@ def test_axes_of_a_mesh_connect_anew_after_a_failed_call(machine, session):
             "from disco_magic.errors import PlaneError\n"
             f"try: allreduce(xp.ones(3), over={over})\n"
             "except PlaneError: pass",
-            timeout=10,
+            timeout=DEADLINE_S,
         )
-        assert s.run(cell, timeout=10).values == wanted
+        assert s.run(cell, timeout=DEADLINE_S).values == wanted
 
 
 @pytest.mark.parametrize("moment", ["while the others park", "before anything"])

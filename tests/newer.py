@@ -30,8 +30,7 @@ HOW_MODULES_ARE_IMPORTED = """
 WHAT_IS_COPIED_AND_PICKLED = """
     tests/core/test_snapshot.py tests/functions/test_copies.py tests/functions/test_marks.py
     tests/functions/test_returned.py tests/session/test_cell_classes.py tests/session/test_own_functions.py
-    tests/values/test_kinds.py
-    tests/values/test_members.py
+    tests/values/test_documents.py tests/values/test_kinds.py tests/values/test_members.py
 """
 WHAT_THE_STANDARD_LIBRARY_HAS_ONCE_PER_PROCESS = """
     tests/functions/test_context.py tests/functions/test_worker_builtins.py
@@ -39,7 +38,7 @@ WHAT_THE_STANDARD_LIBRARY_HAS_ONCE_PER_PROCESS = """
     tests/session/test_own_builtins.py tests/session/test_own_loggers.py tests/session/test_own_processes.py
 """
 IPYTHON_S_SHELL_ON_TOP = """
-    tests/notebook/test_cells.py tests/notebook/test_plain_cells.py
+    tests/notebook/test_cells.py tests/notebook/test_plain_cells.py tests/notebook/test_shown_errors.py
 """
 
 REASONS = (

@@ -12,12 +12,15 @@ from functools import partial
 import pytest
 
 import disco_magic as disco
+from disco_magic import recorder
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import dispatch, pump, stopping
 from disco_magic.testing.gpu import SimulatedGpus
+from disco_magic.threads import stopwatch
 from disco_magic.threads.stacks import frames
 from tests import conftest
+from tests.clocks import Clock
 from tests.doubles.scripted import JumpingClock, scripted_session
 from tests.gpus import found, with_nccl
 from tests.session.written import FILES, write
@@ -54,6 +57,12 @@ def interrupt_main():
     signal.pthread_kill(MAIN, signal.SIGINT)
 
 
+def asleep(session, *workers):
+    """Return when these workers wait in a collective."""
+    watches = session._launcher.plane._board.asleep
+    until(lambda: all(watches[worker].is_running for worker in workers))
+
+
 def time_begins_when_only(monkeypatch, session, worker):
     """Let the time of each wait for answers begin when no other worker's is missing, however busy all are."""
     take = dispatch.take
@@ -70,6 +79,15 @@ def grid():
     """Six workers: dp=2, tp=3."""
     with disco.ThreadedSession(mesh={"dp": 2, "tp": 3}) as session:
         yield session
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of what workers record; it stands still until a test sets `now`."""
+    made = Clock()
+    for module in (recorder, stopwatch):
+        monkeypatch.setattr(module, "perf_counter", made)
+    return made
 
 
 @pytest.fixture

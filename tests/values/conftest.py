@@ -1,10 +1,11 @@
-"""Data frames, which tests of values look into."""
+"""Data frames and other objects, which tests of values look into."""
 
 from __future__ import annotations
 
 import re
 
 from tests.notebook.frames import pandas  # noqa: F401 - a fixture
+from tests.values.looked_at import seen  # noqa: F401 - a fixture
 
 
 def without_address(value):

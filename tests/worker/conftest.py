@@ -9,6 +9,7 @@ import pytest
 from disco_magic.core.messages import Call, Stop, full
 from disco_magic.core.topology import Topology
 from disco_magic.workers.worker import Worker
+from tests.worker.bridging import served  # noqa: F401 - a fixture
 
 
 def noted(injected):

@@ -6,7 +6,6 @@ threads share the work.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -126,6 +125,8 @@ def check_op(verb: str, op: object) -> str:
             f"{verb}: op is the name of a reduction, one of {', '.join(OPS)}, got a value of type "
             f"{class_name(op)}; for an array that takes the result write out="
         )
+    import difflib  # takes 2 ms, only for what is no reduction
+
     text = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
     close = difflib.get_close_matches(str(text).lower(), OPS, n=1)
     guess = _NEAR.get(str(text).lower()) or (close[0] if close else None)

@@ -11,7 +11,6 @@ from typing import Final
 
 from disco_magic.callers.source_text import fit_linecache
 from disco_magic.functions.execution.unheard import fit_unraisable
-from disco_magic.functions.process_groups.backend import fit_barriers
 from disco_magic.functions.process_groups.work import HOME
 from disco_magic.isolation import process_hooks
 from disco_magic.isolation.adopted import fit_threads
@@ -42,7 +41,6 @@ from disco_magic.isolation.pytorch.hooks import fit_hooks
 from disco_magic.isolation.pytorch.losses import fit_losses
 from disco_magic.isolation.pytorch.modes import fit_dispatching
 from disco_magic.isolation.pytorch.own_values import fit_early_stop, fit_forward, fit_replicate, fit_stances
-from disco_magic.isolation.pytorch.storage import fit_flat_parameters, fit_profiler, fit_storage
 from disco_magic.isolation.pytorch.switches import fit_allowed, fit_folding, fit_switches
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.isolation.shared_imports import fit_imports, fit_reload
@@ -51,6 +49,7 @@ _of_compiled = partial(deferred, "disco_magic.isolation.compiled_names")
 _of_forward = partial(deferred, "disco_magic.isolation.pytorch.forward")
 _of_random = partial(deferred, "disco_magic.isolation.pytorch.random")
 _of_shared = partial(deferred, "disco_magic.isolation.shared_states")
+_of_storage = partial(deferred, "disco_magic.isolation.pytorch.storage")
 _of_tracing = partial(deferred, "disco_magic.isolation.pytorch.tracing")
 _LIGHTNING: Final = _of_shared("telling", "Trainer", "__init__", "lightning_fabric", "lightning_utilities")
 _SHARED: Final = "all workers have one random state in common in this version of"
@@ -114,7 +113,8 @@ CHANGES: Final = Libraries(
         ),
         "torch.distributed.rpc": _of_shared("fit_rpc"),
         "torch.distributed": told_if_unknown(
-            fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
+            deferred("disco_magic.functions.process_groups.backend", "fit_barriers"),
+            "workers have no monitored_barrier with this version of PyTorch",
         ),
         "torch._library.custom_ops": told_if_unknown(
             deferred("disco_magic.isolation.pytorch.operators", "fit_operators"),
@@ -136,9 +136,9 @@ CHANGES: Final = Libraries(
             deferred("disco_magic.isolation.pytorch.profiler", "fit_profilers"),
             "profiling on several workers crashes the process in this version of PyTorch",
         ),
-        "torch.storage": fit_storage,
-        "torch.distributed.fsdp._flat_param": fit_flat_parameters,
-        "torch.distributed.fsdp._debug_utils": fit_profiler,
+        "torch.storage": _of_storage("fit_storage"),
+        "torch.distributed.fsdp._flat_param": _of_storage("fit_flat_parameters"),
+        "torch.distributed.fsdp._debug_utils": _of_storage("fit_profiler"),
         "torch._dynamo": fit_resets,
         "torch._dynamo.trace_rules": each_of(fit_compiler, _of_random("fit_graphs"), fit_allowed),
         "torch._dynamo.variables.torch": fit_folding,

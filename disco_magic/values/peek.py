@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from disco_magic.errors import NoPicture, Stopped
 from disco_magic.values.differences import Difference, difference_of
-from disco_magic.values.pictures import Block, Histogram, Picture, block_of, histogram_of, picture_of
+from disco_magic.values.pictures import (
+    BINS,
+    Block,
+    Histogram,
+    Picture,
+    block_of,
+    histogram_of,
+    picture_of,
+    shared_ends,
+)
 from disco_magic.values.totals import FullStatistics, statistics_of
 from disco_magic.values.windows import Window
 
 __all__ = [
+    "BINS",
     "Block",
     "Difference",
     "FullStatistics",
@@ -25,5 +35,6 @@ __all__ = [
     "difference_of",
     "histogram_of",
     "picture_of",
+    "shared_ends",
     "statistics_of",
 ]

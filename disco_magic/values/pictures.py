@@ -15,12 +15,17 @@ from disco_magic.values.samples import SAMPLE, is_number, summaries
 from disco_magic.values.table_blocks import cells_of, is_tabular, table_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.values.elements import Array, Elements
     from disco_magic.values.windows import Cut, Shape, Window
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.int64]]
+    Ends = tuple[()] | tuple[float, float]
 
+BINS: Final = 32
+"""Bins of a histogram, unless others are asked for."""
 _CELL: Final = 24
 
 
@@ -79,6 +84,7 @@ class Histogram:
         nans, infs: how many elements are NaN, and infinite.
         sampled: whether only a part of the elements was counted.
         size: elements of the whole array.
+        ends: the smallest and the largest finite element; () if there is none.
     """
 
     edges: tuple[float, ...]
@@ -87,6 +93,7 @@ class Histogram:
     infs: int
     sampled: bool
     size: int
+    ends: Ends = ()
 
 
 def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
@@ -178,13 +185,15 @@ def _cut_short(text: str) -> str:
     return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\u2026"
 
 
-def histogram_of(value: Any, bins: int = 32, sample: int = SAMPLE) -> Histogram:
+def histogram_of(value: Any, bins: int = BINS, sample: int = SAMPLE, between: Ends = ()) -> Histogram:
     """Return the distribution of at most `sample` elements, evenly spread over the array.
 
     Args:
         value: an array of numbers, of NumPy, CuPy, PyTorch or JAX. Complex ones count by magnitude.
         bins: at most 1,000.
         sample: at least 1.
+        between: where the first bin begins and the last one ends, so that several arrays have the same bins;
+            elements beyond are in the nearest. (): from the smallest element to the largest.
 
     Raises:
         NoPicture: it is no array of numbers.
@@ -195,8 +204,26 @@ def histogram_of(value: Any, bins: int = 32, sample: int = SAMPLE) -> Histogram:
     seen = numbers(elements.sample(check_count("sample", sample)), elements.name)
     (told,) = summaries([seen], bins)
     size = math.prod(elements.shape)
-    edges = () if told.minimum is None or told.maximum is None else _edges(told.minimum, told.maximum, bins)
-    return Histogram(edges, told.histogram, told.nans, told.infs, seen.size < size, size)
+    ends: Ends = () if told.minimum is None or told.maximum is None else (told.minimum, told.maximum)
+    limits = between or ends
+    edges = _edges(*limits, bins) if limits else ()
+    counts = _counts(as_numbers(seen, elements.name), edges) if between else told.histogram
+    return Histogram(edges, counts, told.nans, told.infs, seen.size < size, size, ends)
+
+
+def _counts(values: Floats, edges: Sequence[float]) -> tuple[int, ...]:
+    # By the edges themselves: the width of a bin may be more, or less, than a float holds.
+    bins = len(edges) - 1
+    places = np.searchsorted(edges, values[np.isfinite(values)], side="right") - 1
+    return tuple(np.bincount(np.clip(places, 0, bins - 1), minlength=bins).tolist())
+
+
+def shared_ends(histograms: Sequence[Histogram]) -> Ends:
+    """Where bins for all these arrays begin and end; () without a finite element, or with equal bins."""
+    if len({each.edges for each in histograms}) < 2:
+        return ()
+    lows, highs = zip(*(each.ends for each in histograms if each.ends), strict=True)
+    return min(lows), max(highs)
 
 
 def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError, UsageMistake
-from disco_magic.values.peek import Stopped, histogram_of, statistics_of
+from disco_magic.values.peek import Stopped, histogram_of, shared_ends, statistics_of
 from tests.doubles.arrays import cupy_array
 from tests.sampled import in_turn
 from tests.values.values import MAKERS, NUMBERS, grid, wherever
@@ -53,6 +53,34 @@ def test_a_histogram_of_nothing_finite_has_no_bins():
 def test_edges_are_floats_however_wide_the_range():
     edges = histogram_of(np.array([-1.7e308, 1.7e308]), 4).edges
     assert edges == pytest.approx((-1.7e308, -0.85e308, 0.0, 0.85e308, 1.7e308))
+
+
+def test_arrays_can_have_their_histograms_in_the_same_bins():
+    arrays = [np.array([0.0, 1, 2]), np.array([10.0, np.nan]), np.zeros(0)]
+    ends = shared_ends([histogram_of(array) for array in arrays])
+    assert ends == (0.0, 10.0)
+    shared = [histogram_of(array, 5, between=ends) for array in arrays]
+    assert [each.edges for each in shared] == [(0.0, 2.0, 4.0, 6.0, 8.0, 10.0)] * 3
+    assert [each.counts for each in shared] == [(2, 1, 0, 0, 0), (0, 0, 0, 0, 1), (0,) * 5]
+    assert shared[1].nans == 1
+
+
+@pytest.mark.parametrize("arrays", [[[1.0, 2], [1.0, 1.5, 2]], [[], [np.inf]], [[3.0]], []])
+def test_arrays_with_equal_bins_or_without_any_need_no_others(arrays):
+    assert shared_ends([histogram_of(np.array(array)) for array in arrays]) == ()
+
+
+def test_the_bins_reach_from_the_least_element_of_all_even_if_one_array_has_equal_elements():
+    arrays = np.full(3, 1e-3), np.array([0.0, 2e-3])
+    assert shared_ends([histogram_of(array) for array in arrays]) == (0.0, 2e-3)
+
+
+@pytest.mark.parametrize("ends", [(-1.7e308, 1.7e308), (0.0, 5e-324), (2.0, 2.0)])
+def test_elements_beyond_given_bins_are_counted_in_the_nearest(ends):
+    histogram = histogram_of(np.array([-1.75e308, ends[1], 1.75e308]), 4, between=ends)
+    assert sum(histogram.counts) == 3
+    assert histogram.counts[0] >= 1
+    assert histogram.counts[-1] >= 1
 
 
 def test_a_histogram_has_a_thousand_bins_at_most():

@@ -61,7 +61,9 @@ FACES: Final = {
     "Heat map": Face(
         heat_map, "a two-dimensional part as a picture, per worker", ("worker", "scale", "slice"), "heatmap"
     ),
-    "Histogram": Face(histogram, "how the values are distributed, per worker", option="histogram"),
+    "Histogram": Face(
+        histogram, "how the values are distributed, per worker", ("worker",), option="histogram"
+    ),
     "Values": Face(values, "the elements themselves", ("one", "slice"), "values"),
     "Difference": Face(
         difference, "where two workers differ, and by how much", ("one", "other", "slice"), "difference"

@@ -15,7 +15,7 @@ from disco_magic.errors import UnknownName
 from disco_magic.notebook.inspector.table import parts_html
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
-from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark_html
+from disco_magic.notebook.pictures.charts import histogram_html, histograms_html, lines_svg, spark_html
 from disco_magic.notebook.pictures.differences import difference_html
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html, width_beside
 from disco_magic.notebook.pictures.scales import common_limits
@@ -24,12 +24,15 @@ from disco_magic.values.describe import describe
 from disco_magic.values.fingerprint import PLAIN
 from disco_magic.values.parts import list_parts
 from disco_magic.values.peek import (
+    BINS,
+    Histogram,
     NoPicture,
     Window,
     block_of,
     difference_of,
     histogram_of,
     picture_of,
+    shared_ends,
     statistics_of,
 )
 from disco_magic.values.samples import SAMPLE
@@ -187,9 +190,17 @@ def _present(picture: Any) -> Any:
     return "no value" if picture is None else picture
 
 
-def histogram(session: Session, row: Row, _: Choice, __: Watch) -> str:
-    """A histogram of the values per worker."""
-    found = session.examine(row.name, partial(_or_reason, histogram_of))
+def histogram(session: Session, row: Row, choice: Choice, _: Watch) -> str:
+    """Histograms of all workers, with the same bins, or that of one worker, larger."""
+    examine = partial(session.examine, row.name, partial(_or_reason, histogram_of))
+    if choice.worker is not None:
+        (alone,) = map(_present, examine(workers=(choice.worker,)))
+        title = f"{row.name} on {ranges((choice.worker,))}"
+        return _sentence(f"{title}: {alone}") if isinstance(alone, str) else histogram_html(alone, title)
+    found = examine()
+    ends = shared_ends([each for each in found if isinstance(each, Histogram)])
+    if ends:
+        found = examine(BINS, SAMPLE, ends)
     shown = {worker: _present(each) for worker, each in enumerate(found)}
     return histograms_html(shown, title=row.name, circles=row.circles)
 

@@ -45,7 +45,8 @@ class SlicePicker:
                 ("", ())
             ]
             self.axes.value = Window.of(shape).axes if pairs else ()
-            self.axes.layout.display = None if pairs else "none"
+            # Of no elements there is no part to select.
+            self.axes.layout.display = None if pairs and 0 not in shape else "none"
             self._spread()
 
     def window(self) -> Window:
@@ -70,7 +71,8 @@ class SlicePicker:
 
     def _spread(self) -> None:
         """Set the sliders' ranges to the lengths of their axes."""
-        shape, shown, others = self._shape, self._shown(), self._others()
+        shown, others = self._shown(), self._others()
+        shape = self._shape if 0 not in self._shape else (1,) * len(self._shape)
         _span(self.rows, shape[shown[0]] if len(shown) > 1 else 1)
         _span(self.columns, shape[shown[-1]] if shown else 1)
         for slider, axis in zip_longest(self.further, others[:FURTHER]):

@@ -12,7 +12,7 @@ from disco_magic.core.words import plural
 from disco_magic.notebook.pictures.axes import axes_svg, number, number_ticks, width_of
 from disco_magic.notebook.pictures.colours import LINES, MINUS_SIGN, NAN_SIGN, PLUS_SIGN
 from disco_magic.notebook.pictures.plots import Plot, cells_of, lines_of, said
-from disco_magic.notebook.pictures.tiles import dim, figure, likeness, tiles_html
+from disco_magic.notebook.pictures.tiles import dim, figure, likeness, same_text, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ def missing(histogram: Histogram) -> str:
     words = [f"{NAN_SIGN} {histogram.nans:,} NaN"] if histogram.nans else []
     words += [f"{PLUS_SIGN}{MINUS_SIGN} {histogram.infs:,} infinite"] if histogram.infs else []
     return ", ".join(words)
+
+
+def _said(histogram: Histogram) -> str:
+    return ", ".join(filter(None, (amount(histogram), missing(histogram))))
 
 
 class Bars:
@@ -140,27 +144,42 @@ def _svg(kind: str, label: str, width: int, height: int, content: str) -> str:
 
 # --- histograms ------------------------------------------------------------------------------------
 
-_WIDTH, _HEIGHT = 220, 100  # pixels
+_WIDTH, _HEIGHT, _ALONE = 220, 100, 460  # pixels
 
 
-def histogram_svg(histogram: Histogram, *, most: int | None = None, label: str = "") -> str:
+def histogram_svg(
+    histogram: Histogram,
+    *,
+    most: int | None = None,
+    label: str = "",
+    width: int = _WIDTH,
+    height: int = _HEIGHT,
+) -> str:
     """Bars as SVG, with numbers along both axes; pointing at one shows its range and count.
 
     Args:
         histogram: `k` bins; more than 50 are drawn in groups of equally many.
         most: the count that a bar of full height has; None for the largest.
         label: what is counted, for screen readers; any text.
+        width: in pixels.
+        height: in pixels.
 
     Returns:
         SVG of at most 6 kB. Where any element is there is a bar of a pixel at least.
 
     Cost: about 0.5 ms for 50 bars.
     """
-    bars = Bars(histogram, _WIDTH, _HEIGHT, most)
-    corner = f'<text x="{_WIDTH}" y="10" text-anchor="end">{missing(histogram)}</text> '
-    content = f'{bars.axes()}{corner}<path fill="{LINES[0]}" d="{bars.outline()}"/>{bars.targets()}'
-    words = filter(None, (label or "histogram", amount(histogram), missing(histogram)))
-    return _svg("histogram", ", ".join(words), _WIDTH, _HEIGHT, content)
+    bars = Bars(histogram, width, height, most)
+    content = f'{bars.axes()}<path fill="{LINES[0]}" d="{bars.outline()}"/>{bars.targets()}'
+    return _svg("histogram", f"{label or 'histogram'}, {_said(histogram)}", width, height, content)
+
+
+def histogram_html(histogram: Histogram, title: str) -> str:
+    """A figure of one histogram, larger than beside others."""
+    if not histogram.edges:
+        return figure(title, "", [_said(histogram)])
+    svg = histogram_svg(histogram, label=f"histogram of {title}", width=_ALONE, height=2 * _HEIGHT)
+    return figure(title, f"<div>{svg}</div>", [_said(histogram)])
 
 
 def histograms_html(
@@ -173,8 +192,14 @@ def histograms_html(
 
     Cost: about 0.5 ms for each different histogram.
     """
-    drawn = [each for each in histograms.values() if not isinstance(each, str)]
-    alike = likeness({worker: _content(each) for worker, each in histograms.items()}, circles)
+    things = {
+        worker: each if isinstance(each, str) or each.size else "no elements"
+        for worker, each in histograms.items()
+    }
+    drawn = [each for each in things.values() if not isinstance(each, str)]
+    alike = likeness({worker: _content(each) for worker, each in things.items()}, circles)
+    if none := same_text(title, things, alike):
+        return none
     same_bins = len({np.asarray(each.edges, np.float64).tobytes() for each in drawn}) == 1
     most = max(int(grouped(each)[1].max(initial=0)) for each in drawn) if same_bins else None
     of = f"histogram of {title}" if title else "histogram"
@@ -182,13 +207,13 @@ def histograms_html(
     def draw(worker: int, histogram: Histogram) -> str:
         label = f"{of} on worker {worker}"
         svg = histogram_svg(histogram, most=most, label=label)
-        return f'<div style="width:{_WIDTH}px">{svg}{dim(amount(histogram))}</div>'
+        return f'<div style="width:{_WIDTH}px">{svg}{dim(_said(histogram))}</div>'
 
     if drawn and alike.is_one:
-        body = f"<div>{histogram_svg(drawn[0], label=of)}</div>"
-        return figure(title, body, [f"the same on workers {ranges(list(histograms))}", amount(drawn[0])])
+        body = f"<div>{histogram_svg(drawn[0], label=of)}</div>" if drawn[0].edges else ""
+        return figure(title, body, [f"the same on workers {ranges(list(things))}", _said(drawn[0])])
     bins = "same bins and heights" if same_bins else "bins and heights differ from worker to worker"
-    body = tiles_html(histograms, alike, draw, (_WIDTH, _HEIGHT))
+    body = tiles_html(things, alike, draw, (_WIDTH, _HEIGHT))
     return figure(title, body, [bins if len(drawn) > 1 else ""])
 
 

@@ -20,7 +20,7 @@ from disco_magic.notebook.pictures.images import (
     subject,
 )
 from disco_magic.notebook.pictures.scales import Scale, common_limits
-from disco_magic.notebook.pictures.tiles import GAP, dim, figure, likeness, tiles_html
+from disco_magic.notebook.pictures.tiles import GAP, dim, figure, likeness, same_text, tiles_html
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def multiples_html(
     }
     drawn = [each for each in things.values() if not isinstance(each, str)]
     alike = likeness({worker: _content(each) for worker, each in things.items()}, circles)
+    if none := same_text(title, things, alike):
+        return none
     scale = Scale.of(common_limits(drawn), symmetric=symmetric)
     if drawn and alike.is_one:
         one, far = drawn[0], ", as far as shown" if drawn[0].thinned else ""

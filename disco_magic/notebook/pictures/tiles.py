@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from disco_magic.core.markup import MARK, MARK_RULES
-from disco_magic.phrases import who_has
+from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -58,6 +58,13 @@ def note(text: str, width: int, height: int, top: int = 0) -> str:
 def dim(text: str) -> str:
     """A line in a dim colour; "" stays empty."""
     return f'<div class="dim">{escape(text)}</div>' if text else ""
+
+
+def same_text(title: str, things: Mapping[int, object], alike: Likeness) -> str:
+    """A figure that says once why no worker has anything to draw; "" unless all have the same reason."""
+    if not alike.is_one or not isinstance(text := next(iter(things.values())), str):
+        return ""
+    return figure(title, "", [f"{text}, on workers {ranges(list(things))}"])
 
 
 _Thing = TypeVar("_Thing")

@@ -36,6 +36,38 @@ def test_every_face_draws_every_value_or_says_why_not(inspector, session, face, 
     assert message(inspector) == ""
 
 
+def test_histograms_of_different_values_have_the_same_bins_so_that_they_can_be_compared(inspector, session):
+    session.run("spread = np.linspace(0, 1 + worker_id, 50)")
+    inspector.refresh()
+    look_at(inspector, "spread", "histogram")
+    html = inspector._detail.html
+    assert "same bins and heights" in html
+    widest = session.examine("spread", max)[-1]
+    assert html.count(f" to {widest:g}: ") == len(session.examine("spread", len))
+
+
+def test_the_histogram_of_one_worker_has_bins_of_its_own(inspector, session):
+    session.run("spread = np.linspace(0, 1 + worker_id, 50)")
+    inspector.refresh()
+    look_at(inspector, "spread", "histogram", (1,))
+    inspector._detail._worker.value = 1
+    assert detail(inspector).startswith("| spread on [1] |")
+    assert " to 2: " in inspector._detail.html
+    session.run("spread = 'abc' if worker_id else spread")
+    inspector.refresh()
+    assert detail(inspector) == "| spread on [1]: a value of type str has no elements to show"
+
+
+def test_an_array_without_elements_has_no_sliders_that_select_some(inspector, session):
+    session.run("empty = np.zeros((3, 0, 7)); full = np.zeros((3, 2, 7))")
+    inspector.refresh()
+    slices = inspector._detail._slices
+    for name, shown in (("full", None), ("empty", "none"), ("full", None)):
+        look_at(inspector, name, "heatmap")
+        controls = (slices.axes, slices.rows, slices.columns, slices.further[0])
+        assert [control.layout.display for control in controls] == [shown] * 4
+
+
 def test_the_summary_of_a_text_has_no_columns_of_statistics_and_says_nothing_of_elements(inspector, session):
     session.run("if worker_id:\n    words = 'abc'")
     inspector.refresh()

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from disco_magic.core.markup import MARK
-from disco_magic.notebook.pictures.charts import histogram_svg, histograms_html, lines_svg, spark, spark_html
+from disco_magic.notebook.pictures.charts import (
+    histogram_html,
+    histogram_svg,
+    histograms_html,
+    lines_svg,
+    spark,
+    spark_html,
+)
 from disco_magic.notebook.pictures.colours import LINES
 from disco_magic.values.peek import Histogram, histogram_of
 
@@ -53,10 +60,8 @@ def test_one_element_among_a_million_has_a_bar_of_a_pixel(parse):
     assert bars(parse(histogram_svg(Histogram((0.0, 1, 2), (10**6, 1), 0, 0, False, 10**6 + 1))))[1] == 1
 
 
-def test_nan_and_infinities_are_counted_in_the_corner_and_in_the_description(parse):
+def test_nan_and_infinities_are_counted_in_the_description(parse):
     page = parse(histogram_svg(Histogram((0.0, 1), (5,), 1234, 2, True, 10**6), label=NASTY))
-    assert "1,234 NaN" in page.text
-    assert "2 infinite" in page.text
     said = page.all("svg")[0].get("aria-label")
     assert said.startswith(f"{NASTY}, sample of 1,241 of 1,000,000 elements, ")
     assert said.endswith("2 infinite")
@@ -109,6 +114,35 @@ def test_workers_with_equal_bins_have_equal_heights(parse):
     assert page.texts("b") == [NASTY, "[0]", "[1]", "[2]", "[3]"]
     assert "same as [0]" in page.text
     assert page.text.count(MARK) == 2
+
+
+def test_nan_and_infinities_are_counted_below_the_bars_which_they_would_hide(parse):
+    some, more = (Histogram((0.0, 1), (count,), 1234, 2, False, 1236 + count) for count in (5, 6))
+    page = parse(histograms_html({0: some, 1: more}))
+    (said,) = [text for text in page.texts("div") if text.startswith("1,241 elements")]
+    assert "1,234 NaN" in said
+    assert said.endswith("2 infinite")
+    assert not any("NaN" in text for text in page.texts("text"))
+
+
+@pytest.mark.parametrize("empty", ["no picture", histogram_of(np.zeros((0, 7)))])
+def test_what_no_worker_has_a_histogram_of_is_said_once(parse, empty):
+    page = parse(histograms_html(dict.fromkeys(range(3), empty), title="w"))
+    reason = empty if isinstance(empty, str) else "no elements"
+    assert page.text == f"w {reason}, on workers [0-2]"
+    assert page.all("svg") == []
+
+
+def test_the_histogram_of_one_worker_is_larger(parse):
+    histogram = histogram_of(np.arange(9.0))
+    alone = parse(histogram_html(histogram, NASTY))
+    assert "9 elements" in alone.text
+    width, beside = (
+        int(parse(html).all("svg")[0].get("width"))
+        for html in (histogram_html(histogram, ""), histogram_svg(histogram))
+    )
+    assert width > 2 * beside
+    assert parse(histogram_html(histogram_of(np.zeros(0)), "")).text == "no elements"
 
 
 def test_workers_with_other_bins_are_named_as_such(parse):

@@ -313,3 +313,8 @@ def test_symmetry_holds_for_all(parse, picture):
     page = parse(multiples_html({0: picture([[-4.0, 1]]), 1: picture([[2.0, 2]])}, symmetric=True))
     assert ends(page) == ["-4", "0", "4"]
     assert [image.indices.tolist() for image in page.images()] == [[[0, 158]], [[189, 189]]]
+
+
+def test_what_no_worker_has_a_picture_of_is_said_once(parse, picture):
+    page = parse(multiples_html(dict.fromkeys(range(3), picture(np.zeros((0, 2)))), title="w"))
+    assert page.text == "w float64 0\u00d72: no elements, on workers [0-2]"

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from disco_magic.core.mesh import Mesh
+    from disco_magic.core.snapshot import RegisterInfo
 
 Workers = tuple[int, ...]
 _COORDINATE: Final = re.compile(r"(?:axis |group )?\S+")  # ``tp=1``, ``axis 0=1`` of a mesh without names
@@ -69,6 +70,17 @@ class Circles:
         ]
         kept = [(circle, place) for circle, place in found if circle]
         return type(self)(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), self.over)
+
+
+def circles_of_parts(cells: Iterable[RegisterInfo | None]) -> tuple[Workers, ...]:
+    """The workers that have the same part of a tensor that is split over them; () of any other value."""
+    parts: dict[object, list[int]] = {}
+    for worker, cell in enumerate(cells):
+        if cell is not None and not cell.part:
+            return ()
+        if cell is not None:
+            parts.setdefault(cell.part, []).append(worker)
+    return tuple(map(tuple, parts.values()))
 
 
 def _place(*names: str) -> str:

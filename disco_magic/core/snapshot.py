@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.circles import circles_of_parts
 from disco_magic.core.held import NOT_IMPORTED
 from disco_magic.core.register_text import snapshot_text, table_text
 from disco_magic.core.registers import register_of
@@ -42,6 +43,7 @@ class RegisterInfo:
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
             there are none. If all are equal, they are in the ninth bin.
         items: length of a list, tuple, dict or set, else None.
+        part: which part of a split tensor it is, equal for equal parts; () if it is no such tensor.
     """
 
     type: str
@@ -59,6 +61,7 @@ class RegisterInfo:
     infs: int | None = None
     histogram: tuple[int, ...] = ()
     items: int | None = None
+    part: tuple[object, ...] = ()
 
     @property
     def measure(self) -> str:
@@ -289,7 +292,8 @@ def merge(
     columns = [dict(infos) for infos in per_worker]
     names = dict.fromkeys(name for infos in per_worker for name, _ in infos)
     rows = tuple(
-        Row(name, tuple(column.get(name) for column in columns), circles=circles.get(name, ()))
+        Row(name, cells, circles=circles[name] if name in circles else circles_of_parts(cells))
         for name in names
+        for cells in (tuple(column.get(name) for column in columns),)
     )
     return SessionSnapshot(session_id, len(per_worker), rows)

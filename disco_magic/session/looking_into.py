@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 def row_of(label: str, cells: Iterable[RegisterInfo | None], circles: Circles) -> Row:
     """The row of a register or part, with the workers that have to agree on it."""
-    return Row(label, tuple(cells), circles=innermost(circles, label))
+    cells = tuple(cells)
+    return Row(label, cells, circles=innermost(circles, label, cells))
 
 
 def rows_of(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.circles import circles_of_parts
 from disco_magic.core.numbers import truth
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
@@ -246,7 +247,7 @@ class Looks(Accounts):
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
         cells = tuple(self.examine(register, describe))
-        return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register))
+        return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register, cells))
 
     def look_into(self, register: str, *, sample: int | None = None) -> RegisterParts:
         """Describe one register part by part, on every worker; as `registers`, waits for no worker.
@@ -290,7 +291,8 @@ class Looks(Accounts):
         # First: a worker that gets to it after this has a value.
         coming = frozenset(worker for worker in asked if not launcher.has_left(worker, dref.seq))
         cells = tuple(launcher.look_at(register, dref.seq))
-        return Row(f"#{register}", cells, coming & {w for w, cell in enumerate(cells) if cell is None})
+        missing = coming & {w for w, cell in enumerate(cells) if cell is None}
+        return Row(f"#{register}", cells, missing, circles_of_parts(cells))
 
 
 def _check_sample(sample: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from disco_magic.core.circles import circles_of_parts
 from disco_magic.core.registers import nearest
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.mesh import Mesh
+    from disco_magic.core.snapshot import RegisterInfo
 
     Circles = Mapping[str, tuple[Workers, ...]]
 
@@ -30,7 +32,10 @@ def circles_of(marks: Sequence[Mapping[str, tuple[str, ...]]], mesh: Mesh) -> di
     return found
 
 
-def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
-    """The workers that have to agree on a register or part: by its own mark, or its closest marked parent."""
+def innermost(circles: Circles, label: str, cells: Sequence[RegisterInfo | None]) -> tuple[Workers, ...]:
+    """The workers that have to agree on a register or part: by its own mark, or its closest marked parent.
+
+    Without a mark, if it is a tensor that is split over them, those that have the same part of it.
+    """
     marked = nearest(label, circles)
-    return () if marked is None else circles[marked]
+    return circles_of_parts(cells) if marked is None else circles[marked]

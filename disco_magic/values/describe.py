@@ -168,6 +168,7 @@ def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked], sample: int) 
                 shape=header.shape,
                 device=header.device,
                 nbytes=header.nbytes or info.nbytes,
+                part=header.part,
             )
             if is_series(each.kind):  # whose labels are compared, too
                 info = replace(info, fingerprint=header.fingerprint, sampled=info.sampled or header.sampled)

@@ -31,7 +31,7 @@ from disco_magic.values.kinds import (
 )
 from disco_magic.values.sizes import nbytes_of, sized_parts
 from disco_magic.values.spans import common_device, device_of
-from disco_magic.values.split_tensors import kind_of_split, local_part
+from disco_magic.values.split_tensors import kind_of_split, local_part, mesh_of, shard_of
 
 _TEXT: Final = 60
 # A container with at most so many items, including those of containers in it, is compared.
@@ -201,16 +201,17 @@ def _describe_column(column: Column, sample: int) -> RegisterInfo:
 
 def _describe_foreign(value: Any) -> RegisterInfo:
     shape = dtype = None
+    part: tuple[object, ...] = ()
     kind, whole, value = name_of(type(value)), value, local_part(value)
     with suppress(Exception):  # whatever a library raises for a lazy, nested or deleted array
         if value is not whole:
-            kind = kind_of_split(whole)
+            kind, part = kind_of_split(whole), (shard_of(whole), mesh_of(whole))
     with suppress(Exception):  # as above
         if isinstance(value.shape, tuple):
             shape = tuple(map(int, value.shape))
     with suppress(Exception):  # as above
         dtype = None if value.dtype is None else str(value.dtype)
-    return RegisterInfo(kind, shape, dtype, device_of(value), nbytes_of(value))
+    return RegisterInfo(kind, shape, dtype, device_of(value), nbytes_of(value), part=part)
 
 
 def short(text: str) -> str:

@@ -255,3 +255,16 @@ def test_of_many_parts_it_is_said_how_many_are_left_out():
     assert repr(RegisterParts(Row("p", (A,)), (*dull, *rows[:2]))).endswith("and 12 more, in its .rows")
     many = RegisterParts(Row("p", (A,)), (*dull, *rows[:65]))
     assert (len(many.listed), len(many.shown)) == (65, 135)
+
+
+def test_workers_that_have_the_same_part_of_a_split_tensor_are_meant_to_agree():
+    one, two = replace(A, part=("tp=0", (0, 1))), replace(B, part=("tp=1", (0, 1)))
+    (row,) = merge(
+        1, [[("w", one)], [("w", two)], [("w", one)], [], [("w", replace(one, fingerprint=b"c"))]]
+    ).rows
+    assert row.circles == ((0, 2, 4), (1,))
+    assert row.odd() == (False, False, False, False, True)
+    (mixed,) = merge(1, [[("w", one)], [("w", B)]]).rows
+    assert mixed.circles == ()
+    (marked,) = merge(1, [[("w", one)], [("w", two)]], {"w": ()}).rows
+    assert marked.circles == ()

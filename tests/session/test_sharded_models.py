@@ -133,7 +133,9 @@ worker.check(d)
     cells = s.registers().row("d").cells
     assert {cell.type for cell in cells} == {"DTensor(8, R, S(0))"}
     assert [(cell.shape, cell.nbytes, cell.maximum) for cell in cells] == [((4,), 16, 3), ((4,), 16, 7)] * 2
+    assert not s.registers().row("d").differs
     s.run("if worker_id == 3: d.to_local()[1] += 0.5")
+    assert s.registers().row("d").pair() == s.look_at("d").pair() == (1, 3)
     with pytest.raises(CellError, match=r"'d' differs at axis 1=1: torch.DTensor\(8, R, S\(0\)\)") as caught:
         s.run("worker.check(d)")
     assert "1 of 4 elements differs from the first worker's, by up to 0.5, at [1]" in str(caught.value)

@@ -316,6 +316,15 @@ def test_checks_are_told_which_part_of_it_a_worker_has():
     assert look(np.ones(3), values=False).shard is None
 
 
+def test_a_look_says_which_part_of_it_a_worker_has():
+    def part(*placements, **mesh):
+        return describe(Split([1, 2], (4,), *placements, mesh=Mesh(**mesh) if mesh else None)).part
+
+    assert part("S(0)", at=[0]) == part("S(0)", at=[0]) != part("S(0)", at=[1])
+    assert part("R", "S(0)", at=[0, 1]) == part("R", "S(0)", at=[1, 1]) != ()
+    assert describe(np.ones(3)).part == ()
+
+
 @pytest.mark.parametrize(
     ("split", "digested"),
     [

@@ -44,6 +44,11 @@ class Fate:
         self.communicators = communicators
         self.verdict: Verdict | None = None
 
+    def note_abort(self, what: str) -> None:
+        """Note that `what` it is of has lost its communicators, unless more is known."""
+        text = f"{what} was given up: its communicators were aborted - {INCOMPLETE}"
+        self.verdict = self.verdict or Verdict(PlaneAborted, text)
+
 
 class Flight(WaitForNobody):
     """One member's part of a collective in flight, without its arrays; a waiting worker polls its event.
@@ -131,12 +136,16 @@ def ended(interrupt: Failure | None) -> int:
 
 
 def end_cut_short(flights: Iterable[Flight], command: int) -> None:
-    """Raise the interrupt that ends `command` if the calling thread has made one of these calls in it.
+    """Raise the interrupt that ends `command` if the calling thread waits for one of `flights` in it.
+
+    Once the command is claimed, for any of them: an interrupt gives up what earlier commands have left, too.
+    Until then, only for calls that the thread has made in it: others may have been given up long before.
 
     Not to who cleans up, in an ``except`` or a ``finally`` because of the interrupt, which nothing may end:
     neither here, nor by striking the thread after this has raised.
     """
-    if not any(each.is_mine and each.scope == command for each in flights):
+    is_claimed = claimed() is not None
+    if not any(is_claimed or (each.is_mine and each.scope == command) for each in flights):
         return
     # What awaits is cancelled. Only who awaits has imported that.
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", WorkerInterrupt)

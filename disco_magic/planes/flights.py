@@ -18,10 +18,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed, is_lost
-from disco_magic.errors import PlaneAborted, WorkerInterrupt
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.bridges import claimed
 from disco_magic.planes.flight import Flight, end_cut_short, ended, given_up, interrupted, unfinished, with_it
 from disco_magic.planes.nccl_errors import async_error
-from disco_magic.planes.verdicts import INCOMPLETE, Verdict, broken_on
+from disco_magic.planes.verdicts import Verdict, broken_on
 from disco_magic.threads.locks import takes
 from disco_magic.threads.patience import wait_until
 
@@ -71,9 +72,9 @@ class Flights:
 
     def add(self, call: Call, fate: Fate) -> Flight:
         """Record that `call` is done when its stream has done all it was given so far. In a plane call."""
-        worker, left = call.worker, self._board.left
+        worker, scope, left = call.worker, call.seat.scope, self._board.left
         flights = self._of[worker]
-        if left[worker] >= call.seat.scope:  # interrupted; `flights` may belong to a newer thread already
+        if left[worker] >= scope:  # interrupted; `flights` may belong to a newer thread already
             text, why = f"{call.describe()} at {call.site}", interrupted(worker)
             self._condemn_soon(fate, given_up(text, why, self._interrupts.get(worker)))
             return Flight(call, fate, None)
@@ -84,17 +85,15 @@ class Flights:
         flights.append(flight := Flight(call, fate, done))
         # Either the thread that takes the communicators out finds the flight, or we see that they are gone.
         if not self._communicators.are_held(fate.members, fate.communicators):
-            text = f"{flight.describe()} was given up: its communicators were aborted - {INCOMPLETE}"
-            fate.verdict = fate.verdict or Verdict(PlaneAborted, text)
+            fate.note_abort(flight.describe())
             self._condemned.add(worker)
         # Likewise: an interrupt looks for flights after it has noted the departure.
-        if left[worker] >= flight.scope:
+        if left[worker] >= scope:
             flight.forgiven = True
-            scopes = range(flight.scope, flight.scope + 1)
-            self._give_up(worker, scopes, interrupted(worker), self._interrupts.get(worker))
+            self._give_up(worker, range(scope, scope + 1), interrupted(worker), self._interrupts.get(worker))
         if len(flights) >= MOST:
             oldest = flights[0].done
-            self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
+            self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= scope)
         return flight
 
     @contextmanager
@@ -133,7 +132,8 @@ class Flights:
             return
         self.forgive(worker, command := ended(self._interrupts.get(worker)))
         taken = self._take_condemned(worker)
-        if (verdict := self._untold.pop(worker, None)) is not None:
+        # A command that is claimed ends with its interrupt, also in its clean-up; the next one is told.
+        if claimed() is None and (verdict := self._untold.pop(worker, None)) is not None:
             raise verdict.error()
         end_cut_short(taken, command)  # not struck yet: it would compute with those
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from disco_magic.core.messages import Sync
 from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
+from disco_magic.functions import bridges
+from disco_magic.workers.lane import Lane
 from tests.locks import StrikesWhoTakes
 from tests.planes.over_nccl.conftest import good
 
@@ -107,3 +112,63 @@ def test_a_worker_that_cleans_up_after_its_interrupt_waits_in_peace(given_up, ba
         return "cleaned up"
 
     assert given_up(act, background)[0] == "cleaned up"
+
+
+@pytest.fixture
+def left_behind(crew, double, until_parked, background):
+    """``left_behind(act, *, failed)``: what becomes of ``act(wait)`` in the command after that of a call.
+
+    `failed`: whether worker 0 fails in the command of the call. In the second one it is interrupted, and
+    claimed before it can be released, as workers are that are interrupted together. Returns its outcome, and
+    that of a wait in its next command.
+    """
+    plane, _ = crew(good)
+
+    def start(act, *, failed):
+        double.stall(1)
+        assert crew(queued, scope=2, plane=plane)[1]
+        if failed:
+            plane.leave(0, 2, Failure(0, 2, "Cell In[2]", ZeroDivisionError(), ""))
+        lane = Lane()
+
+        def program(plane, seat, xp):
+            if seat.worker == 0:
+                bridges.serve(lane, nullcontext())
+            return act(plane._places[seat.worker].finish)
+
+        pending = background(crew, program, scope=3, plane=plane)
+        until_parked(plane, 4)
+        lane.interrupted = Sync(3, 0)
+        plane.leave(0, 3, interrupted(0, 3))
+        own = pending()[1][0]
+        double.release(1)
+        plane._flights.incomplete(0)  # as its command ends
+        nexts = crew(lambda plane, seat, xp: plane._places[seat.worker].finish(), scope=4, plane=plane)[1]
+        assert crew(good, scope=5, plane=plane)[1] == [[4, 4]] * 4
+        return own, nexts[0]
+
+    return start
+
+
+def test_an_interrupt_ends_the_wait_for_what_a_failed_command_has_left(left_behind):
+    """Such a collective is told to nobody, so the wait ended without an error, as if it were done."""
+    own, after = left_behind(lambda finish: finish(), failed=True)
+    assert (type(own), after) == (WorkerInterrupt, None)
+
+
+def test_an_interrupted_worker_is_told_in_its_next_command_what_was_given_up_of_an_earlier_one(left_behind):
+    """The wait raised PlaneAborted, and the interrupt struck in the clean-up behind that."""
+    own, after = left_behind(lambda finish: finish(), failed=False)
+    assert (type(own), type(after)) == (WorkerInterrupt, PlaneAborted)
+
+
+def test_nothing_of_an_earlier_command_is_told_to_who_cleans_up_after_an_interrupt(left_behind):
+    def act(finish):
+        try:
+            finish()
+        except WorkerInterrupt:
+            finish()
+        return "cleaned up"
+
+    own, after = left_behind(act, failed=False)
+    assert (own, type(after)) == ("cleaned up", PlaneAborted)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def take(cupy: Any, index: int) -> Any:
 
 def _has_ended(stream: Any, users: Sequence[threading.Thread]) -> bool:
     """Whether it has nothing left to do; not if a kernel never ends, which a restart is to get rid of."""
-    return not any(thread.is_alive() for thread in users) and stream.done
+    return all(map(has_ended, users)) and stream.done
 
 
 def give_back(cupy: Any, index: int, stream: Any, users: Sequence[threading.Thread]) -> None:

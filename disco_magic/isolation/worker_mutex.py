@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from disco_magic.callers.current import calling_worker, is_beside
 from disco_magic.errors import UsageMistake
 from disco_magic.libraries import OURS
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_lock
 from disco_magic.threads.patience import pause
 from disco_magic.threads.stacks import frame_of
@@ -55,7 +56,7 @@ class Entry(NamedTuple):
         worker = self.worker
         if worker is not None and self.command is not None and worker.command != self.command:
             return True
-        return not self.thread.is_alive()
+        return has_ended(self.thread)
 
 
 def _without(entry: Entry, entries: list[Entry]) -> list[Entry]:

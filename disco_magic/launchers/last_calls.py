@@ -15,6 +15,7 @@ from threading import enumerate as threads
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.patience import pause
 from disco_magic.threads.stacks import frames, instruction_of
 
@@ -34,7 +35,7 @@ _LOG: Final = logging.getLogger("disco_magic")
 
 def note_given_up(given_up: Iterable[Thread]) -> None:
     """Note threads that `await_calls` may have to wait for."""
-    _given_up[:] = [*(each for each in _given_up if each.is_alive()), *given_up]
+    _given_up[:] = [*(each for each in _given_up if not has_ended(each)), *given_up]
 
 
 def await_calls(most_s: float = _MOST_S) -> None:
@@ -62,7 +63,7 @@ def await_calls(most_s: float = _MOST_S) -> None:
 def _calls() -> set[tuple[int, int, int]]:
     """Where each of the threads is: one that is there again has not come back from its call."""
     there = frames()
-    alive = {each.ident for each in _given_up if each.is_alive()}
+    alive = {each.ident for each in _given_up if not has_ended(each)}
     found = {thread: frame for thread, frame in there.items() if thread in alive and not _loops(frame)}
     return {(thread, id(frame), frame.f_lasti) for thread, frame in found.items()}
 

@@ -23,6 +23,7 @@ from disco_magic.isolation.logs import leave_records, mark_records
 from disco_magic.launchers.last_calls import note_given_up
 from disco_magic.launchers.onlooker import Onlooker
 from disco_magic.phrases import class_name, words
+from disco_magic.threads.ends import has_ended, wait_for_end
 from disco_magic.threads.own_threads import start_thread
 from disco_magic.values.sights import sights_of
 from disco_magic.workers.injection import LAST_PAUSES_S
@@ -192,7 +193,7 @@ class ThreadLauncher(Onlooker):
 
         A worker for which no thread can be started is lost.
         """
-        self.stuck = [thread for thread in self.stuck if thread.is_alive()]
+        self.stuck = [thread for thread in self.stuck if not has_ended(thread)]
         replaced, given_up = list[int](), list[threading.Thread]()
         try:
             for number in workers:
@@ -237,9 +238,9 @@ class ThreadLauncher(Onlooker):
         deadline = time.monotonic() + timeout_s
         for number in workers:
             # In slices: a Ctrl-C between Python's last check for one and the wait does not end the wait.
-            while self._threads[number].is_alive() and (left := deadline - time.monotonic()) > 0:
-                self._threads[number].join(min(left, LOOK_UP_S))
-        return [number for number in workers if self._threads[number].is_alive()]
+            while not has_ended(self._threads[number]) and (left := deadline - time.monotonic()) > 0:
+                wait_for_end(self._threads[number], min(left, LOOK_UP_S))
+        return [number for number in workers if not has_ended(self._threads[number])]
 
 
 def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:

@@ -15,6 +15,7 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_rlock
 from disco_magic.threads.own_threads import start_thread
 
@@ -42,7 +43,7 @@ class Later:
         """
         with self._lock:
             heapq.heappush(self._due, (monotonic() + delay_s, next(self._numbers), function))
-            if self._thread is not None and self._thread.is_alive():
+            if self._thread is not None and not has_ended(self._thread):
                 self._more.notify()
                 return
             with suppress(RuntimeError):  # too many threads, or the interpreter is ending

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import time
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
+from disco_magic.planes.aborts import Abort, goes_on, others_abort
+from disco_magic.threads.ends import wait_for_end
 from disco_magic.threads.locks import new_lock, takes
-from disco_magic.threads.own_threads import start_thread
 from disco_magic.threads.patience import wait_until
 
 if TYPE_CHECKING:
@@ -29,33 +29,6 @@ _PATIENCE_S: Final = 2.0
 # NCCL does not allow to abort a communicator while a part is started on it. The first start connects its
 # members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
-_goes_on: Final = attrgetter("goes_on")
-
-
-class _Abort:
-    """A thread that aborts.
-
-    Attributes:
-        thread: for whoever joins it.
-        goes_on: whether it has not ended. Not `Thread.is_alive`: up to Python 3.12, if several threads ask it
-            while it ends, one may get RuntimeError, which would end a worker.
-    """
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self.goes_on = True
-        self.thread = start_thread("nccl-abort", self._run, work)
-
-    def _run(self, work: Callable[[], object]) -> None:
-        try:
-            work()
-        finally:
-            self.goes_on = False
-
-
-# Threads that abort, of all planes of the process. One left behind by a former plane frees memory, which
-# waits for every GPU that NCCL has connected: it and a part that starts meanwhile may deadlock.
-_aborting: Final[list[_Abort]] = []
-_of_all: Final = new_lock()
 # Limited: an abort that waits for an endless kernel must not block a restart, which is the remedy then.
 _OTHERS_PATIENCE_S: Final = 5.0
 
@@ -102,7 +75,7 @@ class Communicators:
         self._whole: dict[Members, list[Any]] = {}  # cache of `of`, until something changes
         # Held while a thread uses communicators that another thread may want to abort.
         self.launching = new_lock()
-        self._ending: list[_Abort] = []
+        self._ending: list[Abort] = []
         # Made by workers that left their command while connecting; they may still be in NCCL with them.
         self._unwanted: list[Any] = []
 
@@ -165,7 +138,7 @@ class Communicators:
         held = self._held[worker].get(members)
         if held is not None and held.number == invitation.number:
             return held.communicator
-        wait_until(lambda: is_over() or not self._others_abort(), _OTHERS_PATIENCE_S)
+        wait_until(lambda: is_over() or not others_abort(self._ending), _OTHERS_PATIENCE_S)
         made = self._nccl.NcclCommunicator(len(members), invitation.unique_id, members.index(worker))
         wanted = self._keep(worker, members, _Held(invitation.number, made), is_over)
         try:
@@ -257,14 +230,12 @@ class Communicators:
         was to be aborted ends with the process.
         """
         with self._lock:
-            self._ending = list(filter(_goes_on, self._ending))
+            self._ending = list(filter(goes_on, self._ending))
             try:
-                new = _Abort(work)
+                new = Abort(work)
             except RuntimeError:
                 return False
             self._ending.append(new)
-        with _of_all:
-            _aborting[:] = [*filter(_goes_on, _aborting), new]
         return True
 
     @property
@@ -272,10 +243,6 @@ class Communicators:
         """Whether some communicators are still being aborted; until then nothing may start on their GPUs."""
         # The list is nearly always empty: checking that first takes a tenth of `any`, twice per call.
         return bool(self._ending) and any(each.goes_on for each in self._ending)
-
-    def _others_abort(self) -> bool:
-        """Whether communicators of other planes are still being aborted."""
-        return any(each.goes_on for each in list(_aborting) if each not in self._ending)
 
     def close(self) -> None:
         """Abort all communicators: `destroy` would wait for the other members, one after the other."""
@@ -297,4 +264,4 @@ class Communicators:
             self.in_thread(communicator.abort)
         until = time.monotonic() + _PATIENCE_S
         for each in list(self._ending):
-            each.thread.join(max(0.0, until - time.monotonic()))
+            wait_for_end(each.thread, max(0.0, until - time.monotonic()))

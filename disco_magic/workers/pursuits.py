@@ -10,6 +10,7 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_lock
 from disco_magic.threads.own_threads import start_thread
 from disco_magic.threads.patience import pause
@@ -41,7 +42,7 @@ class _Pursuit:
     def is_over(self, *, may: bool) -> bool:
         """Whether the thread has ended or was struck, or need not be; if it `may` be struck, it is tried."""
         self.looks += 1
-        return self._target is None or not self._target.is_alive() or self.attempt(may)
+        return self._target is None or has_ended(self._target) or self.attempt(may)
 
 
 class Pursuits:
@@ -66,7 +67,7 @@ class Pursuits:
         pursuit = _Pursuit(thread_id, attempt)
         with self._lock:
             self._new.append(pursuit)
-            if self._thread is None or not self._thread.is_alive():  # or it was left in a fork's parent
+            if self._thread is None or has_ended(self._thread):  # or it was left in a fork's parent
                 try:
                     self._thread = start_thread("disco-pursuit", self._run)
                 except RuntimeError:

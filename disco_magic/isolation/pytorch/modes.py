@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.callers.replaced import replace_all, replacing
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def fit_dispatching(module: ModuleType) -> Callable[[], None] | None:
         return None
 
     def note() -> None:
-        for each in [each for each, modes in _entered.items() if not modes or not each.is_alive()]:
+        for each in [each for each, modes in _entered.items() if not modes or has_ended(each)]:
             del _entered[each]
         modes = [mode for each in _entered.values() for mode in each]
         names.update({name: any(map(counts, modes)) for name, counts in noted.items()})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.callers.current import calling_worker
 from disco_magic.callers.replaced import Replaced, replace_all, replacing
 from disco_magic.errors import UsageMistake
+from disco_magic.threads.ends import has_ended
 from disco_magic.threads.locks import new_lock
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Profiling:
         me, thread = calling_worker(), threading.current_thread()
         with self._lock:
             other = self._thread
-            if other is not None and other is not thread and other.is_alive():
+            if other is not None and other is not thread and not has_ended(other):
                 raise UsageMistake(
                     f"PyTorch's profiler is the process's, and {self._who} is using it: let one worker"
                     " profile, `if worker_id == 0:`, or one after the other"

@@ -65,7 +65,7 @@ class CellHandle(HasResult, Offers):
         self._waits: list[object] = []  # marks of those in progress
         self._is_about_to_wait = asked
         self._was_asked = self._was_reported = self._has_told_caught = False
-        self._sent_in = shell.execution_count
+        self._sent_in = None if asked else shell.execution_count  # the cell that shows the handle
         self._shell, self._scope = shell, scope
         with _handles_lock:
             _handles.add(self)

@@ -117,7 +117,8 @@ class PlainCells:
         """Return the lines that IPython should execute; `lines` end in newlines."""
         if _decided.get():
             return lines
-        lines = self._expanded(lines)
+        if self.on:
+            lines = self._expanded(lines)
         first, below = "".join(lines[:1]), "".join(lines[1:])
         if _HELP_ASKED.match(first) and not below.strip():
             return [*lines, "#\n"]  # IPython refuses a cell magic without a cell
@@ -131,7 +132,7 @@ class PlainCells:
         told = _OF_WORKERS.fullmatch(first.rstrip()) if awaited and below else None
         if told is not None:
             head, line, body = [], told[1] or "", below
-        elif self.runs_on_workers(first + below):
+        elif self.on and self.runs_on_workers(first + below):
             # Blank lines instead of the magics keep the line numbers.
             head, line = _leading_magics(lines), None
             body = "\n" * len(head) + "".join(lines[len(head) :])
@@ -156,7 +157,7 @@ class PlainCells:
     def _expanded(self, lines: list[str]) -> list[str]:
         """The lines of the macro whose name the cell consists of, or `lines`."""
         name = "".join(lines).strip()
-        value = self._front.shell.user_ns.get(name) if self.on else None
+        value = self._front.shell.user_ns.get(name)
         if type(value) is not Macro or self._is_known(name):
             return lines
         return str(value.value).splitlines(keepends=True)

@@ -9,7 +9,7 @@ import numpy as np
 from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.values.columns import facts_of, facts_of_labels
 from disco_magic.values.digests import digest
-from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.fingerprint import PLAIN_IDS, fingerprint
 from disco_magic.values.frames import Column, is_table
 from disco_magic.values.inside import content_of
 from disco_magic.values.kinds import is_gpu_array, is_of_framework, module_of, name_of
@@ -29,12 +29,18 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
     assumed to differ in text if they differ, because their HTML has random names in it.
     """
     kind = type(value)
-    equal = _of_table(value) if is_table(kind) else fingerprint(value, _of_object)
-    if not shown or issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
+    is_plain = id(kind) in PLAIN_IDS  # as most: none of what follows
+    equal = _of_table(value) if not is_plain and is_table(kind) else fingerprint(value, _of_object)
+    if not shown or not (is_plain or _shows_more(kind)):
         return equal
-    told = shown if module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}
+    told = shown if not is_plain and module_of(kind) == CELL_MODULE else {_TEXT: shown.get(_TEXT)}
     texts = [f"{name} {PLACES.sub('', str(data))}" for name, data in told.items()]
     return digest("\n".join(texts).encode("utf-8", "surrogatepass"), equal)
+
+
+def _shows_more(kind: type) -> bool:
+    """Whether what is shown of such a value may differ where its elements do not."""
+    return not (issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind))
 
 
 def _of_object(value: Any) -> bytes:

@@ -15,9 +15,9 @@ WARM = 5  # cells before those that are counted, in which caches are filled
 COUNTED = 5
 
 # With room for other versions: 15 % in the notebook, where 287 are IPython's own for any cell magic.
-MOST_IN_THE_NOTEBOOK = 835  # 724 with Python 3.11 and IPython 9
-MOST_ON_A_WORKER = 83  # 72, and what one does all workers do
-MOST_FOR_A_VALUE = 286  # 249 on each worker for a number, most of them IPython's
+MOST_IN_THE_NOTEBOOK = 695  # 604 with Python 3.11 and IPython 9
+MOST_ON_A_WORKER = 76  # 66, and what one does all workers do
+MOST_FOR_A_VALUE = 182  # 158 on each worker for a number, most of them IPython's
 
 
 @pytest.fixture(params=[CELL])

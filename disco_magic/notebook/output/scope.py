@@ -8,9 +8,6 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from IPython.core.formatters import BaseFormatter, DisplayFormatter, IPythonDisplayFormatter
-
 from disco_magic.isolation.adopted import may_write_to
 from disco_magic.isolation.streams import current_writer
 from disco_magic.notebook.libraries.contents import show_all
@@ -18,6 +15,7 @@ from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.afterwards import Afterwards
 from disco_magic.notebook.output.arrange import ARRANGEMENTS, by_order
+from disco_magic.notebook.output.forms import displays_itself, forms_of
 from disco_magic.notebook.output.gallery import HELD, sized
 from disco_magic.notebook.output.kept import KeptPage
 from disco_magic.notebook.output.page import Page
@@ -26,8 +24,6 @@ from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink
 from disco_magic.notebook.shell import is_watched
 from disco_magic.phrases import padded
-from disco_magic.values.fingerprint import CONTAINER_IDS, PLAIN_IDS
-from disco_magic.values.kinds import is_numpy_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,8 +34,6 @@ if TYPE_CHECKING:
 
 
 _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
-_ARRAY: Final = id(np.ndarray)
-_FORMAT: Final = DisplayFormatter.format
 
 
 class NotebookScope:
@@ -118,48 +112,17 @@ class NotebookScope:
         sink = current_sink.get()
         if sink is not None:
             self._values[sink.worker] = value
-        if self._displays_itself(value):
+        if displays_itself(self._formatter, value):
             return {"text/plain": ""}
-        data, metadata = self._forms(value)
+        data, metadata = forms_of(self._formatter, value)
         rich = set(data) - {"text/plain"}
         # HTML and Markdown values are shown together; other forms, such as widgets, as by ``display(value)``.
         held = not rich or (_WIDGET not in rich and not HELD.isdisjoint(rich))
         if not held and getattr(self._shell, "kernel", None) is not None:
             self._shell.display_pub.publish(data, metadata)
             return {"text/plain": ""}
-        html = sized(data, metadata)
+        html = sized(data, metadata) if rich else ""
         return {**data, "text/html": html} if html else data
-
-    def _displays_itself(self, value: Any) -> bool:
-        """Let a value that does so display itself; whether it has."""
-        display = self._formatter.ipython_display_formatter
-        # It would look for a method that these classes do not have.
-        is_text = type(display) is IPythonDisplayFormatter and _is_text(type(value))
-        return (not is_text or _is_registered(display, value)) and bool(display(value))
-
-    def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """All forms of `value` and their metadata, like IPython's `format`, but errors are raised.
-
-        Not by `format`, which would ask again whether the value displays itself, and for its bundle: that may
-        be expensive, or differ. A `format` that somebody has put in its place adds forms of its own.
-        """
-        bundle, metadata = _own_bundle(self._formatter.mimebundle_formatter, value)
-        if not bundle and getattr(self._formatter.format, "__func__", None) is not _FORMAT:
-            text = _plain(self._formatter.formatters["text/plain"], value)
-            rich, metadata = self._formatter.format(value, exclude=("text/plain",))
-            return {"text/plain": text, **rich}, metadata
-        data = dict(bundle)
-        is_text = _is_text(type(value))
-        for form, formatter in self._formatter.formatters.items():
-            is_left = form in data or (is_text and type(formatter).__call__ is BaseFormatter.__call__)
-            if is_left and not _is_registered(formatter, value):
-                continue
-            found, said = _with_metadata(
-                _plain(formatter, value) if form == "text/plain" else formatter(value)
-            )
-            data.update({} if found is None else {form: found})
-            metadata.update({} if said is None else {form: said})
-        return data, metadata
 
     def ended(self, worker: int) -> None:
         """Finish the cell's output on `worker`; called on the worker, in its context.
@@ -242,51 +205,3 @@ def shown_workers(
     if show is not None:
         return tuple(show)
     return (min(workers),) if mode == "worker0" else None
-
-
-def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The MIME bundle and metadata that `value` itself provides; empty if it provides none."""
-    try:
-        found, said = _with_metadata(_unwrapped(formatter, value))
-    except NotImplementedError:  # it provides none
-        return {}, {}
-    return (found, dict(said or {})) if isinstance(found, dict) else ({}, {})
-
-
-def _is_text(kind: type) -> bool:
-    """Whether it is a class of Python's or NumPy's own without methods such as ``_repr_html_``.
-
-    IPython looks for nine of them in every value, which was half of what showing a number costs.
-    """
-    known = id(kind)
-    return known in PLAIN_IDS or known in CONTAINER_IDS or known == _ARRAY or is_numpy_number(kind)
-
-
-def _with_metadata(found: Any) -> tuple[Any, Any]:
-    """A formatter's result as (data, metadata); the metadata is None if there is none."""
-    return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
-
-
-def _is_registered(formatter: Any, value: Any) -> bool:
-    """Whether the user has registered a function with `formatter` for values of that class."""
-    if not (formatter.type_printers or formatter.deferred_printers or formatter.singleton_printers):
-        return False  # as with most; `lookup` asks for these once for each class that it derives from
-    try:
-        formatter.lookup(value)
-    except KeyError:
-        return False
-    return True
-
-
-def _unwrapped(formatter: Any, value: Any) -> Any:
-    """The result of `formatter`; errors are raised, which IPython would only print."""
-    call = type(formatter).__call__
-    return getattr(call, "__wrapped__", call)(formatter, value)
-
-
-def _plain(formatter: Any, value: Any) -> str:
-    """Text of `value`; NumPy numbers as printed (``36.0``), not as constructed."""
-    text: str = _unwrapped(formatter, value)
-    if isinstance(value, (np.number, np.bool_)) and text.startswith("np."):
-        return str(value)
-    return text

@@ -169,6 +169,28 @@ def test_plain_values_get_the_html_that_a_function_of_the_users_makes_for_their_
     assert [each["text/html"] for each in shown.values()] == [f"<b>{kind.__name__}</b>"] * 4
 
 
+def test_plain_values_get_the_bundle_that_a_function_of_the_users_makes_for_their_class(four):
+    formatter = four.ip.display_formatter.mimebundle_formatter
+    formatter.for_type(int, lambda value: {"text/latex": f"$ {value} $"})
+    try:
+        shown = four.run("%%disco -w 0\n3").shown
+    finally:
+        formatter.pop(int)
+    assert shown[0] == {"text/plain": "3", "text/latex": "$ 3 $"}
+
+
+def test_functions_of_the_users_are_found_where_all_were_replaced_at_once(four):
+    formatter = four.ip.display_formatter.formatters["text/html"]
+    four.run("%%disco\n3")
+    before = formatter.type_printers
+    formatter.type_printers = {int: "<b>{}</b>".format}
+    try:
+        shown = four.run("%%disco -w 0\n3").shown
+    finally:
+        formatter.type_printers = before
+    assert shown[0]["text/html"] == "<b>3</b>"
+
+
 def test_plain_values_get_the_form_of_a_formatter_of_the_users_that_asks_nobody(four):
     class Marked(formatters.HTMLFormatter):
         format_type = "text/x-marked"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TEXT: Final = "text/plain"
+_OF_NONE: Final = fingerprint(None)
 
 
 def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
@@ -28,6 +29,8 @@ def digest_of_result(value: Any, shown: Mapping[str, Any] | None) -> bytes:
     that its `__repr__` reads, may be the worker's own. Arrays show nothing else; objects of libraries are
     assumed to differ in text if they differ, because their HTML has random names in it.
     """
+    if value is None and not shown:
+        return _OF_NONE
     kind = type(value)
     is_plain = id(kind) in PLAIN_IDS  # as most: none of what follows
     equal = _of_table(value) if not is_plain and is_table(kind) else fingerprint(value, _of_object)

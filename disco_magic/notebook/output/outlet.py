@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython import get_ipython
@@ -142,7 +143,8 @@ class Outlet:
     def lines(self, workers: Sequence[int], lines: Sequence[str]) -> None:
         """Write whole lines, each with the workers' prefix."""
         prefix = self.prefix(workers)
-        self.write("".join(f"{prefix}{line}\n" for line in lines))
+        text = f"\n{prefix}".join(lines)
+        self.write(f"{prefix}{text}\n" if lines else "")
 
     def flush(self) -> None:
         """Write everything that was collected, before the next display."""
@@ -164,12 +166,8 @@ class Outlet:
 
     def label_html(self, workers: Sequence[int]) -> str:
         """``[0]`` as HTML, in the colour of the prefix."""
-        colour = ink(_HTML_COLOURS[self._colour(workers)], _PERCENT) if self.coloured else ""
+        colour = ink(_HTML_COLOURS[_colour(workers)], _PERCENT) if self.coloured else ""
         return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
-
-    def _colour(self, workers: Sequence[int]) -> int:
-        """The number, in a palette of 256, of the colour of the workers' prefix."""
-        return _COLOURS[workers[0] % len(_COLOURS)]
 
     def label(self, workers: Sequence[int]) -> str:
         """``[0]``, padded to the width of the widest label in the session."""
@@ -180,12 +178,19 @@ class Outlet:
         key = tuple(workers)
         made = self._prefixes.get(key)
         if made is None:
-            made = self._prefixes[key] = self._prefix(key)
+            made = self._prefixes[key] = _prefix(key, self._among, self.coloured)
         return made
 
-    def _prefix(self, workers: tuple[int, ...]) -> str:
-        padded_label = self.label(workers)
-        if not self.coloured:
-            return f"{padded_label} "
-        label = ranges(workers)
-        return f"\x1b[38;5;{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "
+
+@lru_cache(maxsize=1000)  # every cell that prints needs the same ones
+def _prefix(workers: tuple[int, ...], among: int, coloured: bool) -> str:  # noqa: FBT001 - as a key
+    padded_label = padded(workers, among)
+    if not coloured:
+        return f"{padded_label} "
+    label = ranges(workers)
+    return f"\x1b[38;5;{_colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "
+
+
+def _colour(workers: Sequence[int]) -> int:
+    """The number, in a palette of 256, of the colour of the workers' prefix."""
+    return _COLOURS[workers[0] % len(_COLOURS)]

@@ -234,7 +234,9 @@ class Sink:
 
     def _finish_lines(self) -> None:
         for channel in _OTHER if self._pending else ():  # a finalizer may write to the second meanwhile
-            pending = self._pending[channel]
+            pending = self._pending.get(channel)
+            if pending is None:
+                continue
             if pending.resting:
                 self._hand_over(channel, pending.rest())
             elif pending.size:

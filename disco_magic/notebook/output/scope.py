@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.isolation.adopted import may_write_to
 from disco_magic.isolation.streams import current_writer
 from disco_magic.notebook.libraries.contents import show_all
-from disco_magic.notebook.libraries.figures import draw, take_new_figures
+from disco_magic.notebook.libraries.figures import INLINE, draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.afterwards import Afterwards
 from disco_magic.notebook.output.arrange import ARRANGEMENTS, by_order
@@ -131,7 +131,8 @@ class NotebookScope:
         """
         value = self._values.pop(worker, None)
         try:
-            self._draw(self._sinks[worker], value)
+            if INLINE in sys.modules:  # else there are no figures
+                self._draw(self._sinks[worker], value)
         finally:
             try:
                 forget_warnings()

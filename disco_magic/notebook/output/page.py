@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 from disco_magic.notebook.later import LATER
 from disco_magic.notebook.libraries.bars import BARS
@@ -73,9 +74,8 @@ class Page:
         self._outlets = {channel: Outlet(stream, among) for channel, stream in streams.items()}
         self._workers = frozenset(workers)
         self._running = set(workers)
-        self._publisher = publisher
-        self.arrange = arrange
-        self._beside = Beside(self)
+        self._publisher, self.arrange = publisher, arrange
+        self._beside = Beside(proxy(self))  # weak: what a cell has printed goes with its page, at once
         # The controller shows output of this cell from a thread that may run another cell by then.
         self._context = copy_context()
         self.area = self._area(publisher, clock)

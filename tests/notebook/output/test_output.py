@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import types
@@ -9,6 +10,7 @@ from collections import defaultdict
 
 import pytest
 
+from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.scope import shown_workers
 
 PATIENCE_S = 30
@@ -35,6 +37,23 @@ def test_lines_of_ten_workers_and_more_stand_in_one_column(shell, mode):
     assert sorted(shell.lines) == ["[10] x ", "[9]  x y"]
     shell.run(f"%%disco -w 1,3 --output {mode}\nprint('x')")
     assert sorted(shell.lines) == (["[1,3] x"] if mode == "grouped" else ["[1]  x", "[3]  x"])
+
+
+def test_what_a_cell_has_printed_is_freed_at_its_end_and_not_when_the_collector_comes(shell):
+    # The page and what stands beside its lines referred to each other, and kept the cell's sinks.
+    def pages():
+        return [each for each in gc.get_objects() if type(each) is Page]
+
+    shell.run("%disco start -n 2")
+    shell.run("%%disco\nprint('x')")
+    gc.collect()
+    before = len(pages())
+    gc.disable()
+    try:
+        shell.run("%%disco\nprint('x')")
+        assert len(pages()) == before
+    finally:
+        gc.enable()
 
 
 def test_both_channels_keep_their_own_unfinished_line(texts, live):

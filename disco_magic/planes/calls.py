@@ -79,13 +79,12 @@ class Call:
         "worker",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - see `read_call`
         self,
         kind: str,
         seat: Seat,
         spot: Spot | None,
         memory: Memory,
-        *,
         array: NDArray[Any] | None = None,
         op: str | None = None,
         rule: Reduction | None = None,
@@ -93,6 +92,7 @@ class Call:
         axis: int | None = None,
         counts: tuple[int, ...] | None = None,
         out: NDArray[Any] | None = None,
+        *,
         scalar: bool = False,
     ) -> None:
         self.kind = kind

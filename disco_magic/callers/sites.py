@@ -7,6 +7,7 @@ import sys
 import threading
 import types
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -98,6 +99,7 @@ def forget(filename: str) -> None:
     _labels.pop(filename, None)
 
 
+@lru_cache(maxsize=1024)
 def runtime_file(filename: str) -> bool:
     """Whether a file belongs to disco_magic or to what starts its threads, not to the user."""
     return filename.startswith(_RUNTIME)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -154,7 +153,7 @@ class Pump:
 
     def excuse(self, replies: Sequence[CellDone]) -> None:
         """Count these replies to a cell as received: the workers will send them late."""
-        self._locked(partial(self._excuse, replies))
+        self._locked(self._excuse, replies)
 
     def _excuse(self, replies: Sequence[CellDone]) -> None:
         done = self._ledger.excuse(replies)
@@ -163,7 +162,7 @@ class Pump:
 
     def deliver(self, event: Event) -> None:
         """Process an event from a worker."""
-        self._locked(partial(self._feed, event))
+        self._locked(self._feed, event)
 
     def _feed(self, event: Event) -> None:
         ledger = self._ledger

@@ -11,7 +11,7 @@ Dropping a reference there is allowed: the reference's finalizer only writes to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from disco_magic.errors import UsageMistake
 from disco_magic.threads.locks import new_rlock
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class RefusingLock:
@@ -37,8 +38,8 @@ class RefusingLock:
         self.lock = new_rlock()
         self.taken = False
 
-    def __call__(self, act: Callable[[], T]) -> T:
-        """Return ``act()``, called while no other thread runs one.
+    def __call__(self, act: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Return ``act(*args)``, called while no other thread runs one.
 
         Raises:
             UsageMistake: the calling thread is already under the lock.
@@ -48,7 +49,7 @@ class RefusingLock:
                 self.refuse()
             self.taken = True
             try:
-                return act()
+                return act(*args)
             finally:
                 self.taken = False
 

@@ -56,7 +56,7 @@ class Afterwards:
 
     Attributes:
         streams: channel -> a stream whose lines are shown in the display.
-        value: MIME bundle that the next `bring_up_to_date` shows below the rest, and the one after removes.
+        on_change: called when there is something for `bring_up_to_date` to show.
     """
 
     def __init__(self, publish: Callable[..., Any]) -> None:
@@ -65,7 +65,8 @@ class Afterwards:
             channel: SimpleNamespace(write=partial(self.write, channel), flush=bool, set_parent=None)
             for channel in ("stdout", "stderr")
         }
-        self.value: Mapping[str, Any] = {}
+        self.on_change: Callable[[], object] = bool
+        self._value: Mapping[str, Any] = {}
         self._publish = publish
         self._display_id = uuid4().hex
         self._pieces = Pieces()
@@ -73,6 +74,21 @@ class Afterwards:
         self._elsewhere: dict[object, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._changed = True
         self._below: tuple[str, Mapping[str, Any]] | None = None  # what is shown there; None: nothing is yet
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """MIME bundle that the next `bring_up_to_date` shows below the rest, and the one after removes."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Mapping[str, Any]) -> None:
+        self._value = value
+        self.on_change()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether `bring_up_to_date` would change nothing until `on_change` is called again."""
+        return not (self._changed or self._value or (self._below is not None and self._below[1]))
 
     def write(self, channel: str, text: str) -> None:
         """Add whole lines."""
@@ -92,7 +108,7 @@ class Afterwards:
                 item.data = dict(data)
             if not mine:
                 self._elsewhere[said] = data, kwargs
-            self._changed = True
+            self._change()
             return
         for worker in (None, *_workers(kwargs)):
             self._replace(worker)
@@ -115,18 +131,23 @@ class Afterwards:
         elsewhere, self._elsewhere = self._elsewhere, {}
         for data, kwargs in elsewhere.values():
             self._publish(data, **kwargs)
-        if not (note or self.value or self._pieces.all()):
+        if not (note or self._value or self._pieces.all()):
             if self._below is None and not may_come:
+                self._changed = False
                 return
             note = empty
-        below, self.value = (note, self.value), {}
+        below, self._value = (note, self._value), {}
         if self._changed or below != self._below:
             update, self._below, self._changed = self._below is not None, below, False
             shown, transient = self._data(*below), {"display_id": self._display_id}
             self._publish(shown, metadata={}, transient=transient, update=update)
 
-    def _replace(self, worker: int | None) -> None:
+    def _change(self) -> None:
         self._changed = True
+        self.on_change()
+
+    def _replace(self, worker: int | None) -> None:
+        self._change()
         if worker not in self._outdated:
             return
         self._outdated.discard(worker)

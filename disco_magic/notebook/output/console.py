@@ -12,6 +12,7 @@ import logging
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from disco_magic.isolation.imported import Libraries
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.libraries.warned import Filters
+    from disco_magic.notebook.output.afterwards import Afterwards
     from disco_magic.notebook.output.page import Page
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell
@@ -58,7 +60,8 @@ class Console:
         self._shell = shell
         self._open: list[NotebookScope] = []
         self._ended: list[CellHandle] = []  # cells that have ended and were not reported yet
-        self._collected: list[Page] = []  # for tools, which end the kernel soon
+        # Whose display has to be brought up to date. A program may drive a kernel for days.
+        self._collected: dict[Page, Afterwards] = {}
         self._publishers: list[WorkerPublishing] = []  # those that are wrapped
         # Made for an earlier cell, and used again where they are up to date.
         self._publishing: WorkerPublishing | None = None
@@ -74,8 +77,9 @@ class Console:
         saved = self._save()
         try:
             self._open.append(scope)
-            if scope.page.afterwards is not None:
-                self._collected.append(scope.page)
+            if (display := scope.page.afterwards) is not None:
+                display.on_change = partial(self._collected.__setitem__, scope.page, display)
+                display.on_change()
             self._prepare_libraries()
             self._install()
             yield
@@ -102,8 +106,11 @@ class Console:
             handle.offer_value()
         # As it was found there: the value of a cell that has ended since is reported later.
         still_open = [scope.page for scope in self._open]
-        for page in self._collected:
-            page.bring_up_to_date(may_come=page in still_open)
+        for page, display in [*self._collected.items()]:
+            with page.lock:  # what changes it comes before or after
+                page.bring_up_to_date(may_come=page in still_open)
+                if display.is_at_rest and not page.running:
+                    self._collected.pop(page, None)
 
     def _settle(self) -> None:
         """Restore everything if no cell runs any more, else make sure that everything is replaced."""
@@ -145,7 +152,7 @@ class Console:
         try:
             for handle in [*filter(None, [scope.close() for scope in self._open]), *self._ended]:
                 handle.report()
-            for page in self._collected:
+            for page in [*self._collected]:
                 page.bring_up_to_date(may_come=False)
         finally:
             for kept in (self._open, self._ended, self._collected):

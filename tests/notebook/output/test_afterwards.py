@@ -144,6 +144,38 @@ def test_it_is_sent_only_when_it_has_changed(place, display):
     assert display.data == {}
 
 
+CHANGES = {
+    "lines": lambda place: place.write("stdout", "[0] 1\n"),
+    "a display": lambda place: place.display("", {"text/plain": "T"}, named("mine")),
+    "an update of another cell's": lambda place: place.display(
+        "", {"text/plain": "T"}, named("o", update=True)
+    ),
+    "a clear": lambda place: place.clear(0, wait=False),
+    "a value": lambda place: setattr(place, "value", {"text/plain": "5"}),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_is_at_rest_until_there_is_something_to_show_and_tells_of_that(place, what):
+    told = []
+    place.on_change = lambda: told.append(place)
+    place.write("stdout", "[0] before\n")
+    place.bring_up_to_date("")
+    assert place.is_at_rest
+    told.clear()
+    CHANGES[what](place)
+    assert (place.is_at_rest, set(told)) == (False, {place})
+
+
+def test_a_value_that_was_shown_is_still_to_be_removed(place, display):
+    place.value = {"text/plain": "5"}
+    place.bring_up_to_date("")
+    assert not place.is_at_rest
+    place.bring_up_to_date("")
+    assert place.is_at_rest
+    assert display.data == {"text/plain": ""}
+
+
 def executed(kernel, code):
     """Run a cell as nbclient does, which can answer no question."""
     return kernel.finish(kernel.client.execute(code, allow_stdin=False))
@@ -210,6 +242,26 @@ def test_of_a_silent_cell_that_went_on_it_says_that_it_has_ended(fresh):
     [update] = [each["content"] for each in ran.messages if each["msg_type"] == UPDATE]
     assert update["transient"] == place["transient"]
     assert update["data"] == {"text/plain": "ended on worker 1"}
+
+
+COUNTED = """
+from unittest.mock import patch
+from disco_magic.notebook.output.page import Page
+asking = patch.object(Page, "bring_up_to_date")
+asked = asking.start()
+"""
+
+
+@pytest.mark.parametrize("code", ["x = 1", "print(1)", "5"])
+def test_later_cells_do_not_ask_again_what_a_cell_has_shown_that_has_ended(fresh, code):
+    # Each asked all of them: a kernel that a program drives for days became slower with every one.
+    for _ in range(3):
+        executed(fresh, sent_and_ended(code))
+        executed(fresh, "h.wait()")
+    executed(fresh, "pass")  # removes the value
+    executed(fresh, COUNTED)
+    ran = executed(fresh, "asking.stop()\nasked.call_count")
+    assert ran.value == "0"
 
 
 THREAD = """import builtins, threading

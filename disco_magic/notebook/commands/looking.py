@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from disco_magic.notebook.timeline.view import TimelineView
     from disco_magic.session.session import Session
 
-FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
-_OF_WORKERS: Final = ("heatmap", "values", "difference")
+FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "lines", "values", "difference")
+_OF_WORKERS: Final = FACE_OPTIONS[1:]
 
 
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | RegisterParts | Row:
@@ -125,8 +125,8 @@ def _registers_parser() -> OptionParser:
         dest="face",
         choices=FACE_OPTIONS,
         default=FACE_OPTIONS[0],
-        help="draw NAME as: its statistics, a slice as a picture, the distribution, the elements, or how far "
-        "two workers are apart",
+        help="draw NAME as: its statistics, a slice as a picture, the distribution, a line per worker, the "
+        "elements, or how far two workers are apart",
     )
     parser.add_argument(
         "--live",

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import ipywidgets as widgets
 
+from disco_magic.notebook.inspector.curves import lines, over_cells
 from disco_magic.notebook.inspector.faces import (
     Choice,
     difference,
     exact,
     heat_map,
     histogram,
-    over_cells,
     summary,
     values,
 )
@@ -63,6 +63,9 @@ FACES: Final = {
     ),
     "Histogram": Face(
         histogram, "how the values are distributed, per worker", ("worker",), option="histogram"
+    ),
+    "Lines": Face(
+        lines, "a list of numbers, or an array with one axis, as a line per worker", ("worker",), "lines"
     ),
     "Values": Face(values, "the elements themselves", ("one", "slice"), "values"),
     "Difference": Face(

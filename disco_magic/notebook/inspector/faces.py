@@ -15,7 +15,7 @@ from disco_magic.errors import UnknownName
 from disco_magic.notebook.inspector.table import parts_html
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
-from disco_magic.notebook.pictures.charts import histogram_html, histograms_html, lines_svg, spark_html
+from disco_magic.notebook.pictures.charts import histogram_html, histograms_html, spark_html
 from disco_magic.notebook.pictures.differences import difference_html
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html, width_beside
 from disco_magic.notebook.pictures.scales import common_limits
@@ -282,16 +282,6 @@ def _whole(row: Row, parts: Sequence[Row]) -> Row:
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:
     return _LOOK.html(escape(caption), head_cells(heads), body)
-
-
-def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:
-    """Statistics after every cell since the register was watched."""
-    if row.name not in watch.names:
-        return _sentence(f"{row.name} is not watched; Watch, below, notes its statistics after every cell")
-    lines = watch.lines(row.name, choice.measure)
-    if not any(lines.values()):
-        return _sentence(f"{row.name} is watched; run a cell to see the first point")
-    return lines_svg(lines, title=f"{choice.measure} of {row.name} after each cell")
 
 
 def _sentence(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 KEPT: Final = 200
 """Points per register and worker; the oldest go first."""
 
-MEASURES: Final = ("mean", "minimum", "maximum", "NaN count")
+_NAN: Final = "NaN count"
+MEASURES: Final = ("mean", "minimum", "maximum", _NAN)
+PLAIN: Final = ("int", "float")
 
 
 @dataclass
@@ -69,7 +73,11 @@ class Watch:
 def _number(info: RegisterInfo | None, measure: str) -> float | None:
     if info is None:
         return None
-    if measure == "NaN count":
+    if info.type in PLAIN:
+        with suppress(ValueError):  # a large int, which is cut
+            number = float(info.text)
+            return float(math.isnan(number)) if measure == _NAN else number
+    if measure == _NAN:
         return None if info.nans is None else float(info.nans)
-    number: float | None = getattr(info, measure)
-    return number
+    found: float | None = getattr(info, measure)
+    return found

@@ -228,7 +228,7 @@ def _content(histogram: Histogram | str) -> Hashable:
 # --- lines -----------------------------------------------------------------------------------------
 
 _RATIO: Final = 1000  # numbers further apart than this are drawn logarithmically
-_LINES_WIDTH, _LINES_HEIGHT = 480, 180
+_LINES_WIDTH, _LINES_HEIGHT = 600, 220
 
 
 def lines_svg(series: Mapping[int, Sequence[Point]], title: str = "") -> str:
@@ -251,7 +251,8 @@ def lines_svg(series: Mapping[int, Sequence[Point]], title: str = "") -> str:
     head = f'<text y="11" font-size="12" font-weight="bold">{escape(title)}</text> ' if title else ""
     drawn = "".join(plot.line(index, name, line) for index, (name, line) in enumerate(lines))
     label = f"{title or 'lines'}: {said(lines) or 'nothing yet'}"
-    return _svg("lines", label, _LINES_WIDTH, _LINES_HEIGHT, f"{head}{plot.axes()}{drawn}{plot.names()}")
+    svg = _svg("lines", label, _LINES_WIDTH, _LINES_HEIGHT, f"{head}{plot.axes()}{drawn}{plot.names()}")
+    return svg.replace('style="', 'style="max-width:100%;height:auto;', 1)  # in a narrow window, it shrinks
 
 
 # --- sparks ----------------------------------------------------------------------------------------

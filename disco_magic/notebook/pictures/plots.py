@@ -6,7 +6,9 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from disco_magic.notebook.pictures.axes import axes_svg, number, number_ticks, width_of
+import numpy as np
+
+from disco_magic.notebook.pictures.axes import axes_svg, index_ticks, number, number_ticks, width_of
 from disco_magic.notebook.pictures.colours import LINES
 from disco_magic.phrases import ranges, who_has
 
@@ -65,6 +67,7 @@ def said(lines: Sequence[Line]) -> str:
 _DASHES: Final = ("", "7 3", "2 2", "8 3 2 3", "12 4", "4 2 1 2 1 2")
 _TOP, _BOTTOM = 22, 18  # pixels: the title above, the cells' labels below
 _LINE: Final = 11  # pixels from one name to the next
+_MOST_PLACES: Final = 11  # numbers below, of places in a list or an array
 _MOST_DOTS: Final = 64  # up to this number of cells, each point gets a dot with a tooltip
 _CROSS, _UP, _DOWN = "\u00d7", "\u25b2", "\u25bc"
 
@@ -113,10 +116,18 @@ class Plot:
         """The numbers at the left, the cells' labels below."""
         labels = [label for label, _ in self._cells]
         room = max(1, (self._right - self._left) // (width_of(labels) + 10))
-        places = range(0, len(labels), max(1, -(-len(labels) // room)))
+        places = self._places(labels, room)
         rows = ((self._y(y), text) for y, text in self._ticks)
         columns = ((self._x(place), escape(labels[place])) for place in places)
         return axes_svg(self._left, self._right, self._bottom, rows, columns)
+
+    @staticmethod
+    def _places(labels: Sequence[str], room: int) -> Sequence[int]:
+        """Which cells have a label; if these are numbers, round ones."""
+        if all(map(str.isdecimal, labels)) and labels:
+            indices = np.array(list(map(int, labels)))
+            return [place for place, _ in index_ticks(indices, min(room, _MOST_PLACES))]
+        return range(0, len(labels), max(1, -(-len(labels) // room)))
 
     # --- lines ---
 

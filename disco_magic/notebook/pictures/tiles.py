@@ -29,7 +29,7 @@ _RULES: Final = (
         "border:1px solid var(--jp-border-color0,rgba(128,128,128,.6))}"
     ),
     "{} svg{overflow:visible;font-size:10px}",
-    "{} svg text{fill:currentColor}",
+    "{} .stage svg text{fill:currentColor}",
     "{} .bar{box-sizing:border-box;height:9px;border:1px solid var(--jp-border-color0,rgba(128,128,128,.6))}",
     "{} .ends{display:flex;justify-content:space-between;font-size:10px}",
     "{} .tiles{margin:4px 0}",

@@ -23,7 +23,7 @@ def test_nothing_is_looked_at_closely_until_a_register_is_chosen(inspector):
     assert inspector._detail._below.layout.display is None
 
 
-@pytest.mark.parametrize("face", ["summary", "heatmap", "histogram", "values", "difference"])
+@pytest.mark.parametrize("face", ["summary", "heatmap", "histogram", "lines", "values", "difference"])
 @pytest.mark.parametrize("name", ["x", "same", "n", "text", "things", "nothing", "cube", "z", "flags"])
 def test_every_face_draws_every_value_or_says_why_not(inspector, session, face, name):
     session.run(

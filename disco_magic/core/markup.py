@@ -10,13 +10,12 @@ if TYPE_CHECKING:
 
 MARK: Final = "\u2260"  # "not equal to": what differs between workers
 UNKNOWN: Final = "?"  # what was compared by its type only
-MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</span>'
-"""HTML that follows the name of something that differs."""
+MARKED: Final = f'\u00a0<span class="mark" title="differs between workers">{MARK}</span>'
+"""HTML that follows the name of something that differs; no line ends before it."""
 
 NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
 """A rule for `TableLook`: cells of class ``number``."""
-UPRIGHT: Final = "@media (max-width:600px){{} thead th:not(:first-child){writing-mode:vertical-rl}}"
-"""A rule for `TableLook`: in a narrow window, the many columns of a table are as wide as their numbers."""
+_ROOM: Final = "@container disco-room (max-width:"
 FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
 """A rule for `table_style`: rows of class ``failed``."""
 
@@ -47,6 +46,24 @@ MARK_RULES: Final = (
     f"{LIGHT} {{}} .mark{{color:#b34100}}",
 )
 """Rules for `MARK`; readable in a selected row, too, which is gray."""
+
+
+def in_room(table: str) -> str:
+    """HTML of a table that has rules of `narrow`; it is scrolled where it does not fit at all."""
+    return f'<div style="container:disco-room/inline-size;overflow-x:auto">{table}</div>'
+
+
+def narrow(width: int, rule: str) -> str:
+    """A rule for `TableLook` that holds where a table has at most `width` pixels, whatever the window has.
+
+    What is beside a notebook takes room, and a widget may stand in a part of it.
+    """
+    return f"{_ROOM}{width}px){{{rule}}}"
+
+
+def upright(width: int) -> str:
+    """A rule for `TableLook`: up to `width` pixels, columns are as wide as their numbers, not the heads."""
+    return narrow(width, "{} thead th:not(:first-child){writing-mode:vertical-rl}")
 
 
 def head_cells(names: Iterable[str]) -> str:
@@ -90,12 +107,14 @@ class TableLook:
     def __init__(self, name: str, *rules: str) -> None:
         self._name = name
         self._style = table_style(name, *rules)
+        self._adapts = any(rule.startswith(_ROOM) for rule in rules)
 
     def html(self, caption: str, head: str, body: str, foot: str = "") -> str:
         """A table with its style; the arguments are HTML. Without a head, the caption alone."""
         above = f"<caption>{caption}</caption>" if caption else ""
         table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}" if head else ""
-        return f'{self._style}<table class="{self._name}">{above}{table}</table>'
+        whole = f'<table class="{self._name}">{above}{table}</table>'
+        return f"{self._style}{in_room(whole) if self._adapts else whole}"
 
 
 # `!important`, because a more specific selector of JupyterLab's aligns all table cells to the right.
@@ -113,4 +132,6 @@ _COMMON: Final = (
     "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # leave room for the values beside a long name
     # What is scrolled sideways is not seen: in a narrow window, texts take more lines.
     "@media (max-width:600px){{} th,{} td{padding:2px 4px;white-space:normal!important}}",
+    # Else a long name begins below its mark, where the line would have room for most of it.
+    "@media (max-width:600px){{} tbody th code{word-break:break-all}}",
 )

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.words import TIMES, human_seconds, plural
+from disco_magic.core.words import TIMES, fine_seconds, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,12 @@ class Named:
     def cell(self, worker: int) -> str:
         """Count and mean, ``6 x 20.1 ms``; empty if there was none."""
         count = self.count.get(worker, 0)
-        return f"{count:,} {TIMES} {human_seconds(self.seconds[worker] / count)}" if count else ""
+        return f"{count:,} {TIMES} {fine_seconds(self.seconds[worker] / count)}" if count else ""
+
+
+def without_number(label: str) -> str:
+    """``F#`` for ``F0`` and ``F1``: names that differ only in digits are of one kind."""
+    return _NUMBER.sub("#", label)
 
 
 def named(timeline: Timeline) -> tuple[Named, ...]:
@@ -48,7 +53,7 @@ def named(timeline: Timeline) -> tuple[Named, ...]:
     for worker in timeline.workers:
         for span in timeline.lane(worker):
             if span.kind == "span":
-                blocks[_NUMBER.sub("#", span.label)].append(span)
+                blocks[without_number(span.label)].append(span)
     found = [_added_up(name, spans, timeline) for name, spans in blocks.items()]
     return tuple(sorted(found, key=lambda each: -sum(each.seconds.values())))
 

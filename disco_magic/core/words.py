@@ -48,6 +48,15 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def fine_seconds(seconds: float) -> str:
+    """Like `human_seconds`, but with three digits of a short time: ``593 \u00b5s``."""
+    if seconds >= 0.9995:
+        return human_seconds(seconds)
+    return (
+        f"{seconds * 1e3:.3g} ms" if seconds >= 0.9995e-3 or not seconds else f"{seconds * 1e6:.3g} \u00b5s"
+    )
+
+
 def coarse_seconds(seconds: float) -> str:
     """Like `human_seconds`, but ``< 1 ms`` for less than that."""
     return "< 1 ms" if seconds < 1e-3 else human_seconds(seconds)

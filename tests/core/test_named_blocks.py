@@ -43,3 +43,8 @@ def test_many_and_long_names_leave_room_for_others():
     text = str(timeline(*many))
     assert text.count("x" * 23 + "\u2026") == MOST_NAMES
     assert "2 further names of worker.span took less" in text
+
+
+def test_the_mean_of_short_blocks_is_not_zero():
+    (blocks,) = timeline(block(0, "step", 0.0, 21e-6), block(0, "step", 1.0, 1.0 + 21e-6)).named()
+    assert blocks.cell(0) == "2 \u00d7 21 \u00b5s"

@@ -70,8 +70,6 @@ _STYLE: Final = table_style(
 _FITS: Final = 20
 # With a width of its own, the table would widen the surrounding element, and be cut off there.
 _SCROLL: Final = "max-height:460px;overflow:auto;width:0;min-width:100%"
-
-
 _TITLE: Final = "font:12px/1.4 var(--jp-ui-font-family,sans-serif);padding:2px 0 6px"
 
 

@@ -14,12 +14,13 @@ from disco_magic.core.markup import (
     FAILED,
     MARKED,
     NUMBERS,
-    UPRIGHT,
     TableLook,
     cells,
     foot_lines,
     head_cells,
+    narrow,
     row_head,
+    upright,
 )
 from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
@@ -39,16 +40,16 @@ if TYPE_CHECKING:
 RUNNING: Final = "#2e8b57"
 WAITING: Final = "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"
 _PARTS: Final = (("running", RUNNING), ("waiting", WAITING), ("idle", "transparent"))
-_BAR: Final = (
-    "display:inline-flex;width:clamp(3em,25vw - 55px,14em);height:.9em;border:1px solid currentColor;"
-    "vertical-align:middle"
-)
+_BAR: Final = "display:inline-flex;height:.9em;border:1px solid currentColor;vertical-align:middle"
+# Pixels of the columns beside the bars.
+_BESIDE: Final = 620
 _STATS: Final = TableLook(
     "disco-stats",
     "{} th,{} td{text-align:right!important}",
-    "@media (min-width:1100px){{} td{white-space:nowrap}}",
+    "{} td{white-space:nowrap!important}",  # no line ends before a unit
     "{} tfoot td{text-align:left!important}",
-    UPRIGHT.replace("600px", "1100px"),
+    narrow(860, "{} th,{} td{padding:3px 4px}"),
+    upright(670),
     "{} thead th:nth-child(2){writing-mode:horizontal-tb!important}",  # its bars are wider than the word
 )
 
@@ -75,17 +76,21 @@ def _bar_of(group: Sequence[WorkerStats]) -> str:
     """The bar of the mean of workers that hardly differ."""
     times = ((each.running_s, each.waiting_s, each.idle_s) for each in group)
     spent = [sum(column) / len(group) for column in zip(*times, strict=True)]
-    return bar([(*part, seconds) for part, seconds in zip(_PARTS, spent, strict=True)], sum(spent))
+    return bar([(*part, seconds) for part, seconds in zip(_PARTS, spent, strict=True)], sum(spent), _BESIDE)
 
 
-def bar(parts: Sequence[tuple[str, str, float]], whole_s: float) -> str:
-    """A bar of parts (name, fill, seconds) side by side; `whole_s` seconds would be its full length."""
+def bar(parts: Sequence[tuple[str, str, float]], whole_s: float, beside: int) -> str:
+    """A bar of parts (name, fill, seconds) side by side; `whole_s` seconds would be its full length.
+
+    It is as wide as there is room, if the table's other columns take `beside` pixels.
+    """
     said = ", ".join(f"{name} {human_seconds(seconds)}" for name, _, seconds in parts)
     segments = "".join(
         f'<span style="width:{100 * seconds / (whole_s or 1.0):.1f}%;background:{paint}"></span>'
         for _, paint, seconds in parts
     )
-    return f'<span role="img" aria-label="{said}" title="{said}" style="{_BAR}">{segments}</span>'
+    room = f"width:clamp(3em,100cqw - {beside}px,14em)"
+    return f'<span role="img" aria-label="{said}" title="{said}" style="{_BAR};{room}">{segments}</span>'
 
 
 # --- `session.doctor()`, in which workers that keep others waiting stand out -----------------------

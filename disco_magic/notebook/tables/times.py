@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import LINE_FONT, LINE_INDENT, UPRIGHT, TableLook, cells, foot_lines, head_cells
+from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, cells, foot_lines, head_cells, upright
 from disco_magic.core.spending import stands_out
-from disco_magic.core.words import aligned, from_to, human_seconds, plural
+from disco_magic.core.words import aligned, fine_seconds, from_to, plural
 from disco_magic.notebook.tables.reports import RUNNING, WAITING, bar, swatch
 from disco_magic.phrases import ranges
 
@@ -30,14 +30,15 @@ NOISE: Final = 0.05
 NOISE_S: Final = 5e-3
 """Smaller differences in seconds do not count either: four threads begin a cell up to 3 ms apart."""
 _WIDTH: Final = 24
+_BESIDE: Final = 300
 _LAST: Final = "last"
 _LOOK: Final = TableLook(
     "disco-times",
     "{} th,{} td{text-align:right!important}",
-    "{} td{white-space:nowrap}",
+    "{} td{white-space:nowrap!important}",  # no line ends before a unit
     "{} th:last-child,{} td:last-child{text-align:left!important}",
     "{} caption{color:inherit}",
-    UPRIGHT,
+    upright(420),
     "{} thead th:last-child{writing-mode:horizontal-tb!important}",  # the legend
     "{} tr.last th{border-left:4px solid #d0452c}",
 )
@@ -116,9 +117,9 @@ class CellTimes:
         who = f"{imbalance}; worker {last.worker}"
         if last.others_waited_s > NOISE_S:
             came = f" came last to {last.came_last:,} of {plural(self.collectives, 'collective')}"
-            waited = f"the others waited {_duration(last.others_waited_s)} for it, all together"
+            waited = f"the others waited {fine_seconds(last.others_waited_s)} for it, all together"
             return f"{who}{came if last.came_last else ''}, {waited}"
-        return f"{who} computed {_duration(last.computing_s - self._mean_s)} longer than the mean"
+        return f"{who} computed {fine_seconds(last.computing_s - self._mean_s)} longer than the mean"
 
     @property
     def _mean_s(self) -> float:
@@ -184,7 +185,7 @@ def _row_html(each: WorkerTime, row: Sequence[str], longest_s: float, *, is_last
     mark = f' <span class="mark">{_LAST}</span>' if is_last else ""
     return (
         f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells(row[1:])}'
-        f"<td>{bar(parts, longest_s)}</td></tr>"
+        f"<td>{bar(parts, longest_s, _BESIDE)}</td></tr>"
     )
 
 
@@ -212,17 +213,8 @@ def _waited(cell: Span | None) -> float:
     return 0.0 if cell is None or cell.waited_s is None else cell.waited_s
 
 
-def _duration(seconds: float) -> str:
-    """Three digits even for short times, which `human_seconds` rounds to tenths of a millisecond."""
-    if seconds >= 0.9995:
-        return human_seconds(seconds)
-    return (
-        f"{seconds * 1e3:.3g} ms" if seconds >= 0.9995e-3 or not seconds else f"{seconds * 1e6:.3g} \u00b5s"
-    )
-
-
 def _from_to(seconds: Sequence[float]) -> str:
-    return from_to(_duration(min(seconds)), _duration(max(seconds)))
+    return from_to(fine_seconds(min(seconds)), fine_seconds(max(seconds)))
 
 
 def _columns(workers: Sequence[WorkerTime]) -> tuple[list[float], list[float], list[float]]:

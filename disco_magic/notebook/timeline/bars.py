@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from disco_magic.core.named_blocks import without_number
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import TIMES, human_seconds
 
@@ -43,6 +44,7 @@ class Bar:
         start_s, end_s: from the start of the first span to the end of the last.
         sum_s: duration of the spans, without the gaps between them.
         count: number of spans.
+        names: of named blocks, the seconds of each name, with ``#`` in place of numbers.
     """
 
     first: Span
@@ -50,6 +52,13 @@ class Bar:
     end_s: float
     sum_s: float
     count: int = 1
+    names: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def said(self) -> str:
+        """What a bar of several spans is of: ``12 x collective, working``, ``24 x forward, backward``."""
+        what = ", ".join(self.names) or LOOKS[self.first.kind].said
+        return f"{self.count:,} {TIMES} {what}"
 
     @property
     def title(self) -> str:
@@ -57,10 +66,8 @@ class Bar:
         took = human_seconds(self.end_s - self.start_s)
         when = f"{took} from {self.start_s:.4f} s"
         if self.count > 1:
-            many = (
-                f"{self.count:,} {TIMES} {LOOKS[self.first.kind].said}, {human_seconds(self.sum_s)} in {when}"
-            )
-            return f"{many}\nthe first: {self.first}"
+            each = "".join(f"\n{name}: {human_seconds(took_s)}" for name, took_s in self.names.items())
+            return f"{self.said}, {human_seconds(self.sum_s)} in {when}{each}\nthe first: {self.first}"
         span = self.first
         if span.kind == "error":
             return f"{span} (at {span.start_s:.4f} s)"
@@ -112,5 +119,9 @@ def merged(spans: Iterable[Span], narrow_s: float) -> list[Bar]:
             last.sum_s += span.seconds
             last.count += 1
         else:
-            bars.append(Bar(span, span.start_s, span.end_s, span.seconds))
+            last = Bar(span, span.start_s, span.end_s, span.seconds)
+            bars.append(last)
+        if span.kind == "span":
+            name = without_number(span.label)
+            last.names[name] = last.names.get(name, 0.0) + span.seconds
     return bars

@@ -11,11 +11,11 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import ticks
-from disco_magic.core.markup import UPRIGHT, cells, head_cells, table_style
+from disco_magic.core.markup import cells, head_cells, in_room, table_style, upright
 from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
-from disco_magic.core.words import TIMES, human_seconds
+from disco_magic.core.words import human_seconds
 from disco_magic.notebook.timeline.bars import LOOKS, lane_bars
 
 if TYPE_CHECKING:
@@ -41,21 +41,23 @@ _NAMED: Final = 16
 _CHARACTER: Final = 6.2
 _TEXT_FROM: Final = 36
 _LEAST: Final = 3
+_FIT: Final = 7  # columns of names that are read in a narrow window
 
 _STYLE: Final = table_style(
     "disco-timeline",
     "{}{margin:4px 0}",
     "{} td,{} th{text-align:right!important}",
-    "{} td{white-space:nowrap}",
+    "{} td{white-space:nowrap!important}",  # no line ends before a unit
     "{} caption{color:inherit}",
-    UPRIGHT,
+    upright(380),
+    upright(960).replace("{}", "{}.many"),
 )
 
 
 _LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
 _MERGED: Final = "several that stand close are one bar, as high as their share of the time"
 _COLOURS: Final = ("#7d6fb0", "#b0627d", "#5b8f9c", "#9c8a3f", "#6a8f4f")
-_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789#"))
 # Foreground of a 6 x 6 tile, over a background of the same colour.
 _PATTERNS: Final = {
     "bars": '<path d="M1 0V6M4 0V6" stroke="{0}" stroke-opacity=".7"/>',
@@ -101,7 +103,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with one row per worker; `heads` are HTML."""
     body = "".join(f'<tr><th scope="row">{row[0]}</th>{cells(row[1:])}</tr>' for row in rows)
     head = f"<thead><tr>{head_cells(heads)}</tr></thead>"
-    return f'<table class="disco-timeline">{head}<tbody>{body}</tbody></table>'
+    many = " many" if len(heads) > _FIT else ""
+    return in_room(f'<table class="disco-timeline{many}">{head}<tbody>{body}</tbody></table>')
 
 
 def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
@@ -225,11 +228,11 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
         share = max(0.7, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
         y, height = (y if kind == "collective" else y + height - share), share
     width = max(right - left, 0.7)
-    rect = (
-        f'<rect x="{left:.2f}" y="{y:.4g}" width="{width:.2f}" height="{height:.3g}" {_paint(look)} '
-        f'stroke="{look.colour}" stroke-width="{0.8 if width > 2 else 0}">{title}</rect>'
-    )
-    said = bar.first.label if bar.count == 1 else f"{bar.count:,} {TIMES} {look.said}"
+    if len(bar.names) > 1:
+        rect = _bands(bar, look, (left, width), (y, height), title)
+    else:
+        rect = _rect(look, (left, width), (y, height), title)
+    said = bar.first.label if bar.count == 1 else bar.said
     room = int((width - 6) / _CHARACTER)
     # A name may be as short as F3.
     is_narrow = room < min(len(said), _LEAST) if kind == "span" else width < _TEXT_FROM
@@ -240,6 +243,24 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
         f'{rect}<text x="{left + 4:.1f}" y="{y + height - 4}" fill="currentColor" pointer-events="none" '
         f'font-size="{11 if above else 9}">{escape(said)}</text>'
     )
+
+
+def _rect(look: Look, across: tuple[float, float], down: tuple[float, float], title: str) -> str:
+    (left, width), (y, height) = across, down
+    return (
+        f'<rect x="{left:.2f}" y="{y:.4g}" width="{width:.2f}" height="{height:.3g}" {_paint(look)} '
+        f'stroke="{look.colour}" stroke-width="{0.8 if width > 2 else 0}">{title}</rect>'
+    )
+
+
+def _bands(bar: Bar, look: Look, across: tuple[float, float], down: tuple[float, float], title: str) -> str:
+    """Named blocks that take turns, too narrow to draw apart: a band per name, as high as its share."""
+    (y, height), drawn = down, ""
+    for name, took_s in bar.names.items():
+        share = height * took_s / (sum(bar.names.values()) or 1.0)
+        drawn += _rect(look._replace(colour=colour_of(name)), across, (y, share), title)
+        y += share
+    return drawn
 
 
 def colour_of(name: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.core.timeline import Span
 from disco_magic.notebook.timeline.bars import merged
-from disco_magic.notebook.timeline.picture import MOST_BARS, timeline_bundle, timeline_html
+from disco_magic.notebook.timeline.picture import MOST_BARS, colour_of, timeline_bundle, timeline_html
 from tests.timelines import MANY, met, timeline, waiting
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -238,6 +238,22 @@ def test_blocks_with_names_have_a_row_of_their_own():
     )
     assert "named by worker.span" in timeline_html(NAMED)
     assert "named by worker.span" not in timeline_html(MANY)
+
+
+def test_blocks_that_take_turns_and_are_too_narrow_to_draw_apart_are_bands_as_high_as_their_share():
+    steps = [
+        Span(0, "span", name, start + at, start + at + took)
+        for start in (number * 0.004 for number in range(2500))
+        for name, at, took in (("forward 1", 0.0, 0.003), ("backward", 0.003, 0.001))
+    ]
+    svg = picture(timeline(*steps, workers=1))
+    bands = {}
+    for rect in svg.iter(f"{SVG}rect"):
+        title = rect.findtext(f"{SVG}title") or ""
+        if "forward #, backward" in title:
+            bands[rect.get("stroke")] = float(rect.get("height"))
+            assert "\nforward #: " in title
+    assert bands == pytest.approx({colour_of("forward 2"): 10.5, colour_of("backward"): 3.5}, abs=0.3)
 
 
 def test_names_are_escaped():

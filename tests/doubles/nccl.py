@@ -40,6 +40,7 @@ TIMEOUT: Final = 8
 _HERE: Final = Path(__file__).parent
 _LINE_SIZE: Final = 320
 _DEADLINE_S: Final = 60.0
+_CURRENT: Final = ctypes.CFUNCTYPE(ctypes.c_int)
 
 
 def compiler() -> str | None:
@@ -180,11 +181,19 @@ class Double:
         self._library.disco_nccl_set_version(code)
 
     def set_device(self, rank: int, device: int) -> None:
-        """The device of `rank` in communicators made from now on; its rank until it is set.
+        """The device of `rank` in communicators made from now on, whatever device is current there.
 
         Two ranks on one device are refused when they come together, as NCCL refuses them.
         """
         self._library.disco_nccl_set_device(self._rank(rank), device)
+
+    def set_current(self, current: Callable[[], int] | None) -> None:
+        """Communicators are made on device ``current()``; None, as at first: on that of the rank's number.
+
+        Stays until it is set again, also after a `reset`.
+        """
+        self._current = _CURRENT() if current is None else _CURRENT(current)
+        self._library.disco_nccl_set_current(self._current)
 
     def calls(self, function: str) -> int:
         """How often `function` was called since the last `reset`, also when it failed."""

@@ -19,10 +19,11 @@
  *   - Every result is folded in order of the ranks, so that it is the same, to the bit, on all of them.
  *   - After ncclCommAbort has returned, that rank's buffers are not touched any more. What they hold is
  *     undefined, and made visibly so (see `withdraw`).
+ *   - A communicator belongs to the GPU that is current where it is made, and works on streams of that GPU
+ *     only. Where no simulated GPUs are, its rank says which GPU that is.
  *   - Handles and unique ids never come back: use of a communicator that is gone is noticed and does nothing.
  *
  * What NCCL does and no test over the double can see; most of it waits for a machine with several GPUs:
- *   - A communicator belongs to the GPU that is current where it is made. Here its rank says which.
  *   - A collective waits on the GPU: who allocates memory or loads a kernel meanwhile may wait for it. So may
  *     an abort, which frees memory, for kernels of other communicators.
  *   - The first collectives connect the ranks, in threads of NCCL's own, within GroupEnd; it may take seconds.
@@ -68,6 +69,7 @@ typedef struct {
 /* What stands for a cudaStream_t. `enqueue` calls work(argument) later, after all that was enqueued before. */
 typedef struct DiscoStream {
     int (*enqueue)(struct DiscoStream *self, void (*work)(void *argument), void *argument);
+    int device; /* -1: any */
 } DiscoStream;
 
 #define FUNCTIONS(X)                                                                                          \

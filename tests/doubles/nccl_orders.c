@@ -30,7 +30,8 @@ static uint64_t calls[NUM_FUNCTIONS];
 atomic_int alive, in_flight, waiting;
 static atomic_int version = DEFAULT_VERSION;
 static atomic_bool stalled[MAX_RANKS];
-static atomic_int devices[MAX_RANKS]; /* one more than the device; 0: the rank's number */
+static atomic_int devices[MAX_RANKS]; /* one more than the device; 0: the calling thread's */
+static int (*_Atomic device_of_thread)(void); /* NULL: the rank's number */
 static atomic_uint delay_us;
 static atomic_ullong delay_seed;
 
@@ -86,7 +87,8 @@ int ordered_version(void) { return atomic_load(&version); }
 int device_for(int world_rank)
 {
     int device = atomic_load(&devices[world_rank]);
-    return device ? device - 1 : world_rank;
+    int (*current)(void) = atomic_load(&device_of_thread);
+    return device ? device - 1 : current ? current() : world_rank;
 }
 
 /* Depends on the seed, the rank and the operation alone: threads come in another order each time, a seed
@@ -129,6 +131,9 @@ EXPORT int disco_nccl_in_flight(void) { return atomic_load(&in_flight); }
 EXPORT int disco_nccl_waiting(void) { return atomic_load(&waiting); }
 EXPORT void disco_nccl_set_version(int code) { atomic_store(&version, code); }
 EXPORT void disco_nccl_set_device(int rank, int device) { atomic_store(&devices[rank], device + 1); }
+
+/* `current` says which device is the calling thread's; NULL: none is. */
+EXPORT void disco_nccl_set_current(int (*current)(void)) { atomic_store(&device_of_thread, current); }
 
 EXPORT void disco_nccl_set_delay(unsigned most_us, uint64_t seed)
 {

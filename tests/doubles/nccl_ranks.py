@@ -42,6 +42,7 @@ def empty_double() -> Iterator[nccl.Double]:
         pytest.skip(reason)
     double = nccl.load()
     double.reset()
+    double.set_current(None)  # ranks here have no GPUs
     yield double
     left, in_flight, waiting = double.alive, double.in_flight, double.waiting
     double.reset()  # whoever waits in a failed test goes on
@@ -49,7 +50,7 @@ def empty_double() -> Iterator[nccl.Double]:
 
 
 class _DiscoStream(ctypes.Structure):
-    _fields_ = (("enqueue", _ENQUEUE),)
+    _fields_ = (("enqueue", _ENQUEUE), ("device", ctypes.c_int))
 
 
 class Stream:
@@ -58,12 +59,13 @@ class Stream:
     Attributes:
         ptr: its address, which cupy passes on as an integer.
         refuses: whether it takes no more work of NCCL's.
+        device: that of its GPU; -1: it stands for one of any.
     """
 
     def __init__(self) -> None:
         self.refuses = False
         self._works: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._struct = _DiscoStream(_ENQUEUE(self._enqueue))
+        self._struct = _DiscoStream(_ENQUEUE(self._enqueue), -1)
         self.ptr = ctypes.addressof(self._struct)
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
         self._thread.start()
@@ -76,6 +78,14 @@ class Stream:
     def _run(self) -> None:
         for work in iter(self._works.get, None):
             work()
+
+    @property
+    def device(self) -> int:
+        return int(self._struct.device)
+
+    @device.setter
+    def device(self, device: int) -> None:
+        self._struct.device = device
 
     def put(self, work: Callable[[], object]) -> None:
         """Queue a call of `work`."""

@@ -143,6 +143,10 @@ ncclResult_t submit(enum Function function, ncclComm_t handle, Op wanted)
         if (fault != NULL) {
             complain("rank %d %s: %s", comm->rank, FUNCTION_NAMES[function], fault);
             status = INVALID_ARGUMENT;
+        } else if (wanted.stream != NULL && wanted.stream->device >= 0 && wanted.stream->device != comm->device) {
+            complain("rank %d %s: a stream of device %d, and a communicator of device %d", comm->rank,
+                     FUNCTION_NAMES[function], wanted.stream->device, comm->device);
+            status = CUDA_ERROR;
         } else {
             pthread_mutex_lock(&comm->clique->lock);
             status = comm->error;

@@ -46,9 +46,9 @@ _ENQUEUE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctyp
 
 
 class DiscoStream(ctypes.Structure):
-    """The C struct at `Stream.ptr`: ``int (*enqueue)(self, work, argument)`` for libraries in C."""
+    """The C struct at `Stream.ptr`: ``int (*enqueue)(self, work, argument); int device``, for C."""
 
-    _fields_ = (("enqueue", _ENQUEUE),)
+    _fields_ = (("enqueue", _ENQUEUE), ("device", ctypes.c_int))
 
 
 def _lag_of(lag: Lag, name: str) -> Callable[[], float] | None:
@@ -85,7 +85,7 @@ class WorkQueue:
         self._last = Piece(nothing)
         self._holds: list[Hold] = []
         # Kept here, because ctypes keeps neither the function nor the struct alive for users of the address.
-        self._struct = DiscoStream(_ENQUEUE(self._enqueue_c))
+        self._struct = DiscoStream(_ENQUEUE(self._enqueue_c), device.id)
         self.ptr = ctypes.addressof(self._struct) if number else 0
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self.thread.start()

@@ -17,6 +17,7 @@ from tests.doubles.nccl_ranks import (
     INT64,
     MAX,
     SUM,
+    Stream,
     communicators,
     end,
     fails,
@@ -122,6 +123,24 @@ def test_a_unique_id_makes_one_world_with_each_rank_once_on_a_device_of_its_own(
         communicators(3)
     assert double.mistakes[-1] == "ranks 0 and 2 are both on device 3"
     assert len(double.mistakes) == 8
+
+
+def test_a_communicator_works_on_streams_of_the_gpu_that_was_current_where_it_was_made(double):
+    from cupy.cuda.nccl import NcclCommunicator, get_unique_id
+
+    double.set_current(lambda: 3)
+    comm, stream, value = NcclCommunicator(1, get_unique_id(), 0), Stream(), np.array([5])
+    assert comm.device_id() == 3
+    at = value.ctypes.data
+    comm.allReduce(at, at, 1, INT64, SUM, stream.ptr)
+    stream.device = 2
+    with fails(nccl.UNHANDLED_CUDA_ERROR):
+        comm.allReduce(at, at, 1, INT64, SUM, stream.ptr)
+    assert double.mistakes == ["rank 0 AllReduce: a stream of device 2, and a communicator of device 3"]
+    stream.synchronize()
+    stream.close()
+    comm.destroy()
+    double.set_current(None)
 
 
 def test_a_communicator_that_is_gone_is_noticed(double):

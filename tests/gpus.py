@@ -30,7 +30,7 @@ def with_nccl(gpus):
     from cupy.cuda import nccl
 
     gpus.cupy.cuda.nccl = nccl
-    double.set_current(gpus.cupy.cuda.runtime.getDevice)
+    double.set_gpus(gpus)
     return double
 
 

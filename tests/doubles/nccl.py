@@ -26,6 +26,8 @@ from disco_magic.testing.gpu.kernels import KERNELS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from disco_magic.testing.gpu import SimulatedGpus
+
 SONAME: Final = "libnccl.so.2"
 ANY: Final = -1  # whichever rank comes first
 UNHANDLED_CUDA_ERROR: Final = 1
@@ -41,6 +43,7 @@ _HERE: Final = Path(__file__).parent
 _LINE_SIZE: Final = 320
 _DEADLINE_S: Final = 60.0
 _CURRENT: Final = ctypes.CFUNCTYPE(ctypes.c_int)
+_NULL: Final = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)
 
 
 def compiler() -> str | None:
@@ -187,13 +190,16 @@ class Double:
         """
         self._library.disco_nccl_set_device(self._rank(rank), device)
 
-    def set_current(self, current: Callable[[], int] | None) -> None:
-        """Communicators are made on device ``current()``; None, as at first: on that of the rank's number.
+    def set_gpus(self, gpus: SimulatedGpus | None) -> None:
+        """Communicators are made on the current one of `gpus`; None, as first: on that of the rank's number.
 
         Stays until it is set again, also after a `reset`.
         """
-        self._current = _CURRENT() if current is None else _CURRENT(current)
-        self._library.disco_nccl_set_current(self._current)
+        self._gpus = _CURRENT(), _NULL()
+        if gpus is not None:
+            queues = gpus.queues
+            self._gpus = _CURRENT(gpus.cupy.cuda.runtime.getDevice), _NULL(lambda at: queues(at)[0].handle)
+        self._library.disco_nccl_set_gpus(*self._gpus)
 
     def calls(self, function: str) -> int:
         """How often `function` was called since the last `reset`, also when it failed."""

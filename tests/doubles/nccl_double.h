@@ -12,7 +12,8 @@
  *   nccl_orders.c      faults to order, counters, mistakes
  *
  * What callers may rely on:
- *   - A call outside of a group queues its work and returns. With stream NULL, the work is done by then.
+ *   - A call outside of a group queues its work and returns. Stream NULL is the null stream of the
+ *     communicator's GPU. Where no simulated GPUs are, work on it is done when the call returns.
  *   - The n-th collective of a rank meets the n-th of all others, the n-th send of a pair its n-th receive.
  *     If they differ, nobody's data is moved, ever: the members get an asynchronous error, and wait for their
  *     abort.
@@ -210,6 +211,7 @@ ncclResult_t enter(enum Function function, int world_rank);
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 bool is_stalled(int world_rank);
 int device_for(int world_rank);
+DiscoStream *null_stream_of(int device);
 int ordered_version(void);
 unsigned ordered_delay_us(int world_rank, uint64_t number);
 void last_complaint(char *text);

@@ -32,6 +32,7 @@ static atomic_int version = DEFAULT_VERSION;
 static atomic_bool stalled[MAX_RANKS];
 static atomic_int devices[MAX_RANKS]; /* one more than the device; 0: the calling thread's */
 static int (*_Atomic device_of_thread)(void); /* NULL: the rank's number */
+static DiscoStream *(*_Atomic null_stream)(int device);
 static atomic_uint delay_us;
 static atomic_ullong delay_seed;
 
@@ -91,6 +92,12 @@ int device_for(int world_rank)
     return device ? device - 1 : current ? current() : world_rank;
 }
 
+DiscoStream *null_stream_of(int device)
+{
+    DiscoStream *(*find)(int) = atomic_load(&null_stream);
+    return find ? find(device) : NULL;
+}
+
 /* Depends on the seed, the rank and the operation alone: threads come in another order each time, a seed
  * means the same each time. The constants are those of splitmix64. */
 unsigned ordered_delay_us(int world_rank, uint64_t number)
@@ -132,8 +139,12 @@ EXPORT int disco_nccl_waiting(void) { return atomic_load(&waiting); }
 EXPORT void disco_nccl_set_version(int code) { atomic_store(&version, code); }
 EXPORT void disco_nccl_set_device(int rank, int device) { atomic_store(&devices[rank], device + 1); }
 
-/* `current` says which device is the calling thread's; NULL: none is. */
-EXPORT void disco_nccl_set_current(int (*current)(void)) { atomic_store(&device_of_thread, current); }
+/* What says which device is the calling thread's, and what stands for a device's null stream; NULL: nothing. */
+EXPORT void disco_nccl_set_gpus(int (*current)(void), DiscoStream *(*null)(int device))
+{
+    atomic_store(&device_of_thread, current);
+    atomic_store(&null_stream, null);
+}
 
 EXPORT void disco_nccl_set_delay(unsigned most_us, uint64_t seed)
 {

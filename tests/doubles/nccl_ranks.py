@@ -42,7 +42,7 @@ def empty_double() -> Iterator[nccl.Double]:
         pytest.skip(reason)
     double = nccl.load()
     double.reset()
-    double.set_current(None)  # ranks here have no GPUs
+    double.set_gpus(None)  # ranks here have no GPUs
     yield double
     left, in_flight, waiting = double.alive, double.in_flight, double.waiting
     double.reset()  # whoever waits in a failed test goes on

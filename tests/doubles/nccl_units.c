@@ -138,6 +138,8 @@ ncclResult_t submit(enum Function function, ncclComm_t handle, Op wanted)
     ncclResult_t status;
     Comm *comm = acquire(handle, function, &status);
     wanted.comm = comm;
+    if (status == SUCCESS && wanted.stream == NULL)
+        wanted.stream = null_stream_of(comm->device);
     if (status == SUCCESS) {
         const char *fault = fault_of(&wanted);
         if (fault != NULL) {

@@ -55,7 +55,7 @@ def machine() -> Iterator[Any]:
     with ExitStack() as stack:
         gpus = stack.enter_context(SimulatedGpus(count=COUNT, memory_nbytes=SIMULATED_NBYTES))
         if doubles.available() is None:
-            doubles.load().set_current(gpus.cupy.cuda.runtime.getDevice)
+            doubles.load().set_gpus(gpus)
             from cupy.cuda import nccl
 
             gpus.cupy.cuda.nccl = nccl

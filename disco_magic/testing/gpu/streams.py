@@ -65,7 +65,8 @@ class WorkQueue:
 
     Attributes:
         name: name of the thread.
-        ptr: the address of its `DiscoStream`; 0 for the null stream.
+        handle: the address of its `DiscoStream`.
+        ptr: what CUDA calls it by: that address; 0 for the null stream.
         blocking: whether it and the null stream wait for each other.
         capture: what records its work; None: the work is done.
     """
@@ -86,7 +87,8 @@ class WorkQueue:
         self._holds: list[Hold] = []
         # Kept here, because ctypes keeps neither the function nor the struct alive for users of the address.
         self._struct = DiscoStream(_ENQUEUE(self._enqueue_c), device.id)
-        self.ptr = ctypes.addressof(self._struct) if number else 0
+        self.handle = ctypes.addressof(self._struct)
+        self.ptr = self.handle if number else 0
         self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self.thread.start()
 

@@ -125,10 +125,10 @@ def test_a_unique_id_makes_one_world_with_each_rank_once_on_a_device_of_its_own(
     assert len(double.mistakes) == 8
 
 
-def test_a_communicator_works_on_streams_of_the_gpu_that_was_current_where_it_was_made(double):
+def test_a_communicator_works_on_streams_of_its_own_gpu_only(double):
     from cupy.cuda.nccl import NcclCommunicator, get_unique_id
 
-    double.set_current(lambda: 3)
+    double.set_device(0, 3)
     comm, stream, value = NcclCommunicator(1, get_unique_id(), 0), Stream(), np.array([5])
     assert comm.device_id() == 3
     at = value.ctypes.data
@@ -140,7 +140,6 @@ def test_a_communicator_works_on_streams_of_the_gpu_that_was_current_where_it_wa
     stream.synchronize()
     stream.close()
     comm.destroy()
-    double.set_current(None)
 
 
 def test_a_communicator_that_is_gone_is_noticed(double):

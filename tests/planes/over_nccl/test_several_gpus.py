@@ -49,6 +49,29 @@ def test_behind_a_group_that_failed_every_thread_is_on_its_own_gpu(crew, gpus, e
     assert crew(program, scope=2, plane=plane)[1] == [(worker, [4, 4]) for worker in range(4)]
 
 
+def test_each_communicator_is_on_the_gpu_of_its_worker(crew):
+    def program(plane, seat, xp):
+        good(plane, seat, xp)
+        return plane._communicators.of(seat.members)[seat.worker].device_id()
+
+    assert crew(program)[1] == [0, 1, 2, 3]
+
+
+def test_a_collective_on_the_null_stream_comes_after_what_was_queued_there_before(crew, gpus, double):
+    def program(plane, seat, xp):
+        with xp.cuda.Stream.null as null:
+            null.launch_host_func(lambda _: go_on.wait(DEADLINE_S), None)
+            total = plane.allreduce(seat, xp.full(2, seat.worker), "sum", None)
+            queued.append(seat.worker)
+            if len(queued) == len(seat.members):
+                go_on.set()
+            null.synchronize()
+            return total.get().tolist()
+
+    go_on, queued = threading.Event(), []
+    assert crew(program)[1] == [[6, 6]] * 4
+
+
 def interrupted(worker, scope):
     return Failure(worker, scope, "Cell In[2]", WorkerInterrupt(), "")
 

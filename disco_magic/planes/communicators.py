@@ -133,6 +133,8 @@ class Communicators:
             members: the workers that connect.
             is_over: whether the caller's command has ended meanwhile: its thread may have been given up, and
                 its communicator must not get into the way of the thread's successor.
+
+        If it fails, `give_up` has to follow.
         """
         invitation = self._invitations[members]
         held = self._held[worker].get(members)
@@ -144,15 +146,18 @@ class Communicators:
         try:
             # Even if the result is no longer wanted: the others wait in NCCL and cannot be called back.
             self._split(worker, made, invitation, is_over)
-        except BaseException:
-            self.abort(worker, members, made)
-            raise
         finally:
             if not wanted:
                 self._drop(made)
         if not wanted:
             raise PlaneAborted(f"worker {worker} has left the command in which it was connecting")
         return made
+
+    def give_up(self, worker: int, members: Members) -> None:
+        """Abort what `connect` has made before it failed, which ends the splits that others may wait in."""
+        held, invitation = self._held[worker].get(members), self._invitations.get(members)
+        if held is not None and invitation is not None and held.number == invitation.number:
+            self.abort(worker, members, held.communicator)
 
     def _drop(self, unwanted: Any) -> None:
         with self._lock:  # `close` may have taken it, and a second abort would free it twice

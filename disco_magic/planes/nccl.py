@@ -234,6 +234,7 @@ class NcclPlane(GpuPlane):
             if isinstance(error, PlaneError):  # another member's failure, or an interrupt: not its own
                 raise
             connecting.failed = connecting.failed or (worker, known(error))
+            self._communicators.give_up(worker, members)  # then: others may fail at once because of it
         finally:
             watch.stop()
             with board.lock:

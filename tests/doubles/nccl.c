@@ -175,7 +175,7 @@ EXPORT ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclCom
     begin(unit);
     pthread_mutex_lock(&comm->clique->lock);
     wait_for_end(comm->clique, op);
-    status = op->state == DONE ? SUCCESS : INTERNAL_ERROR;
+    status = op->state == DONE ? SUCCESS : op->status ? op->status : INTERNAL_ERROR;
     pthread_mutex_unlock(&comm->clique->lock);
     if (op->made != NULL)
         *made = enlist(op->made);
@@ -193,7 +193,7 @@ static void flush(Comm *comm)
 void abort_comm(Comm *comm)
 {
     pthread_mutex_lock(&comm->clique->lock);
-    comm->gone = true;
+    comm->gone = comm->clique->left = true;
     withdraw(comm->clique, comm);
     pthread_cond_broadcast(&comm->clique->changed);
     pthread_mutex_unlock(&comm->clique->lock);
@@ -232,7 +232,7 @@ EXPORT ncclResult_t ncclCommDestroy(ncclComm_t handle)
     if (status == SUCCESS) {
         pthread_mutex_lock(&comm->clique->lock);
         flush(comm);
-        comm->gone = true;
+        comm->gone = comm->clique->left = true;
         pthread_mutex_unlock(&comm->clique->lock);
         delist(comm);
     }

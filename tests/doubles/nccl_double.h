@@ -33,8 +33,9 @@
  *   - A group over several communicators changes the thread's GPU, and changes it back unless it fails.
  *   - That a Reduce takes NULL where a rank receives nothing, that a rank may send to itself, and that a group
  *     may have a Reduce for each root is what NVIDIA documents; here it is so because we wrote it.
- *   - A rank that could not split leaves the others in their split. Here they wait for ever; what NCCL's do
- *     when that rank aborts the communicator has not been tried.
+ *   - A rank that could not split leaves the others in their split until it aborts the communicator: that closes
+ *     the connections over which they learn of each other's colors, and each fails. So it is here. It was read
+ *     in NCCL's source (bootstrap.cc), not tried. Past that exchange the others wait for ever.
  *
  * What the code relies on: the locks of members and orders are the innermost ones. Who holds a clique's lock
  * may take one of them, never the other way round, and no lock is held while a stream's `enqueue` runs. Data
@@ -97,6 +98,7 @@ typedef struct Clique {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* anything that a waiting thread may wait for */
     int nranks, joined;
+    bool left;           /* a member has ended */
     bool formed;
     ncclResult_t failed; /* why it will never be formed */
     Comm **members;      /* while it is being formed: who has come, by rank */
@@ -133,6 +135,7 @@ typedef struct Op {
     int dtype, op, root, peer; /* -1 where the call has none */
     int color, key;            /* of a split */
     Comm *made;                /* by a split */
+    ncclResult_t status;       /* of a split that was taken back */
     uint64_t number;
     Meeting *meeting;
     enum { WAITING, DONE, WITHDRAWN } state;

@@ -206,6 +206,11 @@ static Meeting *meeting_of(Clique *clique, const Op *op)
 
 void attend(Clique *clique, Op *op)
 {
+    if (op->kind == SPLIT && clique->left) {
+        op->state = WITHDRAWN;
+        op->status = REMOTE_ERROR;
+        return;
+    }
     Meeting *meeting = meeting_of(clique, op);
     const Op *other = NULL;
     for (int i = 0; i < meeting->expected && other == NULL; i++)
@@ -236,16 +241,17 @@ void wait_for_end(Clique *clique, Op *op)
     }
 }
 
-/* An abort takes back what a rank has in its meetings. A half of what would have been written is spoiled: the
- * real library leaves parts of results, and who reads them has to see it. */
+/* An abort takes back what a rank has in its meetings, and the others' splits. A half of what would have been
+ * written is spoiled: the real library leaves parts of results, and who reads them has to see it. */
 void withdraw(Clique *clique, const Comm *comm)
 {
     for (Meeting *meeting = clique->meetings, *next; meeting != NULL; meeting = next) {
         next = meeting->next;
         for (int i = 0; i < meeting->expected; i++) {
             Op *op = meeting->ops[i];
-            if (op == NULL || op->comm != comm)
+            if (op == NULL || (op->comm != comm && op->kind != SPLIT))
                 continue;
+            op->status = op->comm == comm ? INTERNAL_ERROR : REMOTE_ERROR;
             if (nbytes_written(op))
                 memset(op->recv, 0xDB, (nbytes_written(op) + 1) / 2);
             op->state = WITHDRAWN;

@@ -50,7 +50,7 @@ def test_calls_that_do_not_fit_move_nothing_and_wait_for_their_abort(double, bac
     end(comms)
     first()
     if "CommSplit" in text:
-        with fails(nccl.INTERNAL_ERROR):
+        with fails(nccl.REMOTE_ERROR):
             second()
     else:
         second()

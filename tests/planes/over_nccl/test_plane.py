@@ -369,6 +369,19 @@ def test_failed_connecting_raises_on_all_and_is_tried_again(crew, double):
     assert crew(good, scope=2, plane=plane)[1] == [[4, 4]] * 4
 
 
+def test_who_cannot_split_ends_the_waits_of_the_others_in_theirs(crew, double):
+    """All are told of its error, not of what NCCL says to those it has left."""
+    groups = [(0, 1), (2, 3)]
+    double.fail("CommSplit", doubles.SYSTEM_ERROR, rank=1)
+    plane, outcomes = crew(good, groups=groups)
+    assert [type(outcome) for outcome in outcomes] == [PlaneError] * 4
+    assert all(
+        "by NCCL failed on worker 1: NcclError: NCCL_ERROR_SYS" in str(outcome) for outcome in outcomes
+    )
+    assert crew(good, scope=2, plane=plane)[1] == [[4, 4]] * 4
+    assert double.calls("CommSplit") == 8
+
+
 def test_seats_of_nobody_are_refused(crew):
     plane, _ = crew(good, 2)
     with pytest.raises(UsageMistake, match="not one of the members"):

@@ -1,9 +1,9 @@
 """Members of a collective that first make their communicators, each waiting in C code for the others.
 
 These waits cannot be ended from outside: a member that cannot connect raises at once, and the tables of where
-workers are say why the others wait. NCCL has communicators that do not block, but cupy 14 cannot make them: its
-`NcclConfig` has no field for that, and where ``NCCL_COMM_BLOCKING=0`` is set for the whole process, it takes
-NCCL's "in progress" for an error.
+workers are say why the others wait. NCCL has communicators that do not block, but cupy 14 cannot make them:
+its `NcclConfig` has no field for that, and where ``NCCL_COMM_BLOCKING=0`` is set for the whole process, it
+takes NCCL's "in progress" for an error.
 """
 
 from __future__ import annotations

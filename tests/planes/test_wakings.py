@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,13 @@ def test_one_is_woken_and_the_others_by_each_other(board, parked):
         board.pass_on(parked)
     board.pass_on(parked)
     assert len(woken(parked)) == 3
+
+
+def test_who_wakes_wakes_the_next_one_while_another_thread_is_at_the_board(board, parked):
+    board.wake(parked)
+    with ThreadPoolExecutor(1) as other, board.lock:
+        other.submit(board.pass_on, parked).result(timeout=10)
+    assert len(woken(parked)) == 2
 
 
 def test_those_who_rest_are_woken_like_the_others(board, parked):

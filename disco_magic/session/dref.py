@@ -207,15 +207,17 @@ def are_references(value: object) -> TypeGuard[Mapping[str, DRef]]:
 class DPackedFunc(DRef):
     """A register that holds a function; calling it calls it on every worker."""
 
-    __slots__ = ("name",)
+    __slots__ = ("_reached", "name")
 
     def __init__(self, session: Session, register: int, name: str) -> None:
         super().__init__(session, register)
         self.name = name
+        # What a call reads, in one attribute: see `__getattr__`. True while the reference is alive.
+        self._reached = session, register, session.life
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> DRef:
         """Call ``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
-        session, register, life = self.session, self.register, self.life  # once: see `__getattr__`
+        session, register, life = self._reached
         drop = session.drops.get(register)  # `is_alive` inlined
         if kwargs or args or life is not session.life or drop is None or drop() is not self:
             return session.call_packed(self, *args, **kwargs)

@@ -11,8 +11,8 @@ import pytest
 from tests.session.storms import ACTS
 
 ROOT = Path(__file__).parents[2]
-QUICK = 200
-SLOW = 60  # of cells that compute, beside which an interrupt takes 50 ms
+QUICK = 100
+SLOW = 30  # of cells that compute, beside which an interrupt takes 50 ms
 SHOTS = {"cells": QUICK, "calls": QUICK, "asynchronous_cells": QUICK, "syncs": QUICK}
 
 

@@ -12,6 +12,7 @@ PLOT = (
     "        plt.figure(figsize=(1, 1))\n"
     "        plt.plot([1, 2])\n"
     "        plt.title(f'{title} of w{worker_id}')\n"
+    "        plt.xticks([]), plt.yticks([])\n"  # they took two thirds of the time to draw one
 )
 IMAGE = re.compile(r'>(\[[\d,-]+\])</span></div><img src="data:image/svg\+xml;base64,([^"]+)"')
 TITLE = re.compile(r">(\w+ of w\d)<")

@@ -44,7 +44,8 @@ def inline(four, monkeypatch):
         front.backend = InlineBackend.instance()
         four.run(
             "%%disco\nimport matplotlib.pyplot as plt\n"
-            "def plot():\n    plt.figure(figsize=(1, 1))\n    plt.plot([1, worker_id])"
+            "def plot():\n    plt.figure(figsize=(1, 1))\n    plt.plot([1, worker_id])\n"
+            "    plt.xticks([]), plt.yticks([])"
         )
         yield front
         four.run("%%disco\nplt.close('all')")

@@ -93,7 +93,7 @@ def test_a_repr_that_fails_is_an_error_of_the_cell_on_that_worker(fresh):
 
 def test_a_time_out_says_who_is_where_and_stops_the_cell(fresh):
     ran = fresh.run(
-        "%%disco --timeout 2\nif worker_id == 1:\n    barrier()\nwhile True:\n    i = 1\n    i += 1"
+        "%%disco --timeout 2\nif worker_id == 1:\n    barrier()\nwhile True: __import__('time').sleep(0.01)"
     )
     assert ran.error["ename"] == "SyncTimeout"
     assert "waiting in barrier() for workers [0,2-3]" in ran.traceback

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_said_and_nothing_is_sent(session, tmp_path):
 
 def test_some_workers_run_it_and_a_program_without_end_is_stopped(session, tmp_path):
     path = tmp_path / "endless.py"
-    path.write_text("x = 1\nwhile True: pass\n")
+    path.write_text("import time\nx = 1\nwhile True: time.sleep(0.01)\n")
     s = session(2)
     with pytest.raises(TimeoutError):
         s.run_file(path, workers=[1], timeout=2)

@@ -278,7 +278,7 @@ def test_a_cell_that_fails_leaves_nothing_of_it(watch, terminal):
 
 
 def test_a_cell_that_takes_too_long_leaves_nothing_of_it(watch, terminal):
-    body = "gate()\nwhile worker_id == 0:\n    i = 1\nbarrier()"
+    body = "gate()\nwhile worker_id == 0: __import__('time').sleep(0.01)\nbarrier()"
     _, ended = watch("--progress-after 0 --timeout 1", body, "[0-3] Cell In[3], line 2")
     assert type(ended.error_in_exec).__name__ == "SyncTimeout"
     assert not any("\u00b7" in line for line in terminal.screen)

@@ -23,6 +23,7 @@ from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.controls import wrapped
 from disco_magic.notebook.live.views import LiveView, answer_while_busy, everything_in
+from disco_magic.notebook.pictures.kept import kept
 from disco_magic.notebook.tables.registers import listing_bundle, row_bundle
 from disco_magic.notebook.tables.reports import diagnosis_html
 from disco_magic.values.describe import describe
@@ -130,7 +131,7 @@ class Inspector(LiveView):
         row = self._detail.row
         listing = listing_bundle(self.snapshot, self._shown(), self._held, self._places())
         bundle = listing if row is None else row_bundle(row)
-        bundle["text/html"] += self._detail.html
+        bundle["text/html"] += kept(self._detail.html)
         if row is not None and (session := self._front.sessions.find()) is not None:
             with suppress(DiscoError):  # it may be gone: the row is what was seen last
                 bundle["text/plain"] = repr(parts_of(session, row) or row)

@@ -16,6 +16,7 @@ from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import human_seconds
+from disco_magic.notebook.pictures.kept import kept
 from disco_magic.notebook.timeline.bars import LOOKS, lane_bars
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ _PATTERNS: Final = {
 
 def timeline_bundle(timeline: Timeline) -> dict[str, str]:
     """The MIME bundle of a timeline."""
-    return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
+    return {"text/plain": repr(timeline), "text/html": kept(timeline_html(timeline, place="still"))}
 
 
 def timeline_html(timeline: Timeline, *, place: str = "live") -> str:
@@ -172,7 +173,7 @@ def _axis(scale: _Scale, height: int) -> str:
     places = [(scale.x(time), text) for time, text in ticks(scale.start_s, scale.end_s, WIDTH // 110)]
     marks = "".join(f'<path d="M{x:.1f} {_TOP - 4}V{height}"/>' for x, _ in places)
     texts = "".join(
-        f'<text x="{x:.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text>'
+        f'<text x="{x:.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text> '
         for x, text in places
         if x < WIDTH - 24
     )
@@ -193,7 +194,8 @@ def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
             "<title>older spans were dropped</title></path>"
         )
     return (
-        f'<text x="{_LEFT - 8}" y="{middle + 4}" text-anchor="end" fill="currentColor">worker {worker}</text>'
+        f'<text x="{_LEFT - 8}" y="{middle + 4}" text-anchor="end" fill="currentColor">'
+        f"worker {worker}</text> "
         f'{dashed}<path d="M{known:.1f} {middle}H{end}" stroke="currentColor" stroke-opacity=".45"/>'
     )
 
@@ -241,7 +243,7 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
     said = said if len(said) <= room else f"{said[: room - 1]}…"
     return (
         f'{rect}<text x="{left + 4:.1f}" y="{y + height - 4}" fill="currentColor" pointer-events="none" '
-        f'font-size="{11 if above else 9}">{escape(said)}</text>'
+        f'font-size="{11 if above else 9}">{escape(said)}</text> '
     )
 
 

@@ -144,8 +144,11 @@ class Inspector(LiveView):
         return f"<Inspector of Disco session {self.snapshot.session_id}: {state}>"
 
     def _arrange(self, *parts: widgets.VBox) -> None:
-        """Set the order of the table and the closer look, from the top."""
-        self.widget.children = (self._head, self._doctor, *parts, self._hiding)
+        """Set the order of the table and the closer look, from the top.
+
+        What the workers do is last: it comes and goes with each cell, and would move what somebody looks at.
+        """
+        self.widget.children = (self._head, *parts, self._doctor, self._hiding)
 
     # --- drawing ---------------------------------------------------------------------------------------
 

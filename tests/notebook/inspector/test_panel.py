@@ -37,6 +37,14 @@ def test_it_shows_every_register_and_what_the_workers_do(inspector, session):
     assert "the same on all" in shown
 
 
+def test_what_the_workers_do_comes_and_goes_below_what_somebody_looks_at(inspector):
+    for name in ("", "x"):
+        look_at(inspector, name)
+        children = list(inspector.widget.children)
+        above = (inspector._head, inspector._all, inspector._one)
+        assert all(children.index(each) < children.index(inspector._doctor) for each in above)
+
+
 def test_it_shows_what_is_there_after_a_refresh(inspector, session):
     session.run("later = 1")
     assert "later" not in table(inspector)

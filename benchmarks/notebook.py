@@ -130,7 +130,7 @@ ROWS = (
         "bytes to the front end / text",
         f"Every worker prints {CHATTER} lines of {LINE} characters in about a second: JSON size of all "
         "display messages of the cell, divided by the size of the text. The number of a line's worker, in "
-        "its colour, takes 23 bytes.",
+        "its colour, takes 28 bytes, 29 in some.",
         "x",
         f"kernel.bytes.{CHATTER}",
         peer="ipp",

@@ -332,7 +332,7 @@ def test_who_gives_a_thread_up_does_not_wait_for_the_stream_it_writes_to(session
     pending.cancel()
     with pytest.raises(CellError, match="given up"):
         pending.wait()
-    gate.open()
+    given_up_comes_back(s, gate)
 
 
 def test_a_session_whose_worker_s_stream_is_never_flushed_leaves_python_as_it_was(session, gate):

@@ -17,8 +17,11 @@ WHAT_CODE_FRAMES_AND_TRACEBACKS_SAY = """
     tests/callers tests/core/test_errors.py tests/core/test_recorded.py tests/core/test_seat.py
     tests/functions/execution tests/session/test_cell_errors.py tests/session/test_compiled_names.py
     tests/session/test_operands.py tests/session/test_source_lines.py tests/session/test_where_in_modules.py
-    tests/values/test_inside.py tests/values/test_operands.py tests/notebook/debugging
-    tests/notebook/test_assigned.py
+    tests/values/test_inside.py tests/values/test_operands.py tests/notebook/test_assigned.py
+    tests/notebook/debugging/test_bindings.py tests/notebook/debugging/test_debugger.py
+    tests/notebook/debugging/test_debugging.py tests/notebook/debugging/test_debugging_terminal.py
+    tests/notebook/debugging/test_kept_failures.py tests/notebook/debugging/test_leaving_prompts.py
+    tests/notebook/debugging/test_postmortem.py
 """
 HOW_MODULES_ARE_IMPORTED = """
     tests/functions/modules/test_modules.py tests/functions/modules/test_python_modules.py

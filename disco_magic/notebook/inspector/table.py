@@ -54,6 +54,7 @@ _STYLE: Final = table_style(
     # All room that the first columns do not need is for the workers, of whom four fit into 1000 pixels.
     "{} thead th:nth-child(-n+3){width:1px}",
     "{} td:not([colspan]){max-width:14em;overflow:hidden;text-overflow:ellipsis}",
+    "{} td:nth-child(2):not([colspan]){max-width:26em}",  # a tensor's type ends with its shape
     # What all workers have would widen the columns of all; counts of NaN are never cut.
     "{} td[colspan]{max-width:0;overflow-wrap:anywhere}",
     "{} td[colspan],{} td:has(b){white-space:normal}",

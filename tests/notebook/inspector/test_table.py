@@ -239,3 +239,9 @@ def test_no_size_is_broken_before_its_unit_also_where_it_differs_between_workers
     # In a narrow window texts take more lines, and "3.12 KiB" took two.
     html = table_html([Row("x", (array(), replace(array(b"b"), nbytes=512)))], range(2))
     assert '<span class="k">512 B</span> to <span class="k">16 KiB</span>' in html
+
+
+def test_a_type_has_more_room_than_values_because_its_shape_is_at_its_end():
+    html = table_html([Row("x", (array(),))], range(1))
+    cut = html.index("td:not([colspan]){max-width:14em")
+    assert html.index(".disco-registers td:nth-child(2):not([colspan]){max-width:26em}") > cut

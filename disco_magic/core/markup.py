@@ -61,6 +61,10 @@ def narrow(width: int, rule: str) -> str:
     return f"{_ROOM}{width}px){{{rule}}}"
 
 
+SMALLEST: Final = narrow(420, "{} td{white-space:normal!important}")
+"""A rule for `TableLook`: on a telephone's width, numbers take two lines rather than be scrolled to."""
+
+
 def upright(width: int) -> str:
     """A rule for `TableLook`: up to `width` pixels, columns are as wide as their numbers, not the heads."""
     return narrow(width, "{} thead th:not(:first-child){writing-mode:vertical-rl}")

@@ -14,6 +14,7 @@ from disco_magic.core.markup import (
     FAILED,
     MARKED,
     NUMBERS,
+    SMALLEST,
     TableLook,
     cells,
     foot_lines,
@@ -50,6 +51,7 @@ _STATS: Final = TableLook(
     "{} tfoot td{text-align:left!important}",
     narrow(860, "{} th,{} td{padding:3px 4px}"),
     upright(670),
+    SMALLEST,
     "{} thead th:nth-child(2){writing-mode:horizontal-tb!important}",  # its bars are wider than the word
 )
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.gathered import gathered
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import LINE_FONT, LINE_INDENT, TableLook, cells, foot_lines, head_cells, upright
+from disco_magic.core.markup import (
+    LINE_FONT,
+    LINE_INDENT,
+    SMALLEST,
+    TableLook,
+    cells,
+    foot_lines,
+    head_cells,
+    upright,
+)
 from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, fine_seconds, from_to, plural
 from disco_magic.notebook.tables.reports import RUNNING, WAITING, bar, swatch
@@ -39,6 +48,7 @@ _LOOK: Final = TableLook(
     "{} th:last-child,{} td:last-child{text-align:left!important}",
     "{} caption{color:inherit}",
     upright(420),
+    SMALLEST,
     "{} thead th:last-child{writing-mode:horizontal-tb!important}",  # the legend
     "{} tr.last th{border-left:4px solid #d0452c}",
 )

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import ticks
-from disco_magic.core.markup import cells, head_cells, in_room, table_style, upright
+from disco_magic.core.markup import SMALLEST, cells, head_cells, in_room, table_style, upright
 from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
@@ -51,6 +51,7 @@ _STYLE: Final = table_style(
     "{} td{white-space:nowrap!important}",  # no line ends before a unit
     "{} caption{color:inherit}",
     upright(380),
+    SMALLEST,
     upright(960).replace("{}", "{}.many"),
 )
 

@@ -97,9 +97,11 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
     odd = row.odd_if_differing()
     measured = any(info is not None and info.nans is not None for info in infos)
-    heads = [*_HEADS, *(_MEASURED if measured else ()), "value"]
+    told = any(info.text for info in row.present)  # a large array has no text
+    heads = [*_HEADS, *(_MEASURED if measured else ()), *(["value"] if told else [])]
     body = "".join(
-        _line(worker, info, odd=odd[worker], measured=measured) for worker, info in enumerate(infos)
+        _line(worker, info, odd=odd[worker], measured=measured, told=told)
+        for worker, info in enumerate(infos)
     )
     sampled = any(info is not None and info.sampled for info in infos)
     note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
@@ -124,10 +126,10 @@ def _parts_table(session: Session, parts: RegisterParts) -> str:
     return parts_html(parts, columns_of(parts.num_workers), session.mesh.places() if session.mesh else ())
 
 
-def _line(worker: int, info: RegisterInfo | None, *, odd: bool, measured: bool) -> str:
+def _line(worker: int, info: RegisterInfo | None, *, odd: bool, measured: bool, told: bool) -> str:
     label = f"{ranges((worker,))}{f' <span class=mark>{MARK}</span>' if odd else ''}"
     if info is None:
-        width = len(_HEADS) + len(_MEASURED) * measured
+        width = len(_HEADS) - 1 + len(_MEASURED) * measured + told
         return f'<tr><th scope="row">{label}</th><td colspan="{width}" class="dim">no value</td></tr>'
     numbers = [
         _number(info.minimum),
@@ -140,7 +142,8 @@ def _line(worker: int, info: RegisterInfo | None, *, odd: bool, measured: bool) 
     plain = "".join(f"<td>{cell}</td>" for cell in cells)
     right = "".join(f'<td class="n">{number}</td>' for number in numbers)
     statistics = f"{right}<td>{spark_html(info.histogram, _SPREAD)}</td>" if measured else ""
-    return f'<tr><th scope="row">{label}</th>{plain}{statistics}<td>{escape(info.text)}</td></tr>'
+    value = f"<td>{escape(info.text)}</td>" if told else ""
+    return f'<tr><th scope="row">{label}</th>{plain}{statistics}{value}</tr>'
 
 
 def _number(number: float | None) -> str:

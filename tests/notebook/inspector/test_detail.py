@@ -78,6 +78,15 @@ def test_the_summary_of_a_text_has_no_columns_of_statistics_and_says_nothing_of_
     assert 'colspan="4" class="dim">no value' in inspector._detail.html
 
 
+def test_the_summary_of_arrays_without_a_text_has_no_column_for_it(inspector, session):
+    session.run("if worker_id:\n    large = np.zeros((100, 100))")
+    inspector.refresh()
+    look_at(inspector, "large")
+    assert "from min to max | [0]" in detail(inspector).replace(" | | ", " | ")
+    assert "value | [0]" not in detail(inspector)
+    assert 'colspan="9" class="dim">no value' in inspector._detail.html
+
+
 def test_what_is_no_array_is_shown_by_its_repr_when_asked_for(inspector, session):
     session.run(
         "class Odd:\n    asked = 0\n"

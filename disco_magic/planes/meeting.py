@@ -26,7 +26,8 @@ class Wait(ABC):
     Attributes:
         any_suffices: whether one of the missing workers is enough; else all of them have to come.
         ends: whether it ends by itself, after some time.
-        to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`.
+        to_wake: gates of workers that are woken one by one, each by the one before; see `Board.wake`. Whoever
+            pops a gate opens it, with the lock or without.
     """
 
     __slots__ = ("scope", "to_wake", "verdict")

@@ -222,7 +222,8 @@ def _content(histogram: Histogram | str) -> Hashable:
         return histogram
     edges = np.asarray(histogram.edges, np.float64).tobytes()
     counts = np.asarray(histogram.counts, np.int64).tobytes()
-    return edges, counts, histogram.nans, histogram.infs, histogram.size
+    # With the own ends: beside a worker whose numbers are far larger, those of others fill one bin.
+    return edges, counts, histogram.ends, histogram.nans, histogram.infs, histogram.size
 
 
 # --- lines -----------------------------------------------------------------------------------------

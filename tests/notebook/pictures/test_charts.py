@@ -18,6 +18,7 @@ from disco_magic.notebook.pictures.charts import (
 )
 from disco_magic.notebook.pictures.colours import LINES
 from disco_magic.values.peek import Histogram, histogram_of
+from disco_magic.values.pictures import shared_ends
 
 NAN, INF = float("nan"), float("inf")
 NASTY = '<w> & "co"'
@@ -143,6 +144,18 @@ def test_the_histogram_of_one_worker_is_larger(parse):
     )
     assert width > 2 * beside
     assert parse(histogram_html(histogram_of(np.zeros(0)), "")).text == "no elements"
+
+
+def test_workers_whose_numbers_fill_one_bin_beside_far_larger_ones_are_not_said_to_be_equal(parse):
+    # Bins are those of all workers: beside worker 2, all numbers of the others are in one.
+    shards = [np.arange(9.0) + worker for worker in range(2)] + [np.arange(9.0) * 1000]
+    shared = shared_ends([histogram_of(shard) for shard in shards])
+    found = {worker: histogram_of(shard, between=shared) for worker, shard in enumerate(shards)}
+    page = parse(histograms_html(found))
+    assert found[0].counts == found[1].counts
+    assert len(page.all("svg")) == 3
+    assert "same as" not in page.text
+    assert MARK not in page.text
 
 
 def test_workers_with_other_bins_are_named_as_such(parse):

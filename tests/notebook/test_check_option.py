@@ -306,7 +306,7 @@ def test_a_table_marks_what_differs_by_more_than_colour():
     page = Page(report_html(CheckReport("Disco session 1", (0, 1), rows)))
     assert page.rows == [
         ["register", "verdict", "workers", "value"],
-        ["b['<x>']", " ", "≠", "shape", "[0]", "int8 (2,)"],
+        ["b['<x>']", "\u00a0", "≠", "shape", "[0]", "int8 (2,)"],
         ["[1]", "int8 (3,)"],
         ["a", "same type", "[0-1]", "int8 (2,)"],
     ]

@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, TableLook, head_cells
 from disco_magic.core.register_values import columns_of
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
+from disco_magic.notebook.inspector.reasons import or_reason, present, sentence
 from disco_magic.notebook.inspector.table import parts_html
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
@@ -26,7 +27,6 @@ from disco_magic.values.parts import list_parts
 from disco_magic.values.peek import (
     BINS,
     Histogram,
-    NoPicture,
     Window,
     block_of,
     difference_of,
@@ -157,16 +157,16 @@ def _count(count: int | None) -> str:
 def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     """A two-dimensional part as pictures: of all workers side by side, or of one worker, larger."""
     workers = None if choice.worker is None else (choice.worker,)
-    pictures = session.examine(row.name, partial(_or_reason, picture_of), choice.window, workers=workers)
+    pictures = session.examine(row.name, or_reason(picture_of), choice.window, workers=workers)
     if choice.worker is None:
-        shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
+        shown = {worker: present(picture) for worker, picture in enumerate(pictures)}
         drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
         width = max(_SMALL, min(_LARGE, width_beside(drawn, len(pictures), _ROOM)))
         symmetric = _symmetric(choice, drawn)
         return multiples_html(shown, symmetric=symmetric, title=row.name, width=width, circles=row.circles)
-    picture = _present(pictures[0])
+    picture = present(pictures[0])
     if isinstance(picture, str):
-        return _sentence(f"{row.name} on {ranges((choice.worker,))}: {picture}")
+        return sentence(f"{row.name} on {ranges((choice.worker,))}: {picture}")
     title = f"{row.name} on {ranges((choice.worker,))}"
     return heatmap_html(picture, symmetric=_symmetric(choice, [picture]), title=title, width=_ALONE)
 
@@ -181,39 +181,27 @@ def _symmetric(choice: Choice, pictures: Sequence[Picture]) -> bool:
     return min(-low, high) > max(-low, high) / 4
 
 
-def _or_reason(function: Callable[..., Any], *given: Any) -> Any:
-    """The result of `function`, or the reason why there is none, as text."""
-    try:
-        return function(*given)
-    except NoPicture as reason:
-        return str(reason)
-
-
-def _present(picture: Any) -> Any:
-    return "no value" if picture is None else picture
-
-
 def histogram(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     """Histograms of all workers, with the same bins, or that of one worker, larger."""
-    examine = partial(session.examine, row.name, partial(_or_reason, histogram_of))
+    examine = partial(session.examine, row.name, or_reason(histogram_of))
     if choice.worker is not None:
-        (alone,) = map(_present, examine(workers=(choice.worker,)))
+        (alone,) = map(present, examine(workers=(choice.worker,)))
         title = f"{row.name} on {ranges((choice.worker,))}"
-        return _sentence(f"{title}: {alone}") if isinstance(alone, str) else histogram_html(alone, title)
+        return sentence(f"{title}: {alone}") if isinstance(alone, str) else histogram_html(alone, title)
     found = examine()
     ends = shared_ends([each for each in found if isinstance(each, Histogram)])
     if ends:
         found = examine(BINS, SAMPLE, ends)
-    shown = {worker: _present(each) for worker, each in enumerate(found)}
+    shown = {worker: present(each) for worker, each in enumerate(found)}
     return histograms_html(shown, title=row.name, circles=row.circles)
 
 
 def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     """The elements of a block, from the corner that the sliders select."""
-    (block,) = session.examine(row.name, partial(_or_reason, block_of), choice.window, workers=(choice.one,))
+    (block,) = session.examine(row.name, or_reason(block_of), choice.window, workers=(choice.one,))
     where = f"{row.name} on {ranges((choice.one,))}"
     if block is None or isinstance(block, str):
-        return _sentence(f"{where}: {_present(block)}")
+        return sentence(f"{where}: {present(block)}")
     return block_html(block, title=where)
 
 
@@ -221,12 +209,12 @@ def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Shar
     """A map of the differences between two workers; reads all elements, and reports progress."""
     labels = f"{row.name} {ranges((choice.one,))}", f"{row.name} {ranges((choice.other,))}"
     if choice.one == choice.other:
-        return _sentence("choose two different workers")
+        return sentence("choose two different workers")
     pair = (choice.one, choice.other)
     compare = partial(difference_of, progress=None if share is None else _shares(share, 0, 1))
-    found = session.examine_pair(row.name, partial(_or_reason, compare), choice.window, workers=pair)
+    found = session.examine_pair(row.name, or_reason(compare), choice.window, workers=pair)
     if found is None or isinstance(found, str):
-        return _sentence(found or "no value on one of them")
+        return sentence(found or "no value on one of them")
     return difference_html(found, *labels)
 
 
@@ -245,10 +233,10 @@ def exact(session: Session, row: Row, share: Share) -> str:
     lines = []
     for worker in range(count):
         progress = _shares(share, worker, count)
-        (found,) = session.examine(row.name, partial(_or_reason, statistics_of), progress, workers=(worker,))
+        (found,) = session.examine(row.name, or_reason(statistics_of), progress, workers=(worker,))
         label = f'<th scope="row">{ranges((worker,))}</th>'
         if found is None or isinstance(found, str):
-            lines.append(f'<tr>{label}<td colspan="8">{escape(_present(found))}</td></tr>')
+            lines.append(f'<tr>{label}<td colspan="8">{escape(present(found))}</td></tr>')
             continue
         numbers = [_number(each) for each in (found.minimum, found.mean, found.std, found.maximum)]
         counts = [_count(each) for each in (found.nans, found.infs, found.zeros, found.size)]
@@ -285,7 +273,3 @@ def _whole(row: Row, parts: Sequence[Row]) -> Row:
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:
     return _LOOK.html(escape(caption), head_cells(heads), body)
-
-
-def _sentence(text: str) -> str:
-    return f"<div>{escape(text)}</div>"

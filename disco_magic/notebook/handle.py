@@ -92,13 +92,14 @@ class CellHandle(HasResult, Offers):
                 None.
             SessionClosed: the cell was stopped because its session was shut down or restarted.
         """
+        look = None
         try:
             with self._asking() as look:
                 result = self.pending.wait(timeout, on_look=on_look or look, stop=stop)
         except (DiscoError, KeyboardInterrupt) as error:
             shell, shown = self._shell, [self._told_apart(error)]
-            # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
-            del self, on_look
+            # error -> traceback -> this frame -> handle or look -> error would keep the cell's arrays
+            del self, on_look, look
             raise dress(shell, shown.pop())  # noqa: B904 - the same exception, made presentable
         self._tell_caught(result)
         return result
@@ -140,7 +141,7 @@ class CellHandle(HasResult, Offers):
 
         from disco_magic.session.awaiting import awaited
 
-        task = asyncio.current_task()
+        task, look = asyncio.current_task(), None
         try:
             with self._asking() as look:
                 return await awaited(self.pending, self.wait, look)
@@ -154,7 +155,7 @@ class CellHandle(HasResult, Offers):
                 raise
             raise dress(self._shell, asyncio.CancelledError(str(stopped))) from None
         finally:
-            del self  # as in `wait`
+            del self, look  # as in `wait`
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, successfully or not."""

@@ -131,6 +131,15 @@ def test_an_error_and_what_it_keeps_die_with_its_last_reference(four, counted, o
     until(lambda: [ref() for ref in refs] == [None] * 5)
 
 
+@pytest.mark.parametrize("options", ["", "--nowait"])
+def test_an_error_dies_with_its_last_reference_in_a_terminal_too(four, counted, terminal, onto, options):
+    # What is called while the cell is waited for refers to the cell, and so to its error.
+    with onto(terminal, terminal):
+        refs = error_of(four, options, "    1 / 0\nf()")
+        four.run("1")
+    until(lambda: [ref() for ref in refs] == [None] * 5)
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt("stopped"), UsageMistake("a\nb")])
 def test_what_shows_an_error_does_not_refer_to_it(four, error):
     before = sys.getrefcount(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from contextlib import nullcontext
 
 import pytest
 
@@ -161,11 +162,14 @@ def seen_error(shell):
     return asyncio.run(main())
 
 
-def test_an_awaited_error_and_what_it_keeps_die_with_their_last_reference(four):
+@pytest.mark.parametrize("has_rows", [False, True])
+def test_an_awaited_error_and_what_it_keeps_die_with_their_last_reference(four, terminal, onto, has_rows):
+    # What shows rows while the cell is awaited refers to the cell, and so to its error.
     gc.disable()
     try:
-        seen = seen_error(four)
-        four.run("1")  # the end of a notebook's cell is when asynchronous ones are looked after
+        with onto(terminal, terminal) if has_rows else nullcontext():
+            seen = seen_error(four)
+            four.run("1")  # the end of a notebook's cell is when asynchronous ones are looked after
         until(lambda: seen() is None)  # a worker may be on its way out of its own cell
     finally:
         gc.enable()

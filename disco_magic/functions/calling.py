@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from disco_magic.core.seat import Spot, Theirs
     from disco_magic.core.topology import Members, Over, Topology
 
-_new: Final = tuple.__new__
 _NOBODY: Final = ()
 _BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver", "probe"})
 _WITHOUT_ARRAY: Final = frozenset({"recv", "deliver", "probe"})
@@ -213,9 +212,8 @@ class Calling:
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
-            seat = _new(  # what `Seat(...)` does, without its Python code: in half the time
-                Seat,
-                (me, members, scope, present, spot, library, along, within, tag, rendezvous, theirs, limit_s),
+            seat = Seat(  # by position: each of these names would cost as much as its value
+                me, members, scope, present, spot, library, along, within, tag, rendezvous, theirs, limit_s
             )
             result = getattr(self._plane, verb)(seat, *arguments)
             if verb in _FROM_ANOTHER:

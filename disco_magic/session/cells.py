@@ -6,7 +6,7 @@ import warnings
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Run
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.pump import CellInbox
     from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
 
@@ -239,7 +240,7 @@ class Cells(Failures):
             self.adopt_orphans()
 
         def act(inbox: CellInbox) -> PendingCell:
-            me: Any = self  # a session
+            me = cast("Session", self)
             seq, kills = self._ordinal(chosen)
             values = CellValues(me, self.ledger.new_register(), cell.label)
             if len(chosen) < self.num_workers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from queue import Empty
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
@@ -176,8 +176,8 @@ class Verdict:
             self._is_of_stop = True
 
     def _result(self) -> CellResult:
-        ended: Any = self.ended  # there are answers
-        replies: dict[int, CellDone] = ended.replies
+        ended = cast("Expectation", self.ended)
+        replies = cast("dict[int, CellDone]", ended.replies)
         if failures := settled(replies):
             replies = {
                 worker: each._replace(failure=failures.get(worker)) for worker, each in replies.items()

@@ -36,10 +36,12 @@ class KnownNames:
 
     Attributes:
         by_worker: worker id -> names of its registers, in the order they were bound.
+        lost: names that restarts took, as long as nothing has bound them again.
     """
 
     def __init__(self, num_workers: int, outstanding: Callable[[], Sequence[int]]) -> None:
         self.by_worker: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
+        self.lost: frozenset[str] = frozenset()
         self._outstanding = outstanding
         self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # as last seen, their union
         self._renamed: list[_Renamed] = []
@@ -66,6 +68,7 @@ class KnownNames:
         """Record that the controller's command `seq` binds `name` on `workers`."""
         change = _Renamed(seq, name, frozenset(workers), bound=True)
         self._last = seq
+        self.lost -= {name}
         for worker in change.workers:
             self._bound[worker][name] = seq
         self._rename(change)
@@ -87,6 +90,8 @@ class KnownNames:
             if change.seq > done.seq and done.worker in change.workers:
                 names = change.applied(names)
         self.by_worker[done.worker] = names
+        if self.lost:  # seldom, and then not for long
+            self.lost = self.lost.difference(names)
         if self._last < done.seq:
             self._bound[done.worker].clear()
 

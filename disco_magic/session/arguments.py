@@ -18,7 +18,7 @@ from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 from disco_magic.values.parts import has_part, paths_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -201,7 +201,7 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
     return host_array(verb, whole)
 
 
-def check_there(launcher: Launcher, label: str, written: str, former: Sequence[str]) -> None:
+def check_there(launcher: Launcher, label: str, written: str, former: Iterable[str]) -> None:
     """Check that some worker has a register `label` with the part `written`; `former`: see `no_register`."""
     held = launcher.look(numbered=label.startswith("#"), sample=0)
     known = list(dict.fromkeys(name for each in held for name, _ in each))

@@ -56,7 +56,6 @@ class Queues(Arguments):
     Attributes:
         life: identifies the session's life, which a restart ends: registers and sequence numbers of one mean
             nothing in another. It is the ``put`` of the queue into which references of that life die.
-        former_names: what registers there were before the last restart that found any.
         end: if the session is closed, why nothing can be sent any more, in words.
         ledger: what the controller knows; read-only.
         sent_from: number, code and offset in it of the calls that were sent last, by ``number & KEPT``.
@@ -73,7 +72,6 @@ class Queues(Arguments):
                 f"max_outstanding is {max_outstanding!r}, expected a whole number of commands >= 1"
             )
         self.max_outstanding = most
-        self.former_names: tuple[str, ...] = ()
         self.end = "it was shut down"
         self.forsaken = False  # whether this is a forked process, which has no workers
         self._taken_down = True
@@ -106,6 +104,11 @@ class Queues(Arguments):
         self.forsaken = False
         self._taken_down = False  # closed, and the launcher has ended its workers
         self.closed = False
+
+    @property
+    def former_names(self) -> frozenset[str]:
+        """The names that restarts took, and that nothing has bound since."""
+        return self.ledger.names.lost
 
     def flush(self) -> None:
         """Tell the workers which registers are no longer referenced, if there are any."""

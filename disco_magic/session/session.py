@@ -225,11 +225,12 @@ class Session(
             try:
                 # Half-way there would be no workers, and nobody to know of which kind.
                 with sigint_held_back():
-                    self.former_names = self.names() or self.former_names
+                    lost = self.former_names.union(self.names())
                     struck = self._end_at_once()
                     self.log_unraised()
                     self._futures = 0
                     self._start_workers()
+                    self.ledger.names.lost = lost
                 if struck is not None:
                     raise struck
             finally:

@@ -170,6 +170,18 @@ def test_an_unknown_name_mentions_near_misses(session):
         s["zzz"]
 
 
+@pytest.mark.parametrize("bind", [lambda s: s.run("weight = 2"), lambda s: s.put("weight", 2)])
+def test_a_name_that_was_bound_and_deleted_after_a_restart_is_not_said_to_be_lost_in_it(session, bind):
+    # The error said so of what the restart had found, whatever had become of it since.
+    s = session(1)
+    s.run("weight = 1")
+    s.restart()
+    bind(s)
+    s.run("del weight")
+    with pytest.raises(UnknownName, match="there are: none"):
+        s["weight"]
+
+
 def test_a_name_that_a_restart_took_is_said_to_be_lost(session):
     s = session(1)
     s.run("weight = 1")

@@ -81,6 +81,7 @@ class Calling:
         self.group_rank = worker % topology.group_size
         self._plane = plane
         self._guard = guard
+        self._arrays: type = place.xp.ndarray
         self._group_members = topology.members(self.group)
         self._everybody = tuple(range(topology.num_workers))
         self._topology = topology
@@ -194,11 +195,13 @@ class Calling:
         if over is not None or type(in_group) is not bool:
             members, named = self._over(verb, over, in_group=in_group)
             along = along or named
-        # Of arrays of NumPy there is nothing to be `taken`: likewise.
-        if arguments and type(given) is not np.ndarray and verb not in _WITHOUT_ARRAY:
+        # Of arrays of NumPy and of the worker's own library there is nothing to be `taken`: likewise.
+        ours, kind = self._arrays, type(given)
+        if arguments and kind is not np.ndarray and kind is not ours and verb not in _WITHOUT_ARRAY:
             arguments, lent, library = taken(verb, arguments, me, members, self.place)
         out = arguments[-1] if arguments else None
-        if out is not None and type(out) is not np.ndarray and verb not in _WITHOUT_OUT:
+        is_plain = out is None or type(out) is np.ndarray or type(out) is ours
+        if not is_plain and verb not in _WITHOUT_OUT:
             target = read_out(verb, out, self.place)
             lent = lent or (target is not out and not isinstance(target, np.ndarray))
             arguments = (*arguments[:-1], target)
@@ -231,7 +234,7 @@ class Calling:
                 if lent:  # from now on its library may change or free it, on a stream of its own
                     self.place.settle()
         if result is None or result is arguments[-1]:
-            return result if result is None or type(out) is np.ndarray else filled(out)
+            return result if is_plain or result is None else filled(out)
         if not library or verb == "send":
             return result
         if not lent and not isinstance(result, np.ndarray):

@@ -18,8 +18,6 @@ from disco_magic.planes.variants import rows_of, work
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
     from disco_magic.planes.variants import Variant, Work
 
     Entry = tuple[int, int, int, int, int, int, int]
@@ -83,23 +81,23 @@ def _read(source: Any, target: Any) -> tuple[Work, Entry]:
     return todo, (*pointers, todo.accesses, todo.width, *rows.pitches, todo.tail)
 
 
-def _alignment(dtype: np.dtype[Any]) -> int:
-    """Of which multiples a GPU reads and writes elements; both parts of a complex number are read at once."""
-    return dtype.itemsize if dtype.kind == "c" else dtype.alignment
-
-
-def lies_oddly(array: Any) -> bool:
-    """Whether some elements are not aligned as a GPU needs them to read and write them."""
-    need = _alignment(array.dtype)
-    if array.data.ptr % need or array.flags.c_contiguous:
-        return bool(array.data.ptr % need)
-    return any(step % need for step, length in zip(array.strides, array.shape, strict=True) if length > 1)
+def misaligned(array: Any) -> int:
+    """The bytes at whose multiples a GPU reads and writes the elements, if some lie elsewhere; else 0."""
+    dtype, start = array.dtype, array.data.ptr
+    need: int = dtype.itemsize if dtype.kind == "c" else dtype.alignment  # both parts are read at once
+    if not start % need:
+        if array.flags.c_contiguous:
+            return 0
+        steps = zip(array.strides, array.shape, strict=True)
+        if not any(step % need for step, length in steps if length > 1):
+            return 0
+    return need
 
 
 def check_alignment(kind: str, worker: int, array: Any) -> None:
     """Refuse an array that kernels could not read or write; what they do there ends all work of the GPU."""
-    if lies_oddly(array):
+    if need := misaligned(array):
         raise UsageMistake(
             f"{kind}: an array of worker {worker} has elements of {array.dtype} that lie at no multiples of"
-            f" {_alignment(array.dtype)} bytes - a GPU reads and writes them there only; copy the bytes first"
+            f" {need} bytes - a GPU reads and writes them there only; copy the bytes first"
         )

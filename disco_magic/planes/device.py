@@ -70,10 +70,11 @@ class GpuPlane(ThreadPlane):
 
     def memory_of(self, worker: int, x: object) -> Memory:
         """The memory of `x`; for None the GPUs', but the others' arrays decide."""
-        if x is not None and self._places[worker].read(x) is None:
+        memory = self._memory
+        if x is not None and type(x) is not memory.arrays and self._places[worker].read(x) is None:
             return HOST
-        self._memory.arrive(worker)
-        return self._memory
+        memory.arrive(worker)
+        return memory
 
 
 class DevicePlane(GpuPlane):

@@ -91,7 +91,7 @@ def is_long(dtype: np.dtype[Any]) -> bool:
 
 def is_gpu_array(kind: type) -> bool:
     """Whether this is cupy's array class itself, and none derived from it."""
-    return name_of(kind) == "ndarray" and home_of(kind) == "cupy"
+    return _NAME.__get__(kind) == "ndarray" and home_of(kind) == "cupy"
 
 
 def is_tensor(kind: type) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import CellError, LaunchError, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import given_up_comes_back
@@ -50,6 +51,16 @@ def test_collectives_in_cells_stay_on_the_gpu(shared):
     assert host(shared["first"])[3] == [[1] * 3] * 2
     assert host(shared["mine"]) == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert host(shared["there"]) == [None, None, [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3, None]
+
+
+def test_an_array_of_the_workers_own_library_is_taken_as_it_is(shared, monkeypatch):
+    """Each look at it costs, on every worker, and workers take turns."""
+    shared.run("x, out = xp.ones(2), xp.zeros(2)")
+    looked = []
+    monkeypatch.setattr(GpuPlace, "read", lambda place, value: looked.append(value) or value)
+    shared.run("total = allreduce(x, out=out)")
+    assert host(shared["total"]) == [[4.0, 4.0]] * 4
+    assert not looked
 
 
 def test_tokens_go_to_the_workers_with_their_experts_and_back(shared):

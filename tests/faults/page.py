@@ -40,15 +40,16 @@ _FIGURES = re.compile(r" · [\d.]+| \| [\d.]+ \| [\d.]+ \|$|^Measured .*$", re.M
 TEMPLATE = """\
 # The fault matrix
 
-What fails, in which way, where and when: `tests/session/test_faults.py` tries {total} combinations, each
+What fails, in which way, where and when: `tests/faults` has {total} combinations, each
 with the error that is expected and who gets it. After each of them the same session has to work as if
 nothing had happened: no wait raises anything a second time, every worker answers a call, a cell with a
 collective ends well, and no register is left without a value but that of the call that failed. A session
 that was shut down has to work after its restart.
 
 `python -m tests.faults --write` tries them all and writes this page; with words instead of the option it
-tries those whose names have all of them. How Disco itself fails, and what happens here instead, is in the
-last table of [disco.md](disco.md).
+tries those whose names have all of them. `make test` tries half of them: whatever fails, in each of its
+ways, at every moment and in every place, but not at every moment in every place. How Disco itself fails, and
+what happens here instead, is in the last table of [disco.md](disco.md).
 
 ## What fails, and who is told
 

@@ -1,4 +1,4 @@
-"""Every case of the fault matrix: the expected error, once, and a session that goes on as if nothing was."""
+"""Cases of the fault matrix: the expected error, once, and a session that goes on as if nothing was."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from tests.faults import CAN_FORK, EXIT, Case, DisagreementError, Exits, Trials,
 from tests.faults.matrix import Expected
 from tests.faults.stages import DEADLINE_S
 from tests.faults.ways import error_of
+from tests.sampled import every_pair
 
 # Thousands of ways through the same lines, each of which has a test of its own.
 pytestmark = pytest.mark.unmeasured
 
-CASES = all_cases()
-AT_EXIT = [case for case in CASES if case.moment == EXIT]
+
+def facts(case):
+    """What may have to meet for a fault to show. What fails in which way meets every moment and place."""
+    return (case.stage, case.way), case.place, case.moment, case.kind
+
+
+CASES = every_pair([case for case in all_cases() if case.moment != EXIT], facts)
+AT_EXIT = every_pair([case for case in all_cases() if case.moment == EXIT], facts)
 
 
 def ours():
@@ -46,7 +53,7 @@ def ends():
         yield made
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.moment != EXIT], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_object_that_fails_gives_one_clear_error_and_the_session_goes_on(trials, case):
     assert trials.try_case(case) < DEADLINE_S
 
@@ -106,7 +113,7 @@ def test_a_value_that_cannot_be_pickled_is_compared_by_its_text(session):
 )
 def test_a_session_that_does_something_else_is_found_out_and_not_used_again(trials, monkeypatch, expected):
     case = Case("function", "exception", "worker 0", "sync waits")
-    assert case in CASES
+    assert case in all_cases()
     with monkeypatch.context() as patch:
         patch.setattr(Case, "expected", expected)
         with pytest.raises(DisagreementError):

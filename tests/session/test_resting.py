@@ -11,6 +11,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
 from disco_magic.threads.patience import pause
+from tests.sampled import EVERY_CASE
 from tests.session.conftest import until, who
 
 
@@ -320,7 +321,7 @@ def test_a_session_that_restarts_in_another_thread_is_closed_or_there(session):
     sys.setswitchinterval(1e-6)
     try:
         thread.start()
-        for _ in range(30):
+        for _ in range(30 if EVERY_CASE else 10):
             s.restart()
     finally:
         sys.setswitchinterval(interval)

@@ -47,8 +47,9 @@ def _compiled(shell: Shell, line: str | None, body: str, futures: int) -> Cell:
     if "get_ipython" in source:  # there, magics are calls of it
         refuse_magics(tree)
     shows = shell.ast_node_interactivity
-    # Most cells have no semicolon: looking for the last token would read the whole cell again.
-    is_silent = ";" in body and shell.displayhook.semicolon_at_end_of_expression(body)
+    # Most cells have no semicolon: looking for the last token would read the whole cell again. In what was
+    # typed there need be no tokens, as in ``,f a b]; c``.
+    is_silent = ";" in source and shell.displayhook.semicolon_at_end_of_expression(source)
     if shows == "last_expr_or_assign":
         _show_assigned(tree)
     return cell_from_tree(

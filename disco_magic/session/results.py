@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from contextlib import suppress
 from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
@@ -281,3 +282,13 @@ def _not_shown(first: int, hidden: Sequence[list[str]]) -> str:
     more = f" or {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     where = f", perhaps in {' or '.join(names[:_NAMED])}{more}, which no look goes into" if names else ""
     return f"differs from worker {first}'s in what is not shown{where}"
+
+
+def _without_result(error: KeyboardInterrupt) -> tuple[Any, ...]:
+    """What a copy is made of, also a pickled one: that of a cell that was stopped goes without its result."""
+    kept = {name: value for name, value in vars(error).items() if not isinstance(value, CellResult)}
+    return type(error), error.args, kept
+
+
+# Python's own code would pickle all attributes. Errors of our classes leave it out: see `errors.pickling`.
+copyreg.pickle(KeyboardInterrupt, _without_result)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import copy
+import pickle
 import signal
 import subprocess
 import sys
@@ -46,6 +48,21 @@ def test_ctrl_c_is_not_said_to_have_stopped_who_had_ended_the_cell(busy, here):
         KeyboardInterrupt, match=r"was stopped on worker 1, done on workers \[0,2\]; registers"
     ):
         pending.wait()
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))],  # noqa: S301 - our own bytes
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_the_error_of_a_cell_that_was_stopped_can_be_copied_without_its_result(busy, kept):
+    # Python's own code takes all attributes along, and a result refuses to be copied.
+    with pytest.raises(KeyboardInterrupt) as caught:
+        busy(2).run("barrier()\nif worker_id == 0: interrupt_main()\nwhile True: pass")
+    again = kept(caught.value)
+    assert (type(again), str(again)) == (KeyboardInterrupt, str(caught.value))
+    assert str(again.diagnosis) == str(caught.value.diagnosis)
+    assert not hasattr(again, "result")
 
 
 CLEANS_UP = """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from itertools import pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.callers.sites import Site, is_in_between, label_of, line_at, runtime_file
 from disco_magic.errors import DiscoError, WorkerInterrupt
 from disco_magic.libraries import OURS
@@ -37,6 +39,9 @@ _BETWEEN: Final = frozenset(
         "isolation/random_states.py",
     )
 )
+# Where an exception's class is named, also within a group. Python leaves out ``__main__`` there, which the
+# module is for whoever wrote the cell.
+_CELL_MODULE: Final = re.compile(rf"^([ |]*){CELL_MODULE}\.", re.MULTILINE)
 _IMPORTS: Final = "<frozen importlib"
 # Their messages say enough where the runtime has called what raises them: a file that it reads, say.
 _TELLING: Final = (MemoryError, OSError, SyntaxError, ImportError)
@@ -73,10 +78,10 @@ def shorten(error: BaseException) -> None:
     """Reduce `error`, what led to it, and the parts of groups to `own_frames`, each with its line."""
     for each in _family(error):
         # Not by assignment: an exception may be a frozen dataclass, which refuses it.
-        BaseException.with_traceback(each, _with_lines(own_frames(each)))
+        BaseException.with_traceback(each, with_lines(own_frames(each)))
 
 
-def _with_lines(trace: TracebackType | None) -> TracebackType | None:
+def with_lines(trace: TracebackType | None) -> TracebackType | None:
     """`trace`, or a copy in which every entry has a line: an interrupt may strike where the code has none.
 
     IPython cannot show an entry without a line.
@@ -147,6 +152,8 @@ def own_frames(error: BaseException) -> TracebackType | None:
 def error_text(error: BaseException) -> str:
     """`error` as Python prints it, with ``File "Cell In[7]"`` for the file a cell was compiled as.
 
+    A class that a cell defines has no module's name in front, as one of ``__main__``.
+
     If reading an exception's parts runs user code, and that fails, the text has only its type.
     """
     try:
@@ -166,4 +173,4 @@ def _told(error: BaseException) -> str:
             for frame in each.stack:
                 frame.filename = label_of(frame.filename) or frame.filename
             told += [each.__cause__, each.__context__, *(each.exceptions or ())]
-    return "".join(text.format())
+    return _CELL_MODULE.sub(r"\1", "".join(text.format()))

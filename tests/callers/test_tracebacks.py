@@ -49,6 +49,14 @@ def test_causes_of_an_error_are_shown_under_that_name_too():
     assert text.index("ZeroDivisionError") < text.index("KeyError")
 
 
+def test_a_class_of_a_cell_is_named_as_it_was_written_also_in_a_group():
+    own = type("Own", (Exception,), {"__module__": "__disco__"})
+    told = error_text(ExceptionGroup("all", [own("one"), ExceptionGroup("more", [own("two")])]))
+    assert "    | Own: one" in told
+    assert "      | Own: two" in told
+    assert error_text(own("x")) == "Own: x\n"
+
+
 def test_a_refusal_of_the_runtime_ends_at_the_users_own_line():
     error = raised("find('no such function')\nlast = 1", find=find_func)
     assert isinstance(error, UsageMistake)

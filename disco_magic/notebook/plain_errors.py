@@ -11,18 +11,18 @@ from __future__ import annotations
 import linecache
 from contextlib import suppress
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakMethod, ref
 
 from disco_magic.callers.sites import runtime_file
-from disco_magic.callers.tracebacks import steps_of
+from disco_magic.callers.tracebacks import steps_of, with_lines
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.strays import advice_in_notebook
 from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from disco_magic.notebook.shell import Shell
 
@@ -42,7 +42,7 @@ def _lines(error: DiscoError) -> list[str]:
 
 def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
     trace = None if shell.InteractiveTB.mode == "Verbose" else user_frames(shell, error)
-    return trace or error.__traceback__
+    return trace or with_lines(error.__traceback__)
 
 
 class _Others:
@@ -66,6 +66,7 @@ class _Others:
             # Skip 0 frames: IPython's own are not among them any more.
             shown = (type(ours), ours, _own_frames(shell, ours), 0, *shown[4:])
             options.pop("tb_offset", None)
+        shown = tuple(with_lines(each) if isinstance(each, TracebackType) else each for each in shown)
         told = shell.InteractiveTB
         lines = type(told).structured_traceback(told, *shown, **options)
         holders, advice = self._holders(), ""

@@ -8,7 +8,7 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.sites import runtime_file
-from disco_magic.callers.tracebacks import error_text, steps_of, traceback_of
+from disco_magic.callers.tracebacks import error_text, steps_of, traceback_of, with_lines
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.errors.operands import operand_lines
@@ -240,7 +240,7 @@ def ended(shell: Shell, lines: Sequence[str]) -> list[str]:
 
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:
     """The traceback of `error` from the first frame of a cell on, without the runtime's frames."""
-    frames = list(steps_of(traceback_of(error)))
+    frames = list(steps_of(with_lines(traceback_of(error))))
     first = next((i for i, step in enumerate(frames) if is_of_cell(shell, step.tb_frame.f_code)), 0)
     return chained([step for step in frames[first:] if not _is_ours(step.tb_frame)])
 

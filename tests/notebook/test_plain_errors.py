@@ -169,6 +169,24 @@ def test_ctrl_c_in_the_users_own_code_is_shown_as_ever(four):
     assert "InteractiveShell" not in shown
 
 
+@pytest.mark.parametrize("mode", ["Plain", "Context", "Verbose", "Minimal"])
+@pytest.mark.parametrize("error", [KeyError("it"), UsageMistake("it"), KeyboardInterrupt("it")], ids=repr)
+def test_an_error_where_the_code_has_no_line_is_shown_at_a_line_before(four, error, mode):
+    # IPython asserts that there is one, and an interrupt may come where a loop jumps back.
+    four.ip.user_ns["error"] = error
+    four.run(f"%xmode {mode}")
+    # Eight instructions without a place each, and as many of these as there are bytes.
+    four.run(
+        "def bare():\n    raise error\nold = bare.__code__\n"
+        "bare.__code__ = old.replace(co_linetable=b'\\xff' * len(old.co_code))"
+    )
+    four.fail("bare()", type(error))
+    shown = four.out + four.err
+    assert f"{type(error).__name__}: {error}" in shown
+    assert "Unexpected exception formatting" not in shown
+    assert ("bare()" in shown) is (mode != "Minimal")
+
+
 def test_without_the_extension_ctrl_c_is_ipythons_again(four, struck):
     assert "structured_traceback" in vars(four.ip.InteractiveTB)
     four.ip.run_line_magic("unload_ext", "disco_magic")

@@ -13,7 +13,7 @@ from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
 
 # A path of a part, and as many indexes without names as there are behind it.
-_INDEXED: Final = re.compile(r"""(.*?)((?:\[(?:[^][()'"]|\[[^][()'"]*\])*\])+)""", re.DOTALL)
+_INDEXED: Final = re.compile(r"""(.*?)((?:\[(?:[^]['"]|\[[^]['"]*\])*\])+)""", re.DOTALL)
 _ONLY: Final = "only numbers, lists of them, slices and ... are; {i} stands for what i is in the notebook"
 # What arrays of any library raise for an index that they have not, or do not take, as PyTorch a step below 0.
 _REFUSED: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)

@@ -6,7 +6,7 @@ A refusal here does not affect the other members: the caller has not joined yet,
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.sites import call_spot, site_of
 from disco_magic.core.numbers import whole_number
@@ -160,8 +160,17 @@ def _is_array(value: object) -> bool:
     return has_method and getattr(value, "shape", None) != ()
 
 
+# As in `dist.recv(t, src=None)`, and for a neighbour that a worker at the border has not.
+_OF_NONE: Final = {
+    "source": "; {}() takes a message from any worker",
+    "to": "; a worker that has nobody to send to leaves the send out",
+}
+
+
 def _meant(kind: str, name: str, value: object) -> str:
-    """What to write for an array, or a list, that stands where the number `name` belongs."""
+    """What to write for an array, a list or None that stands where the number `name` belongs."""
+    if value is None:
+        return _OF_NONE.get(name, "").format(kind)
     array = _is_array(value)
     lengths = "int" in str(getattr(value, "dtype", "")) if array else isinstance(value, list | tuple)
     if kind in SPLITTING and lengths:

@@ -12,8 +12,9 @@ from disco_magic.values.kinds import is_any_of, is_array_of_any, is_jax_array, i
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
 
-# A path of a part, and as many indexes without names as there are behind it.
-_INDEXED: Final = re.compile(r"""(.*?)((?:\[(?:[^]['"]|\[[^]['"]*\])*\])+)""", re.DOTALL)
+# An index without names; and a path of a part with as many of these as there are at its end.
+_INDEX: Final = re.compile(r"""\[(?:[^]['"]|\[[^]['"]*\])*\]""")
+_INDEXED: Final = re.compile(rf"(.*?)((?:{_INDEX.pattern})+)", re.DOTALL)
 _ONLY: Final = "only numbers, lists of them, slices and ... are; {i} stands for what i is in the notebook"
 # What arrays of any library raise for an index that they have not, or do not take, as PyTorch a step below 0.
 _REFUSED: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
@@ -29,20 +30,33 @@ def indexed_at(value: Any, written: str) -> Any:
     Raises:
         UsageMistake: there is such an array, but not that index of it; or that is written with names.
     """
-    found = _INDEXED.fullmatch(written)
-    item: Any = NOTHING if found is None else part_at(value, found[1]) if found[1] else value
-    if found is None or not _is_indexed(type(item)):
+    item, index_text = _divided(value, written)
+    if item is NOTHING:
         return NOTHING
     try:
-        indexes = _indexes(ast.parse(f"_{found[2]}", mode="eval").body)
+        indexes = _indexes(ast.parse(f"_{index_text}", mode="eval").body)
     except (SyntaxError, ValueError):
-        raise UsageMistake(f"{found[2]} is no index of it: {_ONLY}") from None
+        raise UsageMistake(f"{index_text} is no index of it: {_ONLY}") from None
     try:
         for index in indexes:
             item = item[index]
     except _REFUSED as error:
-        raise UsageMistake(f"{found[2]} is no index of it: {_why(error)}") from None
+        raise UsageMistake(f"{index_text} is no index of it: {_why(error)}") from None
     return item
+
+
+def _divided(value: Any, written: str) -> tuple[Any, str]:
+    """The first thing on the path that can be indexed, and what is written behind it; `NOTHING` if none can.
+
+    What looks like an index may be a key: in ``d[0][1]`` the 0, if `d` is a dict.
+    """
+    found = _INDEXED.fullmatch(written)
+    for index in _INDEX.finditer(written, found.start(2)) if found else ():
+        path = written[: index.start()]
+        item = part_at(value, path) if path else value
+        if item is not NOTHING and _is_indexed(type(item)):
+            return item, written[index.start() :]
+    return NOTHING, ""
 
 
 def _is_indexed(kind: type) -> bool:

@@ -348,11 +348,13 @@ def test_a_part_that_is_written_as_another_kind_is_shown_as_it_is_written(four, 
         ("x[...,::2][0]", [0, 2]),
         ("p['w'][0][1:]", [2, 3]),
         ("many[1:]", [8, 9]),
+        ("p[1][1:]", [5, 6]),
+        ("p[1][(2,)]", 6),
     ],
 )
 def test_elements_and_slices_get_into_a_variable_like_parts(four, part, expected):
     four.run("%%disco\nx = np.arange(12).reshape(4, 3); many = [7, 8, 9]")
-    four.run("%%disco\np = {'w': [[1, 2, 3]], 'two  words': 5}")
+    four.run("%%disco\np = {'w': [[1, 2, 3]], 'two  words': 5, 1: np.array([4, 5, 6])}")
     four.run(f"%disco get w={part}")
     assert np.array_equal(four.ip.user_ns["w"], expected)
     four.run(f"v = %disco get {part}")

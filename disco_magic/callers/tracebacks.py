@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
 _LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__context__")]
 _PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
-# Files that call what the user gave us: if that is written in C, the last frame is theirs.
+# Files that call what the user gave us: if that is written in C, or has no such parameter, the last frame is
+# theirs.
 _CALLERS: Final = frozenset(
     OURS + file
-    for file in ("workers/serving.py", "functions/execution/running.py", "functions/execution/awaits.py")
+    for file in (
+        "core/interpreter.py",
+        "workers/serving.py",
+        "functions/execution/running.py",
+        "functions/execution/awaits.py",
+    )
 )
 # Files between the user's code and what it calls; so is the import system, whose frames Python drops.
 _BETWEEN: Final = frozenset(

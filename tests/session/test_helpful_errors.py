@@ -151,3 +151,10 @@ def test_a_tensor_in_parts_is_passed_in_parts(session):
         CellError, match=r"this worker's part of it, x\.to_local\(\), or all of it, x\.full_t"
     ):
         s.run("allreduce(DTensor())")
+
+
+@pytest.mark.parametrize(("args", "keywords"), [((1,), {}), ((), {"scale": 2})])
+def test_an_argument_that_the_function_does_not_take_is_told_without_a_line_of_ours(session, args, keywords):
+    with pytest.raises(WorkerError, match=r"TypeError: numbered\(\)") as caught:
+        session(2).call_packed(numbered, *args, **keywords).get(0)
+    assert "disco_magic" not in str(caught.value)

@@ -8,6 +8,7 @@ register.
 
 from __future__ import annotations
 
+import ast
 import linecache
 from contextlib import suppress
 from functools import partial
@@ -90,6 +91,16 @@ def _is_about_ours(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or line.lstrip().startswith("raise ")
 
 
+def _of_syntax(told: Any, kind: Any, error: Any, steps: Any = None, *more: Any, **options: Any) -> Any:
+    """Replaces ``SyntaxTB.structured_traceback``: where we compile a text, neither our calls nor `ast`'s.
+
+    IPython shows a SyntaxError of running code in this way, whatever the error says itself.
+    """
+    if isinstance(steps, list) and any(runtime_file(each.filename) for each in steps):
+        steps = [each for each in steps if each.filename != ast.__file__ and not runtime_file(each.filename)]
+    return type(told).structured_traceback(told, kind, error, steps, *more, **options)
+
+
 def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> Callable[[], None]:
     """Let IPython show errors of this package in this way; return what undoes it.
 
@@ -101,6 +112,7 @@ def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> Cal
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
     if hasattr(shell, "InteractiveTB"):
         shell.InteractiveTB.structured_traceback = _Others(shell, holders)
+        shell.SyntaxTB.structured_traceback = partial(_of_syntax, shell.SyntaxTB)
     return partial(_show_all_lines, shell)
 
 
@@ -112,3 +124,6 @@ def _show_all_lines(shell: Shell) -> None:
     own = vars(getattr(shell, "InteractiveTB", None) or shell)
     if isinstance(own.get("structured_traceback"), _Others):
         del shell.InteractiveTB.structured_traceback
+    own = vars(getattr(shell, "SyntaxTB", None) or shell)
+    if getattr(own.get("structured_traceback"), "func", None) is _of_syntax:
+        del shell.SyntaxTB.structured_traceback

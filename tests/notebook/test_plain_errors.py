@@ -23,6 +23,19 @@ def test_of_a_failure_on_a_worker_the_line_of_the_cell_is_shown_and_no_line_of_o
     assert "disco_magic/" not in shown
 
 
+def test_of_a_syntax_error_in_a_text_for_the_workers_no_line_of_ours_is_shown(four):
+    four.run(SESSION)
+    four.fail("x = 1\ns.run('a b')", SyntaxError)
+    shown = four.out + four.err
+    for line in ("s.run('a b')", "    a b\n", "SyntaxError: invalid syntax"):
+        assert line in shown
+    assert "disco_magic/" not in shown
+    assert "ast.py" not in shown
+    four.ip.run_line_magic("unload_ext", "disco_magic")
+    assert "structured_traceback" not in vars(four.ip.SyntaxTB)
+    four.run("%load_ext disco_magic")
+
+
 def test_functions_of_the_user_on_the_way_are_shown(four, tmp_path, monkeypatch):
     (tmp_path / "on_the_way.py").write_text(
         "def load(session):\n    return session.load_safetensors('/none')\n"

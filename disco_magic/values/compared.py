@@ -16,7 +16,7 @@ from disco_magic.values.frames import Column, array_of_column, is_frame, is_tabl
 from disco_magic.values.inside import DEPTH, content_of, is_atom
 from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.values.samples import nans_and_infs, sample_of
-from disco_magic.values.split_tensors import local_part
+from disco_magic.values.split_tensors import as_one_of_several, local_part
 from disco_magic.values.tensors import bits_of, is_there, memory_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ class _Unknown(Exception):
     pass
 
 
+class _Shard(NamedTuple):
+    """A worker's part of a tensor on a mesh, and how that is split, which all workers have in common."""
+
+    split: str
+    array: Array
+
+
 class Compared(NamedTuple):
     """What is known of all that is in a value.
 
@@ -58,7 +65,7 @@ NOT_COMPARED: Final = Compared()
 
 
 def look_into_parts(value: Any, sample: int) -> Compared:
-    """Return what is known of all that is in a value.
+    """Return what is known of all that is in a value; of tensors on a mesh, not which part a worker has.
 
     Nothing is known without a sample, or if not all of it can be looked at: arrays on a GPU, objects of
     libraries, more than 1,000 parts (with a sample of less than 65,536, more than 256).
@@ -115,6 +122,8 @@ def _gather(
         known = item if is_told else array_in(item)
         if known is None and kind is Column:
             known = item
+        if known is not None and (split := as_one_of_several(item)):
+            kind, known = _Shard, _Shard(split, known)
         if known is not None or item is None:
             parts[inner] = kind, known
         else:
@@ -141,6 +150,9 @@ def _told(kind: type, part: Any, room: int) -> Compared:
     if is_atom(part) or kind is ExtraState:
         written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
         return Compared(digest(written), is_part=True)
+    if kind is _Shard:
+        told = _told_of_array(kind, np.asarray(part.array), room)
+        return told._replace(fingerprint=fingerprint(part.split), is_part=True)
     if type(part) is Column:
         told = look_into_column(part, room)
     else:

@@ -19,6 +19,16 @@ def kind_of_split(tensor: Any) -> str:
     return f"{name_of(type(tensor))}({', '.join(along)})"
 
 
+def as_one_of_several(value: Any) -> str:
+    """`kind_of_split` of a DTensor of which other workers have other parts; "" for any other value."""
+    if not is_split_tensor(type(value)):
+        return ""
+    try:
+        return kind_of_split(value) if shard_of(value) else ""
+    except Exception:  # noqa: BLE001 - of PyTorch, for a tensor whose mesh is gone
+        return ""
+
+
 def shard_of(tensor: Any) -> str:
     """Which part of a DTensor the worker has, ``"dp=0, tp=1"``; only axes that it is split along."""
     mesh = tensor.device_mesh

@@ -295,6 +295,16 @@ def test_in_a_container_it_counts_with_its_part():
     assert describe(held).nans == 1
 
 
+def test_containers_do_not_differ_by_which_parts_of_tensors_a_worker_has():
+    def holding(part, *placements, bias=0.0):
+        return describe({"weight": Split(part, (4,), *placements), "bias": np.full(2, bias)}).fingerprint
+
+    assert holding([1, 2], "S(0)") == holding([3, 4], "S(0)") != b""
+    assert holding([1, 2], "S(0)") != holding([1, 2], "S(0)", bias=1.0)
+    assert holding([1, 2], "S(0)") != holding([1, 2], "R", "S(0)")
+    assert holding([1, 2], "R") != holding([3, 4], "R")  # all have all of it, and should have the same
+
+
 def test_checks_compare_parts_and_how_they_are_split():
     one, same = (look(Split([1, 2], (4,), "S(0)"), values=True) for _ in range(2))
     assert one == same

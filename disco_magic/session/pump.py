@@ -70,7 +70,11 @@ class CellInbox(SimpleQueue["Expectation | Lost | Signal"]):
     _hear: Callable[[], object] | None = None
 
     def strike(self) -> None:
-        """Take a SIGINT; called in the main thread, between any two bytecodes."""
+        """Take a SIGINT; called in the main thread, between any two bytecodes.
+
+        Also within `get`: ``SimpleQueue.put`` is reentrant. No KeyboardInterrupt then strikes between two
+        halves of a step.
+        """
         hear = self._hear
         if hear is None:
             self.put(INTERRUPT)
@@ -260,12 +264,3 @@ def sigint_held_back() -> Iterator[None]:
     finally:
         if not inbox.empty():
             signal.raise_signal(signal.SIGINT)
-
-
-def sigint_into(inbox: Inbox) -> sigint_to:
-    """Turn Ctrl-C and the stop button into a message while the main thread waits.
-
-    ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, even inside ``get``. No
-    KeyboardInterrupt can then strike between two halves of a step.
-    """
-    return sigint_to(lambda: inbox.put(INTERRUPT))

@@ -15,7 +15,7 @@ from disco_magic.callers.namespaces import in_use
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerLost
 from disco_magic.session import current
 from disco_magic.session.config import check_plane
-from disco_magic.session.pump import sigint_into
+from disco_magic.session.sigint import sigint_to
 from tests.session.conftest import until
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -284,7 +284,7 @@ def test_a_handler_that_c_code_installed_is_left_alone(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda number: None)
     changed = []
     monkeypatch.setattr(signal, "signal", lambda *args: changed.append(args))
-    with sigint_into(None):
+    with sigint_to(lambda: None):
         pass
     assert changed == []
 

@@ -82,6 +82,15 @@ def test_sharded_with_fsdp_it_learns_the_same_and_may_be_looked_at_meanwhile(s):
 
 
 @pytest.mark.skipif(torch.__version__ < "2.7", reason="there it needs a GPU")
+def test_a_model_of_which_each_worker_has_a_shard_differs_by_what_all_of_them_have_only(s):
+    s.run("from torch.distributed.fsdp import fully_shard\nnet = model()")
+    s.run("net.register_buffer('seen', torch.zeros(2))\nfully_shard(net)")
+    assert not s.registers().row("net").differs
+    s.run("if worker_id == 2: net.seen += 1")
+    assert s.registers().row("net").differs
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="there it needs a GPU")
 def test_in_mixed_precision_it_may_be_looked_at_meanwhile(s):
     s.run("from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\nnet = model()")
     s.run("halves = MixedPrecisionPolicy(param_dtype=torch.bfloat16)")

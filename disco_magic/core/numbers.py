@@ -38,6 +38,14 @@ def whole_number(given: object) -> int | None:
         return None
 
 
+def is_positive(given: object) -> bool:
+    """Whether it is a number above 0; False for text, for what is not a number, and for several numbers."""
+    try:
+        return bool(given > 0)  # type: ignore[operator]
+    except (TypeError, ValueError):
+        return False
+
+
 def seconds(timeout: object) -> float | None:
     """Return `timeout` as a number of seconds; None: no limit.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.lanes import picture
 from disco_magic.core.named_blocks import Named, named
+from disco_magic.core.numbers import is_positive
 from disco_magic.core.spending import Summary, summarize
 from disco_magic.core.trace import trace_of, write_trace
 from disco_magic.errors import UsageMistake
@@ -180,10 +181,8 @@ class Timeline:
             UsageMistake: it ends before it begins, or nothing of it was recorded.
         """
         if not start_s < end_s:
-            raise UsageMistake(
-                f"timeline: from {start_s} s to {end_s} s is empty; expected two times in seconds, the "
-                "earlier one first"
-            )
+            expected = "expected two times in seconds, the earlier one first"
+            raise UsageMistake(f"timeline: from {start_s} s to {end_s} s is empty; {expected}")
         if end_s <= self.start_s or start_s >= self.end_s:
             raise UsageMistake(
                 f"timeline: nothing was recorded from {start_s:g} s to {end_s:g} s; this one is from "
@@ -197,7 +196,7 @@ class Timeline:
         Raises:
             UsageMistake: `seconds` is not above 0.
         """
-        if not seconds > 0:
+        if not is_positive(seconds):
             raise UsageMistake(f"timeline: the last {seconds} seconds are empty; expected a number above 0")
         return self._cut(max(self.start_s, self.end_s - seconds), self.end_s)
 

@@ -23,6 +23,7 @@ from disco_magic.callers.current import calling_worker
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions.claims import Claim
 from disco_magic.functions.installed import has_package
+from disco_magic.functions.paths import path_text
 from disco_magic.functions.places import HOST_PLACE, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.phrases import near_paths, nearest
@@ -121,9 +122,9 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
         MissingDependency: the package that loads it is not installed.
     """
     try:
-        full = Path(path).expanduser().resolve()
+        full = Path(path_text("a module is loaded", path)).expanduser().resolve()
         is_there = full.exists()
-    except (TypeError, ValueError, RuntimeError, OSError):
+    except (ValueError, RuntimeError, OSError):
         raise UsageMistake(f"a module is loaded by its path, got {path!r}") from None
     if not is_there:
         hint = near_paths(str(full)) or "check the path"

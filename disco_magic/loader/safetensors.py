@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.paths import path_text
 from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
@@ -36,7 +37,7 @@ def open_safetensors(path: str | os.PathLike[str]) -> Catalogue:
         path: a safetensors file; an index, ``*.json``; or a folder that has ``model.safetensors.index.json``
             or else exactly one safetensors file.
     """
-    found = _chosen(Path(path))
+    found = _chosen(Path(path_text("a file of parameters is loaded", path)))
     return read_index(found) if found.suffix == ".json" else read_file(found)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.paths import path_text
 from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
@@ -37,7 +38,7 @@ def open_tensor_cache(path: str | os.PathLike[str], text: str = "") -> Catalogue
         path: the folder, or the json file in it. The binary files are in the same folder.
         text: the json file's content, if it has been read already.
     """
-    listing = _listing(Path(path))
+    listing = _listing(Path(path_text("a file of parameters is loaded", path)))
     if not text:
         where = f"parameter list {listing.name}"
         text = StoredFile.at(listing, where).text(where)

@@ -201,6 +201,15 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
     return host_array(verb, whole)
 
 
+def check_name(verb: str, register: object) -> None:
+    """Raise UsageMistake if `register` is no text."""
+    if not isinstance(register, str):
+        raise UsageMistake(
+            f"{verb} takes the name of a register, or of a part, got {class_name(register)}; the row of a "
+            "reference is its .info()"
+        )
+
+
 def check_there(launcher: Launcher, label: str, written: str, former: Iterable[str]) -> None:
     """Check that some worker has a register `label` with the part `written`; `former`: see `no_register`."""
     held = launcher.look(numbered=label.startswith("#"), sample=0)

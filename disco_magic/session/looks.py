@@ -13,7 +13,7 @@ from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
-from disco_magic.session.arguments import check_there
+from disco_magic.session.arguments import check_name, check_there
 from disco_magic.threads.patience import pause
 from disco_magic.values.describe import affordable_sample, describe
 from disco_magic.values.parts import on_part, on_parts, split
@@ -238,7 +238,7 @@ class Looks(Accounts):
             register: a name, ``"#5"``, or a part of one, see `examine`.
 
         Raises:
-            UnknownName, SessionClosed: as `examine`.
+            UnknownName, SessionClosed, UsageMistake: as `examine`.
 
         Example:
             >>> session.run("params = {'w': np.zeros((2, 3)), 'b': np.arange(3)}").errors
@@ -246,6 +246,7 @@ class Looks(Accounts):
             >>> session.look_at("params['b']")
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
+        check_name("look_at", register)
         cells = tuple(self.examine(register, describe))
         return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register, cells))
 
@@ -272,11 +273,7 @@ class Looks(Accounts):
             ["net['b']", "net['w']", "net['lr']"]
         """
         _check_sample(sample)
-        if not isinstance(register, str):
-            raise UsageMistake(
-                f"look_into takes the name of a register, or of a part, got {type(register).__name__}; the "
-                "row of a reference is its .info()"
-            )
+        check_name("look_into", register)
         from disco_magic.session.looking_into import described_parts  # few look into registers
 
         return described_parts(self, register, sample)

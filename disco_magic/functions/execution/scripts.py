@@ -16,6 +16,7 @@ from disco_magic.callers.source_text import parsed
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.execution.cells import cell_from_tree
 from disco_magic.functions.execution.used_modules import imports_of, used_by
+from disco_magic.functions.paths import path_text
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
 from disco_magic.phrases import near_misses, near_paths, words
@@ -50,7 +51,7 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
     Of a folder its ``__main__.py``. The file is the main program, has its ``__file__`` and its `sys.argv`,
     and may end by ``sys.exit()``.
     """
-    name = os.fspath(path)
+    name = path_text("a file is run", path)
     main = os.path.join(name, "__main__.py")
     name = main if os.path.isfile(main) else name
     filename = os.path.abspath(name)
@@ -203,8 +204,9 @@ class FoundModule(NamedTuple):
 
 def find_module(name: str) -> FoundModule:
     """Find the module of that name; for a package, its ``__main__``."""
-    if not all(map(str.isidentifier, name.split("."))):
-        hint = f"; {name!r} without -m runs a file" if os.path.exists(name) else ""
+    is_text = isinstance(name, str)
+    if not is_text or not all(map(str.isidentifier, name.split("."))):
+        hint = f"; {name!r} without -m runs a file" if is_text and os.path.exists(name) else ""
         raise UsageMistake(f"{name!r} is not the name of a module: write package.module{hint}")
     first, *inner = name.split(".")
     spec, known = _outermost(first), first

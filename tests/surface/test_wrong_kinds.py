@@ -1,0 +1,64 @@
+"""What is of a kind that a method cannot take is refused in words of that method, before anything happens."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from disco_magic.core.numbers import is_positive
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.paths import path_text
+
+
+class Written:
+    """Like a path, of what it was given."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __fspath__(self):
+        return self.text
+
+
+@pytest.mark.parametrize("path", ["a/b", pathlib.Path("a/b"), Written("a/b")])
+def test_a_path_is_text_or_says_its_text(path):
+    assert path_text("a file is run", path) == "a/b"
+
+
+@pytest.mark.parametrize("path", [3, b"a/b", Written(b"a/b"), None])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(UsageMistake, match=f"a file is run by its path, got {re.escape(repr(path))}"):
+        path_text("a file is run", path)
+
+
+@pytest.mark.parametrize("number", [0.1, 1, np.float32(2), np.array(3.0), True])
+def test_numbers_above_0_are_positive(number):
+    assert is_positive(number)
+
+
+@pytest.mark.parametrize("given", [0, -1.0, float("nan"), "1", np.float32, np.ones(2), None])
+def test_nothing_else_is(given):
+    assert not is_positive(given)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.run_file(b"x.py"), "a file is run by its path, got b'x.py'"),
+        (lambda s: s.run_module(3), "3 is not the name of a module: write package.module"),
+        (lambda s: s.load_safetensors(3), "a file of parameters is loaded by its path, got 3"),
+        (lambda s: s.load_tensor_cache(b"x"), "a file of parameters is loaded by its path, got b'x'"),
+        (lambda s: s.load_vm_module(3), "a module is loaded by its path, got 3"),
+        (lambda s: s.timeline("x"), "the last x seconds are empty; expected a number above 0"),
+        (lambda s: s.look_at(s.call_packed(int)), "look_at takes the name of a register, or of a part, got"),
+        (lambda s: s.look_into(3), "look_into takes the name of a register, or of a part, got int"),
+    ],
+)
+def test_a_method_says_what_it_takes(session, call, said):
+    s = session(1)
+    with pytest.raises(UsageMistake, match=re.escape(said)):
+        call(s)
+    assert s.run("1").values == [1]

@@ -15,7 +15,8 @@ from disco_magic.functions.participants import both_said, is_grouped
 from disco_magic.functions.returned import stacked
 from disco_magic.phrases import class_name, no_register, no_such_part, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
-from disco_magic.values.parts import has_part, paths_in
+from disco_magic.values.parts import paths_in
+from disco_magic.values.subscripts import has_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -221,7 +222,12 @@ def check_there(launcher: Launcher, label: str, written: str, former: Iterable[s
         return
     found = launcher.examine(label, partial(paths_in, label), (), everybody)
     names = dict.fromkeys(path for paths in found for path in paths or ())
-    hint = no_such_part(f"{label}{written}", names)
+    shapes = [info.shape for each in held for name, info in each if name == label and info.shape]
+    hint = (
+        no_such_part(f"{label}{written}", names)
+        if names or not shapes
+        else f"of its shape {shapes[0]} numbers and slices select"
+    )
     raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 
 

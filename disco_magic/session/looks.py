@@ -16,7 +16,8 @@ from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_name, check_there
 from disco_magic.threads.patience import pause
 from disco_magic.values.describe import affordable_sample, describe
-from disco_magic.values.parts import on_part, on_parts, split
+from disco_magic.values.parts import split
+from disco_magic.values.subscripts import on_part, on_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +134,8 @@ class Looks(Accounts):
 
         Args:
             register: a name, ``"#5"`` as tables label a numbered one, or a reference; or a part of one, as
-                `check` and the inspector write it: ``"model.0.weight"``, ``"params['w']"``.
+                `check` and the inspector write it: ``"model.0.weight"``, ``"params['w']"``; or what numbers
+                and slices select of an array, ``"x[0,2:4]"``.
             function: if workers are processes it has to be sent there: better from a module than from a cell.
             *arguments: passed on unchanged.
             workers: ids; None: all.

@@ -23,7 +23,7 @@ from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor
 from disco_magic.values.members import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.values.content import Content
@@ -137,23 +137,6 @@ def _arrays(value: Any) -> Iterator[tuple[str, Any]]:
         kind = type(part)
         if issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind) or kind is Column:
             yield path, part
-
-
-def on_part(written: str, function: Callable[..., Any], value: Any, *arguments: Any) -> Any:
-    """Return ``function(part, *arguments)``; None if `value` has no such part."""
-    part = part_at(value, written)
-    return None if part is NOTHING else function(part, *arguments)
-
-
-def on_parts(written: str, function: Callable[..., Any], first: Any, second: Any, *arguments: Any) -> Any:
-    """Return ``function(part, part, *arguments)`` for two values; None if one of them has no such part."""
-    parts = part_at(first, written), part_at(second, written)
-    return None if any(part is NOTHING for part in parts) else function(*parts, *arguments)
-
-
-def has_part(value: Any, written: str) -> bool:
-    """Whether `value` has a part at that path."""
-    return part_at(value, written) is not NOTHING
 
 
 class PartList(NamedTuple):

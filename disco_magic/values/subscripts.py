@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import headline, words
-from disco_magic.values.kinds import is_any_of, is_array_of_any, is_jax_array, is_of_framework
+from disco_magic.values.kinds import (
+    is_all_elements,
+    is_any_of,
+    is_array_of_any,
+    is_gpu_array,
+    is_jax_array,
+    is_of_framework,
+    is_tensor,
+)
 from disco_magic.values.members import NOTHING
 from disco_magic.values.parts import part_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # An index without names; and a path of a part with as many of these as there are at its end.
 _INDEX: Final = re.compile(r"""\[(?:[^]['"]|\[[^]['"]*\])*\]""")
@@ -30,7 +42,7 @@ def indexed_at(value: Any, written: str) -> Any:
     Raises:
         UsageMistake: there is such an array, but not that index of it; or that is written with names.
     """
-    item, index_text = _divided(value, written)
+    item, index_text = _divided(value, written, _is_indexed)
     if item is NOTHING:
         return NOTHING
     try:
@@ -45,8 +57,8 @@ def indexed_at(value: Any, written: str) -> Any:
     return item
 
 
-def _divided(value: Any, written: str) -> tuple[Any, str]:
-    """The first thing on the path that can be indexed, and what is written behind it; `NOTHING` if none can.
+def _divided(value: Any, written: str, can_be: Callable[[type], bool]) -> tuple[Any, str]:
+    """The first thing on the path that `can_be` indexed, and what is written behind it; else `NOTHING`.
 
     What looks like an index may be a key: in ``d[0][1]`` the 0, if `d` is a dict.
     """
@@ -54,7 +66,7 @@ def _divided(value: Any, written: str) -> tuple[Any, str]:
     for index in _INDEX.finditer(written, found.start(2)) if found else ():
         path = written[: index.start()]
         item = part_at(value, path) if path else value
-        if item is not NOTHING and _is_indexed(type(item)):
+        if item is not NOTHING and can_be(type(item)):
             return item, written[index.start() :]
     return NOTHING, ""
 
@@ -80,3 +92,54 @@ def _index(node: ast.expr | None) -> Any:
     if isinstance(node, ast.Tuple):
         return tuple(map(_index, node.elts))
     return None if node is None else ast.literal_eval(node)
+
+
+# --- for looks from outside of the workers: no code of the values runs -------------------------------------
+
+
+def seen_at(value: Any, written: str) -> Any:
+    """The part at that path, or what numbers and slices at its end select of an array; else `NOTHING`.
+
+    That is a view: nothing is copied or computed.
+    """
+    part = part_at(value, written)
+    if part is not NOTHING:
+        return part
+    item, index_text = _divided(value, written, _has_views)
+    if item is NOTHING:
+        return NOTHING
+    with suppress(SyntaxError, *_REFUSED):
+        indexes = _indexes(ast.parse(f"_{index_text}", mode="eval").body)
+        if all(map(_selects_a_view, indexes)):
+            item = item.detach() if is_tensor(type(item)) else item
+            for index in indexes:
+                item = item[index]
+            return item
+    return NOTHING
+
+
+def _has_views(kind: type) -> bool:
+    return is_all_elements(kind) or is_tensor(kind) or is_gpu_array(kind)
+
+
+def _selects_a_view(index: Any) -> bool:
+    """Whether it is made of whole numbers, slices, ``...`` and None only; lists select a copy."""
+    each = index if type(index) is tuple else (index,)
+    return all(type(one) in (int, slice, type(...), type(None)) for one in each)
+
+
+def on_part(written: str, function: Callable[..., Any], value: Any, *arguments: Any) -> Any:
+    """Return ``function(part, *arguments)``; None if `value` has no such part."""
+    part = seen_at(value, written)
+    return None if part is NOTHING else function(part, *arguments)
+
+
+def on_parts(written: str, function: Callable[..., Any], first: Any, second: Any, *arguments: Any) -> Any:
+    """Return ``function(part, part, *arguments)`` for two values; None if one of them has no such part."""
+    parts = seen_at(first, written), seen_at(second, written)
+    return None if any(part is NOTHING for part in parts) else function(*parts, *arguments)
+
+
+def has_part(value: Any, written: str) -> bool:
+    """Whether `value` has a part at that path."""
+    return seen_at(value, written) is not NOTHING

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.timeline.bars import Bar, Look
 
+    _Pair = tuple[float, float]
+
 WIDTH: Final = 960
 """Pixels of the picture; in a narrower window it shrinks by up to a fifth, then scrolls."""
 
@@ -54,7 +56,6 @@ _STYLE: Final = table_style(
     SMALLEST,
     upright(960).replace("{}", "{}.many"),
 )
-
 
 _LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
 _MERGED: Final = "several that stand close are one bar, as high as their share of the time"
@@ -231,24 +232,25 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
         share = max(0.7, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
         y, height = (y if kind == "collective" else y + height - share), share
     width = max(right - left, 0.7)
+    said = bar.first.label if bar.count == 1 else bar.said
     if len(bar.names) > 1:
-        rect = _bands(bar, look, (left, width), (y, height), title)
+        rect, said, (y, height) = _bands(bar, look, (left, width), (y, height), title)
     else:
         rect = _rect(look, (left, width), (y, height), title)
-    said = bar.first.label if bar.count == 1 else bar.said
     room = int((width - 6) / _CHARACTER)
     # A name may be as short as F3.
     is_narrow = room < min(len(said), _LEAST) if kind == "span" else width < _TEXT_FROM
-    if is_narrow or kind == "waiting" or height < 12:
+    if is_narrow or kind == "waiting" or height < (9 if kind == "span" else 12):
         return rect
     said = said if len(said) <= room else f"{said[: room - 1]}…"
+    base = y + (height / 2 + 3 if kind == "span" else height - 4)
     return (
-        f'{rect}<text x="{left + 4:.1f}" y="{y + height - 4}" fill="currentColor" pointer-events="none" '
+        f'{rect}<text x="{left + 4:.1f}" y="{base:.4g}" fill="currentColor" pointer-events="none" '
         f'font-size="{11 if above else 9}">{escape(said)}</text> '
     )
 
 
-def _rect(look: Look, across: tuple[float, float], down: tuple[float, float], title: str) -> str:
+def _rect(look: Look, across: _Pair, down: _Pair, title: str) -> str:
     (left, width), (y, height) = across, down
     return (
         f'<rect x="{left:.2f}" y="{y:.4g}" width="{width:.2f}" height="{height:.3g}" {_paint(look)} '
@@ -256,14 +258,15 @@ def _rect(look: Look, across: tuple[float, float], down: tuple[float, float], ti
     )
 
 
-def _bands(bar: Bar, look: Look, across: tuple[float, float], down: tuple[float, float], title: str) -> str:
-    """Named blocks that take turns, too narrow to draw apart: a band per name, as high as its share."""
-    (y, height), drawn = down, ""
+def _bands(bar: Bar, look: Look, across: _Pair, down: _Pair, title: str) -> tuple[str, str, _Pair]:
+    """Named blocks that take turns: a band per name, as high as its share; and the highest, with its name."""
+    (y, height), drawn, most = down, "", ("", (0.0, 0.0))
     for name, took_s in bar.names.items():
         share = height * took_s / (sum(bar.names.values()) or 1.0)
         drawn += _rect(look._replace(colour=colour_of(name)), across, (y, share), title)
+        most = max(most, (name, (y, share)), key=lambda each: each[1][1])
         y += share
-    return drawn
+    return drawn, *most
 
 
 def colour_of(name: str) -> str:

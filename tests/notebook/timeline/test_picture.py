@@ -254,6 +254,17 @@ def test_blocks_that_take_turns_and_are_too_narrow_to_draw_apart_are_bands_as_hi
             bands[rect.get("stroke")] = float(rect.get("height"))
             assert "\nforward #: " in title
     assert bands == pytest.approx({colour_of("forward 2"): 10.5, colour_of("backward"): 3.5}, abs=0.3)
+    # The highest band has its name inside; one over several bands would cross their borders.
+    (text,) = [text for text in svg.iter(f"{SVG}text") if "forward" in text.text]
+    (top,) = {float(each.get("y")) for each in svg.iter(f"{SVG}rect") if each.get("height") == "10.5"}
+    assert text.text == "forward #"
+    assert top + 7 < float(text.get("y")) < top + 10.5 - 2
+
+
+def test_bands_that_are_too_low_for_text_have_none():
+    steps = [Span(0, "span", "AB"[turn % 2], turn * 0.002, turn * 0.002 + 0.002) for turn in range(5000)]
+    texts = [text.text for text in picture(timeline(*steps, workers=1)).iter(f"{SVG}text")]
+    assert not [text for text in texts if "A" in text or "B" in text]
 
 
 def test_names_are_escaped():

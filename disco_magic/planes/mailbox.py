@@ -237,7 +237,7 @@ class Mailbox:
     def unread(self, worker: int, scope: int) -> list[str]:
         """The first messages of `scope` that `worker` has not taken, in words, and how many more.
 
-        And how many it has taken before, of those with the same source and tag: in a loop, that is the step.
+        And how many it has taken before, from whom: in a loop, that is the step.
         """
         boxes = self.boxes[worker]
         if not boxes:
@@ -246,12 +246,13 @@ class Mailbox:
             return [*unread_in(boxes, scope), *self._received_before(worker, scope)]
 
     def _received_before(self, worker: int, scope: int) -> list[str]:
-        """How many messages `worker` has taken from whom, of kinds of which there are more; lock held."""
+        """How many messages `worker` has taken, first from those of whom there are more; lock held."""
         boxes, taken = self.boxes[worker], dict[int, int]()
-        for key in [key for key in boxes if key[1] == scope]:
-            before = self._sent[worker].get(key, 0) - len(boxes[key])
+        keys = [key for key in self._sent[worker] if key[1] == scope]
+        for key in sorted(keys, key=lambda key: (not boxes.get(key), key[0])):
+            before = self._sent[worker][key] - len(boxes.get(key, ()))
             taken[key[0]] = taken.get(key[0], 0) + before
-        told = [f"{count:,} from worker {source}" for source, count in sorted(taken.items()) if count]
+        told = [f"{count:,} from worker {source}" for source, count in taken.items() if count]
         return [f"received before: {', '.join(told[:_MOST])}"] if told else []
 
     def forget(self, worker: int) -> None:

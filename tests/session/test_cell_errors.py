@@ -140,6 +140,13 @@ def test_an_unread_message_is_told_with_the_number_of_those_that_were_received_b
     assert "received before" not in str(caught.value)
 
 
+def test_messages_received_from_workers_of_which_none_is_unread_are_told_after_the_others(session):
+    code = "if worker_id < 2:\n    for i in range(2 + worker_id): send(i, 2)\nelse:\n    "
+    with pytest.raises(CellError, match="worker 2 finished without receiving") as caught:
+        session(3).run(f"{code}for source in 0, 1, 0, 1: recv(source)")
+    assert "; received before: 2 from worker 1, 2 from worker 0 - " in str(caught.value)
+
+
 ODD = """
 class Odd(Exception):
     @property

@@ -223,11 +223,9 @@ def check_there(launcher: Launcher, label: str, written: str, former: Iterable[s
     found = launcher.examine(label, partial(paths_in, label), (), everybody)
     names = dict.fromkeys(path for paths in found for path in paths or ())
     shapes = [info.shape for each in held for name, info in each if name == label and info.shape]
-    hint = (
-        no_such_part(f"{label}{written}", names)
-        if names or not shapes
-        else f"of its shape {shapes[0]} numbers and slices select"
-    )
+    hint = no_such_part(f"{label}{written}", names)
+    if shapes and not names:
+        hint = f"numbers and slices select parts of its shape, {shapes[0]}"
     raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 
 

@@ -55,10 +55,15 @@ def test_nothing_else_is(given):
         (lambda s: s.timeline("x"), "the last x seconds are empty; expected a number above 0"),
         (lambda s: s.look_at(s.call_packed(int)), "look_at takes the name of a register, or of a part, got"),
         (lambda s: s.look_into(3), "look_into takes the name of a register, or of a part, got int"),
+        (
+            lambda s: s.look_at("x[2]"),
+            "has no part '[2]' on any worker; numbers and slices select parts of its shape, (2, 3)",
+        ),
     ],
 )
 def test_a_method_says_what_it_takes(session, call, said):
     s = session(1)
+    s.run("x = np.ones((2, 3))")
     with pytest.raises(UsageMistake, match=re.escape(said)):
         call(s)
     assert s.run("1").values == [1]

@@ -12,6 +12,8 @@ MARK: Final = "\u2260"  # "not equal to": what differs between workers
 UNKNOWN: Final = "?"  # what was compared by its type only
 MARKED: Final = f'\u00a0<span class="mark" title="differs between workers">{MARK}</span>'
 """HTML that follows the name of something that differs; no line ends before it."""
+TIED: Final = "\u00a0"
+"""The blank after a mark: a mark has no line of its own."""
 
 NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
 """A rule for `TableLook`: cells of class ``number``."""

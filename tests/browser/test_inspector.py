@@ -166,6 +166,19 @@ def test_a_long_name_leaves_room_for_values_in_the_narrowest_window(
 
 
 @pytest.mark.usefixtures("tall")
+def test_names_are_not_broken_in_a_narrow_window(begun_notebook: Callable[..., Any]) -> None:
+    # As letters could be broken anywhere, the column became as narrow as one: "wei", "ght" below the mark.
+    lab = begun_notebook("inspector.ipynb", CELLS)
+    lab.page.set_viewport_size({"width": 560, "height": 1150})
+    for cell in (1, 2):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    for name in ("weight", "bias"):
+        lab.comes_to(inspector.row(name).locator("th"), "each => each.clientHeight > 0")
+        assert inspector.row(name).locator("th").evaluate(LINES) == 1, name
+
+
+@pytest.mark.usefixtures("tall")
 @pytest.mark.parametrize("place", PLACES)
 def test_clicks_are_answered_while_a_cell_runs(
     open_notebook: Callable[..., Any], pictures: Path, place: str
@@ -241,6 +254,12 @@ def test_after_a_restart_of_the_kernel_an_inspector_says_once_that_it_has_ended(
     expect(inspector.box.locator("figure img").first).to_be_visible()
 
 
+# In how many lines a mark and the name after it stand.
+LINES = """each => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return new Set([...range.getClientRects()].map(box => Math.round(box.bottom / 8))).size;
+}"""
 RESTART = """() => window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()
     .then(() => 1)"""
 # What stands before widgets whose kernel has ended: ipywidgets' own sign, or ours.

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.brief_numbers import brief_numbers
-from disco_magic.core.markup import LIGHT, MARK, MARKED, head_cells, ink, table_style
+from disco_magic.core.markup import LIGHT, MARK, MARKED, TIED, head_cells, ink, table_style
 from disco_magic.core.register_text import NO_VALUE, absent, agreement, left_out, parts_caption, sums_of
 from disco_magic.core.register_values import heads_of, values_of, width_of
 from disco_magic.core.words import human_bytes, plural
@@ -66,6 +66,7 @@ _STYLE: Final = table_style(
     # The first column stays when the others are scrolled: with the whole width, it would hide them all.
     "@container (max-width:800px){{} tr>:first-child:not([colspan]){max-width:14em}}",
     "@container (max-width:600px){{} tr>:first-child:not([colspan]){max-width:32cqw}}",
+    "@media (max-width:600px){{} tbody th code{word-break:normal}}",  # else the column is a letter wide
 )
 # Longer texts may be cut, and are also tooltips.
 _FITS: Final = 20
@@ -171,7 +172,7 @@ def _row(
     signs = MARKED.lstrip() if row.differs else ""
     signs += f'<span title="pinned">{PIN}</span>' if is_pinned else ""
     title = f' title="{escape(row.name)}"' if shown else ""
-    name = f"{signs}{' ' if signs else ''}<code{title}>{escape(shown or row.name)}</code>"
+    name = f"{signs}{TIED if signs else ''}<code{title}>{escape(shown or row.name)}</code>"
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.present}
@@ -214,7 +215,7 @@ def _cells(row: Row, columns: Sequence[int] | None, *, with_kind: bool) -> str:
     for worker in columns:
         info = row.cells[worker]
         first = f"{_kind(info.kind)}<br>" if with_kind and info is not None else ""
-        opening, mark = ('<td class="o"', f"{MARK} ") if odd[worker] else ("<td", "")
+        opening, mark = ('<td class="o"', f"{MARK}{TIED}") if odd[worker] else ("<td", "")
         said = _cell(info, absent(row, worker), brief)
         title = _tooltip(info, with_kind=with_kind) or _whole(info, brief)
         cells.append(f"{opening}{title}>{mark}{first}{said}</td>")

@@ -69,8 +69,8 @@ def test_the_table_has_a_row_per_register_and_a_column_per_worker():
     cells = Cells(snapshot_bundle(snapshot)["text/html"])
     assert cells.rows == [
         ["register", "type", "bytes", "worker 0", "worker 1"],
-        ["\u2260 x", "float32 2\u00d73", "24 B", *[" 1.5 | 0 \u2026 3"] * 2],
-        ["\u2260 n", "int", "", "1", "\u2260 no value"],
+        ["\u2260\u00a0x", "float32 2\u00d73", "24 B", *[" 1.5 | 0 \u2026 3"] * 2],
+        ["\u2260\u00a0n", "int", "", "1", "\u2260\u00a0no value"],
         ["total", "", "", "24 B", "24 B"],
     ]
     assert cells.odd == [(2, 4)]
@@ -122,7 +122,8 @@ def test_what_an_inspector_has_chosen_is_listed_with_what_keeps_it_below_the_sum
     info = array(text="1")
     snapshot = SessionSnapshot(7, 2, (Row("x", (info,) * 2), Row("#5", (info,) * 2), Row("y", (info, None))))
     bundle = listing_bundle(snapshot, snapshot.rows[1:], {"#5": "Out[<2>]", "#6": "z"})
-    assert [row[0] for row in Cells(bundle["text/html"]).rows[1:]] == ["#5 | Out[<2>]", "\u2260 y", "total"]
+    names = [row[0] for row in Cells(bundle["text/html"]).rows[1:]]
+    assert names == ["#5 | Out[<2>]", "\u2260\u00a0y", "total"]
     assert Cells(bundle["text/html"]).rows[-1][3:] == ["72 B", "48 B"]
     assert "3 registers, 1 differs between workers (\u2260), 2 shown</div>" in bundle["text/html"]
     first, second, *_ = bundle["text/plain"].splitlines()

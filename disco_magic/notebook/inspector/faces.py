@@ -96,7 +96,7 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
     odd = row.odd_if_differing()
-    measured = any(info is not None and info.nans is not None for info in infos)
+    measured = any(map(_is_measured, infos))
     told = any(info.text for info in row.present)  # a large array has no text
     heads = [*_HEADS, *(_MEASURED if measured else ()), *(["value"] if told else [])]
     body = "".join(
@@ -106,6 +106,11 @@ def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     sampled = any(info is not None and info.sampled for info in infos)
     note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
     return _table(f"{row.name}: {note}" if measured else row.name, heads, body)
+
+
+def _is_measured(info: RegisterInfo | None) -> bool:
+    """Whether it has elements, or NaN somewhere in it; an object without arrays has none, counted as 0."""
+    return info is not None and info.nans is not None and bool(info.dtype or info.nans or info.infs)
 
 
 def parts_of(session: Session, row: Row) -> RegisterParts | None:

@@ -76,6 +76,14 @@ def test_parts_of_a_large_register_are_looked_at_in_part(inspector, session, mon
     assert said in detail(inspector)
 
 
+def test_an_object_without_arrays_has_no_columns_of_statistics(inspector, session):
+    session.run("class Tokenizer: pass\ntokenizer = Tokenizer()")
+    inspector.refresh()
+    look_at(inspector, "tokenizer")
+    assert "| worker | type | device | bytes | value |" in detail(inspector)
+    assert "statistics" not in detail(inspector)
+
+
 def test_what_is_dropped_while_it_is_looked_into_is_no_end_of_the_inspector(inspector, session, monkeypatch):
     session.run(PARAMS)
     inspector.refresh()
@@ -85,7 +93,7 @@ def test_what_is_dropped_while_it_is_looked_into_is_no_end_of_the_inspector(insp
 
     monkeypatch.setattr(type(session), "look_into", gone)
     look_at(inspector, "params")
-    assert "params: statistics of all elements" in detail(inspector)
+    assert "3 items" in detail(inspector)
     assert message(inspector) == ""
 
 

@@ -243,7 +243,8 @@ class Mailbox:
         if not boxes:
             return []
         with self._board.lock:
-            return [*unread_in(boxes, scope), *self._received_before(worker, scope)]
+            found = unread_in(boxes, scope)  # none, if all that is there is of commands to come
+            return [*found, *self._received_before(worker, scope)] if found else []
 
     def _received_before(self, worker: int, scope: int) -> list[str]:
         """How many messages `worker` has taken, first from those of whom there are more; lock held."""

@@ -235,6 +235,14 @@ def test_unread_names_the_messages_of_that_scope_only(make):
     assert len(plane.unread(0, 2)) == 1
 
 
+def test_who_has_received_everything_has_nothing_unread_while_messages_of_the_next_scope_wait(make):
+    plane = make(2)
+    plane.send(seat(1, scope=1), 1.0, 0)
+    assert plane.recv(seat(0, scope=1), 1, None) == 1.0
+    plane.send(seat(1, scope=2), 2.0, 0)
+    assert plane.unread(0, 1) == []
+
+
 def test_of_many_unread_messages_the_first_are_named(make):
     # A pipeline whose `recv` is missing leaves one for each of its thousands of micro-batches.
     plane = make(2)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pathlib
 import re
 
-import numpy as np
 import pytest
 
-from disco_magic.core.numbers import is_positive
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.paths import path_text
 
@@ -32,16 +30,6 @@ def test_a_path_is_text_or_says_its_text(path):
 def test_what_is_no_path_is_refused(path):
     with pytest.raises(UsageMistake, match=f"a file is run by its path, got {re.escape(repr(path))}"):
         path_text("a file is run", path)
-
-
-@pytest.mark.parametrize("number", [0.1, 1, np.float32(2), np.array(3.0), True])
-def test_numbers_above_0_are_positive(number):
-    assert is_positive(number)
-
-
-@pytest.mark.parametrize("given", [0, -1.0, float("nan"), "1", np.float32, np.ones(2), None])
-def test_nothing_else_is(given):
-    assert not is_positive(given)
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,10 @@ def test_one_that_was_left_out_says_so_in_one_sentence(gated, gate):
     first.wait()
 
 
-# Measured, a failure is told so long after its worker has ended that the cell is cancelled first.
-@pytest.mark.unmeasured
 def test_one_that_failed_by_itself_is_not_told_as_cancelled(gated, gate):
     handle = begun(gated, "if worker_id:\n    gate()\n    while True:\n        pass\n1 / 0", 3)
     gate.open()
-    while 0 not in handle.finished:
-        pass
+    until(lambda: session().ledger.failed_in(handle.pending.seq))  # told, after the end of its output
     handle.cancel()
     assert words_of(handle)[0] == "failed"
     with pytest.raises(CellError, match=r"^Cell In\[4\] failed on worker 0 \(and 3 others\)\n"):

@@ -192,17 +192,19 @@ class Kernel:
     def left(self, module, name, besides=0):
         """How many objects of a class are left `besides` so many, once what can be collected was.
 
-        Nobody can collect while a thread that does so waits for its turn: once may not be enough.
+        Nobody can collect while a thread that does so waits for its turn, and what the kernel's event loop is
+        still to do runs between cells: once may not be enough.
         """
-        looked = self.ok(
-            f"import gc, threading\nfrom {module} import {name}\n"
-            "for look in range(10):\n"
-            "    gc.collect()\n"
-            f"    left = sum(type(each) is {name} for each in gc.get_objects())\n"
-            f"    if left <= {besides}: break\n"
-            "    threading.Event().wait(0.1)\n"
-            "left"
-        )
+        for _ in range(10):
+            looked = self.ok(
+                f"import gc, threading\nfrom {module} import {name}\n"
+                "gc.collect()\n"
+                f"left = sum(type(each) is {name} for each in gc.get_objects())\n"
+                f"if left > {besides}: threading.Event().wait(0.1)\n"
+                "left"
+            )
+            if int(looked.value) <= besides:
+                break
         return int(looked.value) - besides
 
     def interrupt(self):

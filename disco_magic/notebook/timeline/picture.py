@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import zlib
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.lanes import ticks
 from disco_magic.core.markup import SMALLEST, cells, head_cells, in_room, table_style, upright
 from disco_magic.core.named_blocks import more_names, named_rows
 from disco_magic.core.spending import HEADER
@@ -18,6 +17,7 @@ from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import human_seconds
 from disco_magic.notebook.pictures.kept import kept
 from disco_magic.notebook.timeline.bars import LOOKS, lane_bars
+from disco_magic.notebook.timeline.frame import LEFT, PAUSED, TOP, WIDTH, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,16 +28,11 @@ if TYPE_CHECKING:
 
     _Pair = tuple[float, float]
 
-WIDTH: Final = 960
-"""Pixels of the picture; in a narrower window it shrinks by up to a fifth, then scrolls."""
-
 MOST_BARS: Final = 600
 MOST_OF_LANE: Final = 120
 MOST_OF_ALL: Final = 2000
 """Bars in one picture of few workers; of each of many workers; and of all of these. Each bar has up to three
 elements, with its tooltip and text."""
-_LEFT: Final = 76
-_TOP: Final = 20
 _LANE: Final = 42
 _NAMED: Final = 16
 """Additional height of a lane for named blocks, between commands and collectives."""
@@ -83,10 +78,10 @@ def timeline_html(timeline: Timeline, *, place: str = "live") -> str:
             nothing if that one is hidden: so a hidden picture of the same timeline needs other names.
     """
     summary = timeline.summary()
-    picture, name, has_merged = _svg(timeline, summary.sentence, place)
+    picture, name, notes = _svg(timeline, summary.sentence, place)
     kinds = [*_LEGEND, *(["span"] if has_names(timeline) else [])]
-    legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds)
-    legend += f" &#160; {_MERGED}" if has_merged else ""
+    looks = [f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds]
+    legend = " &#160; ".join([*looks, *notes])
     blocks = timeline.named()
     words = (more_names(blocks), summary.sentence, timeline.remark)
     said = "<br/>".join(escape(text) for text in words if text)
@@ -96,7 +91,7 @@ def timeline_html(timeline: Timeline, *, place: str = "live") -> str:
         f"<div>Disco session {timeline.session_id}: {took}, {timeline.num_workers} workers</div>"
         # A width of its own would make the surrounding element as wide as the picture, which is cut off.
         f'<div style="overflow-x:auto;width:0;min-width:100%">{picture}</div>'
-        f'<div style="padding:2px 0 4px {_LEFT}px;line-height:1.6">{legend}</div>'
+        f'<div style="padding:2px 0 4px {LEFT}px;line-height:1.6">{legend}</div>'
         f"{said and f'<div><b>{said}</b></div>'}"
         f"{_table(HEADER, summary.rows())}{_blocks_table(blocks, timeline)}</div>"
     )
@@ -120,21 +115,21 @@ def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
     return _table([*head[:1], *coloured], rows) if rows else ""
 
 
-def _svg(timeline: Timeline, label: str, place: str) -> tuple[str, str, bool]:
-    """The picture, the prefix of its patterns' names, and whether collectives were merged.
+def _svg(timeline: Timeline, label: str, place: str) -> tuple[str, str, list[str]]:
+    """The picture, the prefix of its patterns' names, and what its legend says of it besides, in HTML.
 
     Two pictures of a page differ in that prefix.
     """
     extra = _NAMED if has_names(timeline) else 0
     lane = _LANE + extra
-    height = _TOP + lane * len(timeline.workers) + 2
-    scale = _Scale(timeline.start_s, timeline.end_s, extra)
-    parts = [_axis(scale, height)]
-    bars = _bars(timeline, scale)
+    height = TOP + lane * len(timeline.workers) + 2
+    frame = Frame.of(timeline, extra)
+    parts = [frame.axis(height)]
+    bars = _bars(timeline, frame)
     for row, worker in enumerate(timeline.workers):
-        top = _TOP + row * lane
-        parts.append(_rail(timeline, worker, scale, top))
-        parts += [_drawn(bar, scale, top) for bar in bars[worker]]
+        top = TOP + row * lane
+        parts.append(frame.rail(timeline, worker, top))
+        parts += [_drawn(bar, frame, top) for bar in bars[worker]]
     body = "".join(parts)
     name = f"disco-{place}-{zlib.crc32(body.encode(errors='surrogatepass')):08x}"
     patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
@@ -146,8 +141,9 @@ def _svg(timeline: Timeline, label: str, place: str) -> tuple[str, str, bool]:
         f'aria-label="{aria}" font-family="var(--jp-ui-font-family,sans-serif)" font-size="11" '
         f'viewBox="0 0 {WIDTH} {height}" style="{room}"><defs>{patterns}</defs>{body}</svg>'
     )
-    merged = (bar for each in bars.values() for bar in each if bar.count > 1)
-    return svg, name, any(bar.first.kind in ("collective", "waiting") for bar in merged)
+    merged = [bar.first.kind for each in bars.values() for bar in each if bar.count > 1]
+    notes = [_MERGED] if {"collective", "waiting"}.intersection(merged) else []
+    return svg, name, notes + ([PAUSED] if frame.scale.pauses else [])
 
 
 def has_names(timeline: Timeline) -> bool:
@@ -155,58 +151,11 @@ def has_names(timeline: Timeline) -> bool:
     return any(span.kind == "span" for worker in timeline.workers for span in timeline.lane(worker))
 
 
-class _Scale(NamedTuple):
-    start_s: float
-    end_s: float
-    extra: int = 0
-
-    @property
-    def seconds(self) -> float:
-        """Seconds per pixel."""
-        return (self.end_s - self.start_s) / (WIDTH - _LEFT - 4) or 1e-9
-
-    def x(self, time_s: float) -> float:
-        """The x coordinate of a time; at the edge if it lies outside."""
-        inside = min(max(time_s, self.start_s), self.end_s)
-        return _LEFT + (inside - self.start_s) / self.seconds
-
-
-def _axis(scale: _Scale, height: int) -> str:
-    places = [(scale.x(time), text) for time, text in ticks(scale.start_s, scale.end_s, WIDTH // 110)]
-    marks = "".join(f'<path d="M{x:.1f} {_TOP - 4}V{height}"/>' for x, _ in places)
-    texts = "".join(
-        f'<text x="{x:.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text> '
-        for x, text in places
-        if x < WIDTH - 24
-    )
-    return (
-        f'<g stroke="currentColor" stroke-opacity=".18">{marks}</g>'
-        f'<g fill="currentColor" fill-opacity=".75">{texts}</g>'
-    )
-
-
-def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
-    """A lane's name and line, which is dashed where the oldest spans were dropped."""
-    known, end = scale.x(timeline.known_from_s(worker)), WIDTH - 4
-    middle = top + 21 + scale.extra
-    dashed = ""
-    if known > _LEFT + 1:
-        dashed = (
-            f'<path d="M{_LEFT} {middle}H{known:.1f}" stroke="currentColor" stroke-dasharray="2 5">'
-            "<title>older spans were dropped</title></path>"
-        )
-    return (
-        f'<text x="{_LEFT - 8}" y="{middle + 4}" text-anchor="end" fill="currentColor">'
-        f"worker {worker}</text> "
-        f'{dashed}<path d="M{known:.1f} {middle}H{end}" stroke="currentColor" stroke-opacity=".45"/>'
-    )
-
-
-def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
+def _bars(timeline: Timeline, frame: Frame) -> dict[int, list[Bar]]:
     """Worker -> its bars; neighbours are merged up to the width at which there are few enough bars."""
     pixels = 0.5
     while True:
-        narrow = pixels * scale.seconds
+        narrow = pixels * frame.step_s
         bars = {worker: lane_bars(timeline.lane(worker), narrow) for worker in timeline.workers}
         most = max(MOST_BARS, 8 * len(bars), min(MOST_OF_ALL, MOST_OF_LANE * len(bars)))
         if sum(map(len, bars.values())) <= most or pixels > WIDTH:
@@ -214,9 +163,9 @@ def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
         pixels *= 2
 
 
-def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
+def _drawn(bar: Bar, frame: Frame, top: int) -> str:
     kind, look = bar.first.kind, LOOKS[bar.first.kind]
-    left, right = scale.x(bar.start_s), scale.x(bar.end_s)
+    left, right = frame.x(bar.start_s), frame.x(bar.end_s)
     title = f"<title>{escape(bar.title)}</title>"
     if kind == "error":
         return (
@@ -224,7 +173,7 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
             f'stroke-width=".6">{title}</path>'
         )
     above = kind in COMMANDS
-    y, height = (top + 4.0, 17.0) if above else (top + 23.0 + scale.extra, 13.0)
+    y, height = (top + 4.0, 17.0) if above else (top + 23.0 + frame.extra, 13.0)
     if kind == "span":
         y, height, look = top + 22.0, 14.0, look._replace(colour=colour_of(bar.first.label))
     elif not above and bar.count > 1:

@@ -271,3 +271,23 @@ def test_names_are_escaped():
     html = timeline_html(timeline(Span(0, "span", "<b>&", 0.0, 9.0)))
     assert "&lt;b&gt;&amp;" in html
     assert "<b>&" not in html
+
+
+def test_a_long_pause_of_all_workers_takes_no_room_and_says_how_long_it_was():
+    busy = Span(0, "cell", "Cell In[2]", 5.0, 6.0), Span(1, "cell", "Cell In[3]", 50.0, 53.0)
+    html = timeline_html(timeline(*busy, end_s=90.0))
+    svg = page(html).find(f".//{SVG}svg")
+    (_, first, first_width, _), (_, second, second_width, _) = bars(svg)
+    assert second - (first + first_width) < 30
+    assert second_width > 550
+    assert second_width / first_width == pytest.approx(3, rel=0.1)
+    told = [path.findtext(f"{SVG}title") for path in svg.iter(f"{SVG}path") if len(path)]
+    assert told == [
+        "nobody worked: 5.00 s from 0.0000 s",
+        "nobody worked: 44.00 s from 6.0000 s",
+        "nobody worked: 37.00 s from 53.0000 s",
+    ]
+    texts = [text.text for text in svg.iter(f"{SVG}text") if text.text.endswith(" s")]
+    assert texts == ["5.00 s", "5.5 s", "50.00 s", "50.5 s", "51.0 s", "51.5 s", "52.0 s", "52.5 s", "53.0 s"]
+    assert "a pause, shortened" in html
+    assert "a pause, shortened" not in timeline_html(MANY)

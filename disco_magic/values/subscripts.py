@@ -113,6 +113,8 @@ def seen_at(value: Any, written: str) -> Any:
         if all(map(_selects_a_view, indexes)):
             item = item.detach() if is_tensor(type(item)) else item
             for index in indexes:
+                if not _has_views(type(item)):  # an element of an array of objects, which has code of its own
+                    return NOTHING
                 item = item[index]
             return item
     return NOTHING

@@ -62,8 +62,17 @@ def test_of_other_values_no_slices_are_taken(value):
     assert seen_at(value, "[0:1]") is NOTHING
 
 
+class Indexed(Touchy):
+    __getitem__ = Touchy._no
+
+
 def test_no_code_of_a_value_runs():
-    assert seen_at(Touchy(), "[0]") is NOTHING
+    assert seen_at(Indexed(), "[0]") is NOTHING
+    # An array of objects has views, but what is in it need have none.
+    objects = np.empty(2, object)
+    objects[0] = inner = Indexed()
+    assert seen_at(objects, "[0]") is inner
+    assert seen_at(objects, "[0:1][0][0]") is NOTHING
 
 
 def test_of_a_tensor_what_has_no_history_is_indexed():

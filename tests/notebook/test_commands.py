@@ -90,6 +90,13 @@ def test_registers_look_closely_at_a_part(crew):
     assert "did you mean 'p'" in str(crew.fail("%disco registers pp['w']", UnknownName))
 
 
+def test_registers_look_at_a_slice_as_python_writes_it(four):
+    four.run("%%disco\nx, p = np.arange(6).reshape(2, 3), {'two  words': np.arange(3)}")
+    assert four.run("%disco registers x[0, 1:]").cells[0].text == "[1 2]"
+    assert four.run("%disco registers x [:, 2] --table").cells[0].text == "[2 5]"
+    assert four.run("%disco registers p['two  words'][ :2]").cells[0].text == "[0 1]"
+
+
 def test_registers_look_into_what_has_parts(crew):
     crew.run("%%disco\np = {'w': np.full((2, 3), worker_id), 'n': 1}")
     parts = crew.run("%disco registers p")

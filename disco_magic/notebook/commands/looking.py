@@ -113,12 +113,13 @@ def _registers_parser() -> OptionParser:
         workers="draw the value of this worker; two to compare: 2,0",
     )
     parser.one = "one name at a time; without a name it shows all registers"
+    parser.has_indexes = True
     parser.add_argument(
         "name",
         nargs="?",
         type=of.part,
         metavar="NAME",
-        help="look closely at this one, or a part of it: model.0.weight",
+        help="look closely at this one, or a part of it: model.0.weight, x[0,2:4]",
     )
     parser.add_argument(
         "--as",

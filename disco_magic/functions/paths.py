@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 
 from disco_magic.errors import UsageMistake
 
@@ -20,4 +21,4 @@ def path_text(what: str, path: object) -> str:
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(text, str):
         return text
-    raise UsageMistake(f"{what} by its path, got {path!r}")
+    raise UsageMistake(f"{what} by its path, got {reprlib.repr(path)}")  # not all bytes of a file

@@ -26,10 +26,19 @@ def test_a_path_is_text_or_says_its_text(path):
     assert path_text("a file is run", path) == "a/b"
 
 
-@pytest.mark.parametrize("path", [3, b"a/b", Written(b"a/b"), None])
-def test_what_is_no_path_is_refused(path):
-    with pytest.raises(UsageMistake, match=f"a file is run by its path, got {re.escape(repr(path))}"):
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [(3, "3"), (b"a/b", "b'a/b'"), (Written(b"a/b"), "<tests.sess.*>"), (None, "None")],
+)
+def test_what_is_no_path_is_refused(path, told):
+    with pytest.raises(UsageMistake, match=f"^a file is run by its path, got {told}$"):
         path_text("a file is run", path)
+
+
+def test_of_a_file_s_content_in_the_place_of_its_path_the_beginning_is_told():
+    with pytest.raises(UsageMistake) as caught:
+        path_text("a file of parameters is loaded", bytes(1 << 20))
+    assert len(str(caught.value)) < 100
 
 
 @pytest.mark.parametrize(

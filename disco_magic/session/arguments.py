@@ -224,7 +224,7 @@ def check_there(launcher: Launcher, label: str, written: str, former: Iterable[s
     names = dict.fromkeys(path for paths in found for path in paths or ())
     shapes = [info.shape for each in held for name, info in each if name == label and info.shape]
     hint = no_such_part(f"{label}{written}", names)
-    if shapes and not names:
+    if shapes and not names and any(launcher.examine(label, has_part, ("[...]",), everybody)):
         hint = f"numbers and slices select parts of its shape, {shapes[0]}"
     raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 

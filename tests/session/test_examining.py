@@ -294,14 +294,15 @@ def test_a_part_that_some_have_is_none_of_the_others(session):
         ("p['v']", r"register 'p' has no part \"\['v'\]\" on any worker; did you mean \"p\['w'\]\""),
         ("p.w", r"register 'p' has no part '.w' on any worker; did you mean \"p\['w'\]\"\?"),
         ("p['l'][9]", r"did you mean \"p\['l'\]\[0\]\""),
-        ("q['w']", r"register 'q' is not defined on any worker; there are: p, x, n"),
+        ("q['w']", r"register 'q' is not defined on any worker; there are: p, x, n, m"),
         ("x[3]", r"no part '\[3\]' on any worker; numbers and slices select parts of its shape, \(3,\)"),
         ("n[0]", r"register 'n' has no part '\[0\]' on any worker; it has no parts"),
+        ("m[0]", r"register 'm' has no part '\[0\]' on any worker; it has no parts"),
     ],
 )
 def test_a_part_that_nobody_has_is_unknown(session, label, said):
     s = session(2)
-    s.run(PARAMS + "; x = np.ones(3); n = 5")
+    s.run(PARAMS + "; x = np.ones(3); n = 5; m = np.ma.ones(3)")
     with pytest.raises(UnknownName, match=said):
         s.examine(label, same)
     with pytest.raises(UnknownName, match=said):

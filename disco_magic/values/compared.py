@@ -152,7 +152,7 @@ def _told(kind: type, part: Any, room: int) -> Compared:
         return Compared(digest(written), is_part=True)
     if kind is _Shard:
         told = _told_of_array(kind, np.asarray(part.array), room)
-        return told._replace(fingerprint=fingerprint(part.split), is_part=True)
+        return told._replace(fingerprint=fingerprint((part.split, str(part.array.dtype))), is_part=True)
     if type(part) is Column:
         told = look_into_column(part, room)
     else:

@@ -78,8 +78,8 @@ class Mesh:
 class Split:
     """A DTensor of PyTorch's: a worker's part, and what it is a part of."""
 
-    def __init__(self, part, whole, *placements, mesh=None):
-        self._local_tensor, self.shape = on_host(np.asarray(part, "f4")), whole
+    def __init__(self, part, whole, *placements, mesh=None, dtype="f4"):
+        self._local_tensor, self.shape = on_host(np.asarray(part, dtype)), whole
         self.placements = tuple(map(Placement, placements))
         self.device_mesh = mesh or Mesh([0] * len(placements))
         self.device, self.dtype, self.nbytes = "cpu", "torch.float32", 4 * int(np.prod(whole))
@@ -296,10 +296,12 @@ def test_in_a_container_it_counts_with_its_part():
 
 
 def test_containers_do_not_differ_by_which_parts_of_tensors_a_worker_has():
-    def holding(part, *placements, bias=0.0):
-        return describe({"weight": Split(part, (4,), *placements), "bias": np.full(2, bias)}).fingerprint
+    def holding(part, *placements, bias=0.0, **also):
+        weight = Split(part, (4,), *placements, **also)
+        return describe({"weight": weight, "bias": np.full(2, bias)}).fingerprint
 
     assert holding([1, 2], "S(0)") == holding([3, 4], "S(0)") != b""
+    assert holding([1, 2], "S(0)") != holding([3, 4], "S(0)", dtype="f8")
     assert holding([1, 2], "S(0)") != holding([1, 2], "S(0)", bias=1.0)
     assert holding([1, 2], "S(0)") != holding([1, 2], "R", "S(0)")
     assert holding([1, 2], "R") != holding([3, 4], "R")  # all have all of it, and should have the same

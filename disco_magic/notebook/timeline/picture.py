@@ -194,7 +194,7 @@ def _drawn(bar: Bar, frame: Frame, top: int) -> str:
     said = said if len(said) <= room else f"{said[: room - 1]}…"
     base = y + (height / 2 + 3 if kind == "span" else height - 4)
     return (
-        f'{rect}<text x="{left + 4:.1f}" y="{base:.4g}" fill="currentColor" pointer-events="none" '
+        f'{rect}<text x="{left + 4:.1f}" y="{round(base, 1):.6g}" fill="currentColor" pointer-events="none" '
         f'font-size="{11 if above else 9}">{escape(said)}</text> '
     )
 
@@ -202,8 +202,8 @@ def _drawn(bar: Bar, frame: Frame, top: int) -> str:
 def _rect(look: Look, across: _Pair, down: _Pair, title: str) -> str:
     (left, width), (y, height) = across, down
     return (
-        f'<rect x="{left:.2f}" y="{y:.4g}" width="{width:.2f}" height="{height:.3g}" {_paint(look)} '
-        f'stroke="{look.colour}" stroke-width="{0.8 if width > 2 else 0}">{title}</rect>'
+        f'<rect x="{left:.2f}" y="{round(y, 1):.6g}" width="{width:.2f}" height="{height:.3g}" '
+        f'{_paint(look)} stroke="{look.colour}" stroke-width="{0.8 if width > 2 else 0}">{title}</rect>'
     )
 
 

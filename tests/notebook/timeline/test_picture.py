@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -259,6 +260,16 @@ def test_blocks_that_take_turns_and_are_too_narrow_to_draw_apart_are_bands_as_hi
     (top,) = {float(each.get("y")) for each in svg.iter(f"{SVG}rect") if each.get("height") == "10.5"}
     assert text.text == "forward #"
     assert top + 7 < float(text.get("y")) < top + 10.5 - 2
+
+
+def test_bars_and_names_of_hundreds_of_workers_are_in_their_lanes():
+    steps = [Span(worker, "span", "step", 0.1, 0.9) for worker in range(300)]
+    svg = picture(timeline(*steps, workers=300))
+    bars = [float(rect.get("y")) for rect in svg.iter(f"{SVG}rect") if len(rect)]  # they have a title
+    names = [float(text.get("y")) for text in svg.iter(f"{SVG}text") if text.text == "step"]
+    for places in bars, names:
+        assert len(places) == 300
+        assert {below - above for above, below in pairwise(places)} == {places[1] - places[0]}
 
 
 def test_bands_that_are_too_low_for_text_have_none():

@@ -57,7 +57,7 @@ def indexed_at(value: Any, written: str) -> Any:
     return item
 
 
-def _divided(value: Any, written: str, can_be: Callable[[type], bool]) -> tuple[Any, str]:
+def _divided(value: Any, written: str, can_be: Callable[[Any], bool]) -> tuple[Any, str]:
     """The first thing on the path that `can_be` indexed, and what is written behind it; else `NOTHING`.
 
     What looks like an index may be a key: in ``d[0][1]`` the 0, if `d` is a dict.
@@ -66,12 +66,13 @@ def _divided(value: Any, written: str, can_be: Callable[[type], bool]) -> tuple[
     for index in _INDEX.finditer(written, found.start(2)) if found else ():
         path = written[: index.start()]
         item = part_at(value, path) if path else value
-        if item is not NOTHING and can_be(type(item)):
+        if item is not NOTHING and can_be(item):
             return item, written[index.start() :]
     return NOTHING, ""
 
 
-def _is_indexed(kind: type) -> bool:
+def _is_indexed(value: Any) -> bool:
+    kind = type(value)
     return is_array_of_any(kind) or is_of_framework(kind) or is_jax_array(kind) or is_any_of(kind, _PLAIN)
 
 
@@ -113,15 +114,18 @@ def seen_at(value: Any, written: str) -> Any:
         if all(map(_selects_a_view, indexes)):
             item = item.detach() if is_tensor(type(item)) else item
             for index in indexes:
-                if not _has_views(type(item)):  # an element of an array of objects, which has code of its own
+                if not _has_views(item):  # an element of an array of objects, which has code of its own
                     return NOTHING
                 item = item[index]
             return item
     return NOTHING
 
 
-def _has_views(kind: type) -> bool:
-    return is_all_elements(kind) or is_tensor(kind) or is_gpu_array(kind)
+def _has_views(value: Any) -> bool:
+    kind = type(value)
+    if is_tensor(kind):
+        return str(value.layout) == "torch.strided"  # what is selected of a sparse one is computed
+    return is_all_elements(kind) or is_gpu_array(kind)
 
 
 def _selects_a_view(index: Any) -> bool:

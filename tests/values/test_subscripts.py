@@ -81,6 +81,13 @@ def test_of_a_tensor_what_has_no_history_is_indexed():
     assert seen_at(made, "[1:3]").tolist() == [10, 20]
 
 
+def test_of_a_sparse_tensor_nothing_is_computed():
+    made = tensor(np.arange(4), device="cpu")
+    made.layout = "torch.sparse_coo"
+    made.detach = lambda: made
+    assert seen_at(made, "[1]") is NOTHING
+
+
 def test_arrays_on_a_gpu_are_indexed_there():
     kind = type("ndarray", (), {"__module__": "cupy", "__getitem__": lambda _, index: index})
     assert seen_at(kind(), "[1:2,...]") == (slice(1, 2), ...)

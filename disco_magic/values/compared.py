@@ -122,7 +122,7 @@ def _gather(
         known = item if is_told else array_in(item)
         if known is None and kind is Column:
             known = item
-        if known is not None and (split := as_one_of_several(item)):
+        if not is_told and known is not None and (split := as_one_of_several(item)):
             kind, known = _Shard, _Shard(split, known)
         if known is not None or item is None:
             parts[inner] = kind, known

@@ -121,8 +121,9 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
         UsageMistake: there is nothing at `path`, or nothing that any loader takes.
         MissingDependency: the package that loads it is not installed.
     """
+    text = path_text("a module is loaded", path)
     try:
-        full = Path(path_text("a module is loaded", path)).expanduser().resolve()
+        full = Path(text).expanduser().resolve()
         is_there = full.exists()
     except (ValueError, RuntimeError, OSError):
         raise UsageMistake(f"a module is loaded by its path, got {path!r}") from None

@@ -8,7 +8,11 @@ import re
 import pytest
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.execution.scripts import compile_file
+from disco_magic.functions.modules import locate
 from disco_magic.functions.paths import path_text
+from disco_magic.loader.safetensors import open_safetensors
+from disco_magic.loader.tensor_cache import open_tensor_cache
 
 
 class Written:
@@ -35,9 +39,10 @@ def test_what_is_no_path_is_refused(path, told):
         path_text("a file is run", path)
 
 
-def test_of_a_file_s_content_in_the_place_of_its_path_the_beginning_is_told():
+@pytest.mark.parametrize("load", [open_safetensors, open_tensor_cache, locate, compile_file])
+def test_of_a_file_s_content_in_the_place_of_its_path_the_beginning_is_told(load):
     with pytest.raises(UsageMistake) as caught:
-        path_text("a file of parameters is loaded", bytes(1 << 20))
+        load(bytes(1 << 20))
     assert len(str(caught.value)) < 100
 
 

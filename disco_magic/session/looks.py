@@ -135,7 +135,7 @@ class Looks(Accounts):
         Args:
             register: a name, ``"#5"`` as tables label a numbered one, or a reference; or a part of one, as
                 `check` and the inspector write it: ``"model.0.weight"``, ``"params['w']"``; or what numbers
-                and slices select of an array, ``"x[0,2:4]"``.
+                and slices select of an array of NumPy, CuPy or PyTorch, ``"x[0,2:4]"``.
             function: if workers are processes it has to be sent there: better from a module than from a cell.
             *arguments: passed on unchanged.
             workers: ids; None: all.

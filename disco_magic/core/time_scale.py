@@ -27,8 +27,9 @@ _LONG: Final = 0.1  # share of the time in which somebody works: no shorter paus
 
 def pauses_of(timeline: Timeline) -> list[Pair]:
     """The pauses that a picture shortens, as ``(start_s, end_s)``, in order."""
-    # What is not known any more need not have been a pause.
-    start, end = max(map(timeline.known_from_s, timeline.workers)), timeline.end_s
+    # What was dropped need not have been a pause. Before a worker began, it did nothing.
+    whole = [timeline.known_from_s(each) for each in timeline.workers if timeline.dropped[each]]
+    start, end = max(whole, default=timeline.start_s), timeline.end_s
     busy = stretches([span for each in timeline.workers for span in timeline.lane(each)], start, end)
     if not busy:
         return []

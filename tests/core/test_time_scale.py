@@ -30,9 +30,11 @@ def test_only_workers_that_are_shown_count():
     assert pauses_of(made.of([0])) == [(1.0, 10.0)]
 
 
-def test_what_is_not_known_any_more_is_no_pause():
-    made = timeline(cell(0, 6.0, 7.0), cell(1, 6.0, 7.0), end_s=40.0, whole_from_s=(5.0, 0.0))
+def test_what_was_dropped_is_no_pause_but_a_worker_that_had_not_begun_did_nothing():
+    spans, whole = (cell(0, 6.0, 7.0), cell(1, 6.0, 7.0)), (5.0, 0.0)
+    made = timeline(*spans, end_s=40.0, whole_from_s=whole, dropped=(9, 0))
     assert pauses_of(made) == [(5.0, 6.0), (7.0, 40.0)]
+    assert pauses_of(timeline(*spans, end_s=40.0, whole_from_s=whole)) == [(0.0, 6.0), (7.0, 40.0)]
 
 
 def test_of_many_pauses_the_longest_are_shortened():

@@ -165,6 +165,7 @@ def test_help_lists_every_subcommand(shell, line):
         "interrupt",
     ):
         assert f"\n  {name}" in shell.out
+    assert max(map(len, shell.lines)) <= 101  # at 1,000 pixels JupyterLab breaks longer ones within a word
 
 
 def test_help_of_a_subcommand_and_of_cells(shell):

@@ -29,7 +29,7 @@ def _auto(front: Front, options: Namespace) -> None:
 def _parser() -> OptionParser:
     parser = parser_of(
         "auto",
-        "Run plain cells on all workers (on) or in the notebook (off); without an argument, show which.",
+        "Run plain cells on all workers (on) or in the notebook (off), or show which.",
     )
     parser.add_argument(
         "state",

@@ -260,7 +260,7 @@ SYNC: Final = Command(
     partial(
         session_parser,
         "sync",
-        "Wait for everything sent so far; raise what failed, also in --nowait cells that nobody asked about.",
+        "Wait for all that was sent; raise what failed in it, also in --nowait cells.",
         timeout=STOPS_NOTHING,
     ),
     _sync,

@@ -155,13 +155,17 @@ def test_a_long_name_leaves_room_for_values_in_the_narrowest_window(
 ) -> None:
     # The column of names stays while the others are scrolled: as wide as the table's window, it hid them.
     page.set_viewport_size({"width": 420, "height": 900})
-    lab = open_notebook("narrowest.ipynb", [START, "%%disco\n" + "a_name_" * 12 + "= 1", "%disco whos"])
-    for cell in range(3):
+    name = "a_name_" * 12
+    cells = [START, f"%%disco\n{name} = np.ones(3)", "%disco whos", f"{OPEN} {name} --as heatmap"]
+    lab = open_notebook("narrowest.ipynb", cells)
+    for cell in range(4):
         lab.run(cell)
     names = lab.cell(2).locator(".disco-scroll tbody th").first
     lab.comes_to(names, "each => 2 * each.offsetWidth < each.closest('.disco-scroll').clientWidth")
     background = names.locator("code").evaluate("each => getComputedStyle(each).backgroundColor")
     assert background == "rgba(0, 0, 0, 0)"  # as in the live table; JupyterLab's own style has a gray one
+    title = lab.cell(3).locator("figure.disco-picture b").filter(has_text=name, visible=True)
+    lab.comes_to(title, "each => each.getBoundingClientRect().right <= window.innerWidth")
     lab.picture(pictures / "registers_narrowest.png")
 
 

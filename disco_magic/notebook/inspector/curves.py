@@ -44,8 +44,9 @@ def lines(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     counts = (
         plural(longest, "number") if min(lengths) == longest else f"{min(lengths):,} to {longest:,} numbers"
     )
+    measure = next((f"{info.measure}of " for info in row.present if info.measure), "")
     thinned = "" if step == 1 else f", of each {step:,} the least and the largest"
-    return figure(row.name, f"<div>{svg}</div>", [f"{counts}{thinned}", *remarks])
+    return figure(row.name, f"<div>{svg}</div>", [f"{measure}{counts}{thinned}", *remarks])
 
 
 def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:

@@ -18,7 +18,7 @@ _RULES: Final = (
         "{}{display:inline-block;vertical-align:top;margin:0 16px 8px 0!important;"
         "font:12px/1.4 var(--jp-ui-font-family,sans-serif);color:var(--jp-ui-font-color1,inherit)}"
     ),
-    "{} .told{max-width:34em}",
+    "{} .told{max-width:34em;overflow-wrap:anywhere}",
     "{} figcaption{max-width:34em;margin:0;padding:0;text-align:left}",
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
     *MARK_RULES,
@@ -43,7 +43,7 @@ _STYLE: Final = f"<style>{''.join(rule.replace('{}', '.disco-picture') for rule 
 
 def figure(title: str, body: str, captions: Iterable[str] = ()) -> str:
     """A figure with trusted HTML `body`; title and captions are escaped, empty ones left out."""
-    head = f"<div><b>{escape(title)}</b></div>" if title else ""
+    head = f'<div class="told"><b>{escape(title)}</b></div>' if title else ""
     lines = "<br/>".join(escape(line) for line in captions if line)
     foot = f'<figcaption class="dim">{lines}</figcaption>' if lines else ""
     return f'{_STYLE}<figure class="disco-picture">{head}{body}{foot}</figure>'
@@ -64,7 +64,7 @@ def same_text(title: str, things: Mapping[int, object], alike: Likeness) -> str:
     """A figure that says once why no worker has anything to draw; "" unless all have the same reason."""
     if not alike.is_one or not isinstance(text := next(iter(things.values())), str):
         return ""
-    return figure(title, "", [f"{text}, on workers {ranges(list(things))}"])
+    return figure(title, "", [f"on {ranges(list(things))}: {text}"])
 
 
 _Thing = TypeVar("_Thing")

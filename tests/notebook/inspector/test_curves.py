@@ -49,6 +49,14 @@ def test_of_a_long_series_all_workers_are_drawn_at_the_same_places(inspector, se
     assert "[2] 90: 97" in inspector._detail.html
 
 
+def test_of_complex_numbers_the_magnitude_is_drawn_and_the_picture_says_so(inspector, session):
+    session.run("wave = np.array([3j, 4 + 3j])\nlosses = [3.0, 5.0]")
+    inspector.refresh()
+    assert "|x| of 2 numbers" in drawn(inspector, "wave")
+    assert "[0-2] from 3 to 5" in inspector._detail.html
+    assert "|x|" not in drawn(inspector, "losses")
+
+
 def test_workers_without_such_numbers_are_named_with_the_reason(inspector, session):
     session.run("losses = [1.0, 2.0] if worker_id == 0 else np.zeros((2, 2)) if worker_id == 1 else []")
     inspector.refresh()

@@ -130,7 +130,7 @@ def test_nan_and_infinities_are_counted_below_the_bars_which_they_would_hide(par
 def test_what_no_worker_has_a_histogram_of_is_said_once(parse, empty):
     page = parse(histograms_html(dict.fromkeys(range(3), empty), title="w"))
     reason = empty if isinstance(empty, str) else "no elements"
-    assert page.text == f"w {reason}, on workers [0-2]"
+    assert page.text == f"w on [0-2]: {reason}"
     assert page.all("svg") == []
 
 

@@ -317,4 +317,4 @@ def test_symmetry_holds_for_all(parse, picture):
 
 def test_what_no_worker_has_a_picture_of_is_said_once(parse, picture):
     page = parse(multiples_html(dict.fromkeys(range(3), picture(np.zeros((0, 2)))), title="w"))
-    assert page.text == "w float64 0\u00d72: no elements, on workers [0-2]"
+    assert page.text == "w on [0-2]: float64 0\u00d72: no elements"

@@ -31,7 +31,9 @@ class Lines(NamedTuple):
 
     Attributes:
         compared: how many collectives that is known of.
-        apart: those whose calls came from different lines, in words, in the order of their beginning.
+        met: how many of them had calls from different lines.
+        apart: these in words, in the order of their beginning; what several groups of workers did in the same
+            way is told once.
         first: the lowest number of a compared one; above 1 if the records of earlier ones were dropped.
         messages: how many messages were received. They are not compared: two messages of a pipeline with two
             buffers, ``send(ping); send(pong)`` with ``pong = recv(); ping = recv()``, look like two in the
@@ -39,6 +41,7 @@ class Lines(NamedTuple):
     """
 
     compared: int
+    met: int
     apart: tuple[str, ...]
     first: int
     messages: int = 0
@@ -56,13 +59,29 @@ def lines_of(spans: Iterable[Span], seq: int) -> Lines:
         whole = {number: made for number, made in calls.items() if len(made) == len(members) > 1}
         meetings.update({(members, number): made for number, made in whole.items()})
     by_start = sorted(meetings.items(), key=lambda each: min(span.start_s for span in each[1].values()))
-    apart = tuple(
-        f"call {number:,}, {made[members[0]].label}{_met(made)}"
-        for (members, number), made in by_start
-        if _are_apart(made)
-    )
+    apart = [(number, made) for (_, number), made in by_start if _are_apart(made)]
     received = sum(span.kind == "collective" and _verb(span) == "recv" for span in spans)
-    return Lines(len(meetings), apart, min((number for _, number in meetings), default=1), received)
+    first = min((number for _, number in meetings), default=1)
+    return Lines(len(meetings), len(apart), tuple(_told_once(apart)), first, received)
+
+
+def _told_once(apart: Iterable[tuple[int, Mapping[int, Span]]]) -> list[str]:
+    """``call 1, allreduce(...): ...`` of each; if groups of a mesh did the same, once for all of them."""
+    alike: dict[tuple[int, str, frozenset[tuple[str, ...]]], list[Mapping[int, Span]]] = {}
+    for number, made in apart:
+        label, ways = next(iter(made.values())).label, frozenset(map(_way, made.values()))
+        alike.setdefault((number, label, ways), []).append(made)
+    told = []
+    for (number, label, _), groups in alike.items():
+        workers = {worker: span for made in groups for worker, span in made.items()}
+        are_apart = len(workers) == sum(map(len, groups))
+        where = (
+            [f"{_met(workers)}, in {len(groups)} groups"]
+            if are_apart and len(groups) > 1
+            else map(_met, groups)
+        )
+        told += [f"call {number:,}, {label}{each}" for each in where]
+    return told
 
 
 def _verb(span: Span) -> str:

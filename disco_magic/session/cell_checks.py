@@ -79,7 +79,7 @@ def check_lines(session: Session, seq: int, label: str) -> str:
     if not lines.apart:
         beside = f"; {plural(lines.messages, 'message')} not compared" if lines.messages else ""
         return f"{plural(lines.compared, 'collective')} met at the same lines{left}{beside}"
-    met = f"{len(lines.apart):,} of {plural(lines.compared, 'collective')}"
+    met = f"{lines.met:,} of {plural(lines.compared, 'collective')}"
     tasks = " or asyncio tasks" if any(OF_TASK in each for each in lines.apart) else ""
     sentence = f"calls from different lines{tasks} met in {met}{left}"
     session.known.note(seq, sentence)

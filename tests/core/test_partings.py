@@ -123,8 +123,8 @@ def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
 
 
 def test_calls_in_another_order_are_told_one_by_one():
-    compared, apart, first, _ = lines_of(calls({0: [3, 4, 9], 1: [4, 3, 9], 2: [4, 3, 9]}), 7)
-    assert (compared, first) == (3, 1)
+    compared, met, apart, first, _ = lines_of(calls({0: [3, 4, 9], 1: [4, 3, 9], 2: [4, 3, 9]}), 7)
+    assert (compared, met, first) == (3, 2, 1)
     assert apart == (
         "call 1, allreduce(): worker 0 at line 3, workers [1-2] at line 4",
         "call 2, allreduce(): worker 0 at line 4, workers [1-2] at line 3",
@@ -142,15 +142,35 @@ def test_a_root_may_call_from_a_line_of_its_own(verb):
 
 def test_collectives_of_one_member_and_those_of_which_not_all_calls_are_known_are_left_out():
     made = [*calls({0: [3]}, (0,)), *calls({0: [3], 1: [4]}), *calls({0: [1], 1: [2]}, (0, 1), seq=6)]
-    assert lines_of(made, 7) == (0, (), 1, 0)
+    assert lines_of(made, 7) == (0, 0, (), 1, 0)
 
 
 def test_the_first_known_call_is_told_if_earlier_ones_were_dropped():
     made = [each for each in calls({0: [3, 3], 1: [3, 3]}, (0, 1)) if each.meeting[2] > 1]
-    assert lines_of(made, 7) == (1, (), 2, 0)
+    assert lines_of(made, 7) == (1, 0, (), 2, 0)
 
 
 def test_collectives_of_several_circles_are_told_in_the_order_of_their_beginning():
     pair = calls({0: [1], 1: [2]}, (0, 1))
     late = [span.since(-5) for span in calls({1: [8], 2: [9]}, (1, 2))]
     assert [each[-1] for each in lines_of([*late, *pair], 7).apart] == ["2", "9"]
+
+
+def test_what_groups_of_a_mesh_do_in_the_same_way_is_told_once():
+    rows = [*calls({0: [1, 2], 1: [2, 1]}, (0, 1)), *calls({2: [1, 2], 3: [2, 1]}, (2, 3))]
+    other = calls({4: [5], 5: [6]}, (4, 5))
+    found = lines_of([*rows, *other], 7)
+    assert (found.compared, found.met) == (5, 5)
+    assert found.apart == (
+        "call 1, allreduce(): workers [0,2] at line 1, workers [1,3] at line 2, in 2 groups",
+        "call 1, allreduce(): worker 4 at line 5, worker 5 at line 6",
+        "call 2, allreduce(): workers [0,2] at line 2, workers [1,3] at line 1, in 2 groups",
+    )
+
+
+def test_groups_that_share_a_worker_are_told_one_by_one():
+    pairs = [*calls({0: [1], 1: [2]}, (0, 1)), *calls({1: [1], 2: [2]}, (1, 2))]
+    assert lines_of(pairs, 7).apart == (
+        "call 1, allreduce(): worker 0 at line 1, worker 1 at line 2",
+        "call 1, allreduce(): worker 1 at line 1, worker 2 at line 2",
+    )

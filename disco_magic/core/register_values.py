@@ -62,14 +62,18 @@ def held(row: Row, marks: Sequence[bool]) -> list[Held]:
     return [Held(tuple(workers), row.cells[workers[0]], odd) for (_, odd), workers in groups.items()]
 
 
+def lines_of(row: Row) -> list[Held]:
+    """The same for a table: a line for each worker, unless there are too many of them."""
+    marks = row.odd_if_differing()
+    if len(row.cells) > FEW_WORKERS:
+        return _marked(row, held(row, marks))
+    return [Held((worker,), info, marks[worker]) for worker, info in enumerate(row.cells)]
+
+
 def values_of(row: Row) -> Values:
     """At most `MOST_VALUES` lines for the values of `row`; of more values, the last is about all others."""
-    everything = held(row, row.odd_if_differing())
-    usual = max((each for each in everything if not each.is_odd), key=_count, default=everything[0])
-    if not row.circles:  # of several values that equally many hold, none is the right one
-        everything = [
-            each._replace(is_odd=each.is_odd and _count(each) < _count(usual)) for each in everything
-        ]
+    everything = _marked(row, held(row, row.odd_if_differing()))
+    usual = _usual(everything)
     if len(everything) <= MOST_VALUES:
         return Values(everything)
     # The usual value stays in view, because the odd ones are compared with it.
@@ -80,6 +84,18 @@ def values_of(row: Row) -> Values:
     rest = tuple(sorted(worker for each in others for worker in each.workers))
     shown.sort(key=lambda each: each.workers)
     return Values(shown, rest, _others(others), any(each.is_odd for each in others))
+
+
+def _usual(everything: Sequence[Held]) -> Held:
+    return max((each for each in everything if not each.is_odd), key=_count, default=everything[0])
+
+
+def _marked(row: Row, everything: list[Held]) -> list[Held]:
+    """Of values that equally many workers hold, none is the right one; unless it is told who has to agree."""
+    if row.circles:
+        return everything
+    most = _count(_usual(everything))
+    return [each._replace(is_odd=each.is_odd and _count(each) < most) for each in everything]
 
 
 def _count(each: Held) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.register_values import columns_of, values_of
+from disco_magic.core.register_values import columns_of, lines_of, values_of
 from disco_magic.core.snapshot import RegisterInfo, Row
 
 
@@ -60,3 +60,19 @@ def test_workers_without_a_value_are_a_line_and_those_that_may_still_bind_it_ano
     cells = [info(0)] * 10
     cells[3] = cells[4] = None
     assert len(lines(Row("x", tuple(cells), coming))) == count
+
+
+def test_in_a_table_of_lines_up_to_eight_workers_have_one_each_and_of_more_those_that_hold_the_same():
+    few = Row("w", tuple(info(worker == 2) for worker in range(4)))
+    assert [(each.workers, each.is_odd) for each in lines_of(few)] == [
+        ((0,), False),
+        ((1,), False),
+        ((2,), True),
+        ((3,), False),
+    ]
+    many = Row("w", tuple(info(min(worker // 4, 2)) for worker in range(9)))
+    assert [(each.workers, each.is_odd) for each in lines_of(many)] == [
+        ((0, 1, 2, 3), False),
+        ((4, 5, 6, 7), False),
+        ((8,), True),
+    ]

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, TableLook, head_cells
-from disco_magic.core.register_values import columns_of
+from disco_magic.core.register_values import columns_of, lines_of
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
 from disco_magic.notebook.inspector.reasons import or_reason, present, sentence
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.register_values import Held
     from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.inspector.longlook import Share
     from disco_magic.notebook.inspector.watch import Watch
@@ -88,20 +89,21 @@ class Choice:
 
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
-    """A line per worker: type, device, statistics on 65,536 elements; and a line per part, if any."""
+    """A line per worker: type, device, statistics on 65,536 elements; and a line per part, if any.
+
+    Of more than eight workers, those that hold the same have one line.
+    """
     parts = parts_of(session, row)
     if parts is not None:
         return _parts_table(session, parts)
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # only then, because each look at busy workers is slow
-    odd = row.odd_if_differing()
     measured = any(map(_is_measured, infos))
     told = any(info.text for info in row.present)  # a large array has no text
     heads = [*_HEADS, *(_MEASURED if measured else ()), *(["value"] if told else [])]
     body = "".join(
-        _line(worker, info, odd=odd[worker], measured=measured, told=told)
-        for worker, info in enumerate(infos)
+        _line(each, measured=measured, told=told) for each in lines_of(replace(row, cells=tuple(infos)))
     )
     sampled = any(info is not None and info.sampled for info in infos)
     note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
@@ -131,8 +133,9 @@ def _parts_table(session: Session, parts: RegisterParts) -> str:
     return parts_html(parts, columns_of(parts.num_workers), session.mesh.places() if session.mesh else ())
 
 
-def _line(worker: int, info: RegisterInfo | None, *, odd: bool, measured: bool, told: bool) -> str:
-    label = f"{ranges((worker,))}{f' <span class=mark>{MARK}</span>' if odd else ''}"
+def _line(line: Held, *, measured: bool, told: bool) -> str:
+    info = line.info
+    label = f"{ranges(line.workers)}{f' <span class=mark>{MARK}</span>' if line.is_odd else ''}"
     if info is None:
         width = len(_HEADS) - 1 + len(_MEASURED) * measured + told
         return f'<tr><th scope="row">{label}</th><td colspan="{width}" class="dim">no value</td></tr>'

@@ -187,8 +187,8 @@ def histograms_html(
 ) -> str:
     """A figure of one histogram per worker, side by side; equal bins are drawn with equal heights.
 
-    The most frequent histogram is drawn once; workers with an equal one refer to it, those that differ
-    from it are marked. With `circles`, so it is in each of them.
+    Equal histograms are drawn once; those that differ from the most frequent one are marked. With `circles`,
+    so it is in each of them.
 
     Cost: about 0.5 ms for each different histogram.
     """
@@ -204,8 +204,8 @@ def histograms_html(
     most = max(int(grouped(each)[1].max(initial=0)) for each in drawn) if same_bins else None
     of = f"histogram of {title}" if title else "histogram"
 
-    def draw(worker: int, histogram: Histogram) -> str:
-        label = f"{of} on worker {worker}"
+    def draw(who: str, histogram: Histogram) -> str:
+        label = f"{of} on {who}"
         svg = histogram_svg(histogram, most=most, label=label)
         return f'<div style="width:{_WIDTH}px">{svg}{dim(_said(histogram))}</div>'
 

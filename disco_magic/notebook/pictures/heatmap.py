@@ -68,8 +68,8 @@ def multiples_html(
 ) -> str:
     """A figure of one array per worker, all on one scale.
 
-    The most frequent picture is drawn once; workers with an equal one refer to it, differing ones are marked.
-    With `circles`, so it is in each of them. Only the shown elements are compared, so a thinned picture may
+    Equal pictures are drawn once; what differs from the most frequent one is marked. With `circles`, so it is
+    in each of them. Only the shown elements are compared, so a thinned picture may
     hide a difference.
 
     Cost: 1 to 2 ms for each different picture of 128 x 128.
@@ -91,8 +91,8 @@ def multiples_html(
     widest, highest = max(size[0] for size in sizes), max(size[1] for size in sizes)
     one_subject = len({subject(each) for each in drawn}) == 1
 
-    def draw(worker: int, picture: Picture) -> str:
-        name = f"{title} on worker {worker}" if title else f"worker {worker}"
+    def draw(who: str, picture: Picture) -> str:
+        name = f"{title} on {who}" if title else who
         image = image_html(picture, scale, alt=description(picture, name), width=width, most=3)
         said = dim("" if one_subject else subject(picture)) + dim(oddities(picture))
         room = max(sides(picture) + image_size(picture, width)[0], _CAPTION)

@@ -7,7 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from disco_magic.core.markup import MARK, MARK_RULES
-from disco_magic.phrases import ranges, who_has
+from disco_magic.core.register_values import FEW_WORKERS
+from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -69,6 +70,8 @@ def same_text(title: str, things: Mapping[int, object], alike: Likeness) -> str:
 
 _Thing = TypeVar("_Thing")
 
+_NAME: Final = 120  # pixels that the workers of a tile have at least, before their numbers take two lines
+
 GAP: Final = 18
 """Pixels between two tiles."""
 
@@ -114,10 +117,12 @@ def likeness(contents: Mapping[int, Hashable], circles: Sequence[Sequence[int]] 
         if not groups:
             continue
         usual = max(groups, key=len)
-        first = drawn.setdefault(contents[usual[0]], usual[0])
-        same_as |= dict.fromkeys(usual, first)
+        for each in groups:
+            same_as |= dict.fromkeys(each, drawn.setdefault(contents[each[0]], each[0]))
         if len(usual) > 1:
-            marked |= mine.keys() - set(usual)
+            # As in tables: of several contents that equally many of many workers have, none is the right one.
+            fewer = len(usual) if len(contents) > FEW_WORKERS and not circles else len(mine)
+            marked.update(*(each for each in groups if each is not usual and len(each) < fewer))
         elif circles and len(groups) > 1:  # they are no shards
             marked |= mine.keys()
     return Likeness(same_as, frozenset(marked))
@@ -126,25 +131,35 @@ def likeness(contents: Mapping[int, Hashable], circles: Sequence[Sequence[int]] 
 def tiles_html(
     things: Mapping[int, _Thing | str],
     alike: Likeness,
-    draw: Callable[[int, _Thing], str],
+    draw: Callable[[str, _Thing], str],
     size: tuple[int, int],
     top: int = 0,
 ) -> str:
     """A tile per worker, with HTML from `draw`; a text, why there is nothing to draw, is shown in a box.
 
-    Content that several workers have is drawn for the first of them, and the others refer to it. Boxes have
-    `size` (width and height in pixels) and begin `top` pixels below the worker's name.
+    Content that several workers have is drawn for the first of them, and the others refer to it; of more than
+    eight workers, those that have the same share a tile. Boxes have `size` (width and height in pixels) and
+    begin `top` pixels below the worker's name. `draw` gets whose tile it is, ``worker 2``.
     """
     tiles = []
-    for worker, thing in things.items():
-        first = alike.same_as[worker]
+    for workers in _sharing(list(things), alike):
+        one = workers[0]
+        thing, first, differs = things[one], alike.same_as[one], one in alike.marked
         if isinstance(thing, str):
             body = note(thing, *size, top)
-        elif worker == first:
-            body = draw(worker, thing)
+        elif one == first:
+            body = draw(people(workers), thing)
         else:
             body = note(f"same as [{first}]", *size, top)
-        differs = worker in alike.marked
         mark = f' <span class="mark" title="differs from the other workers">{MARK}</span>' if differs else ""
-        tiles.append(f'<div style="{_BESIDE}"><b>[{worker}]</b>{mark}{body}</div>')
+        name = f'<div style="max-width:{max(size[0], _NAME)}px"><b>{ranges(workers)}</b>{mark}</div>'
+        tiles.append(f'<div style="{_BESIDE}">{name}{body}</div>')
     return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _sharing(workers: Sequence[int], alike: Likeness) -> list[list[int]]:
+    """The workers of each tile."""
+    if len(workers) <= FEW_WORKERS:
+        return [[worker] for worker in workers]
+    tiles = ((worker, (alike.same_as[worker], worker in alike.marked)) for worker in workers)
+    return list(who_has(tiles).values())

@@ -84,3 +84,21 @@ def test_still_tables_and_text_do_the_same(session):
     assert "\u2260 n [0] int \u00b7 0" in lines
     assert "\u2260 [3-11] 9 other values" in lines
     assert len([line for line in lines if "other values" in line]) == 1
+
+
+def test_looked_at_closely_workers_that_hold_the_same_have_one_line(inspector):
+    look_at(inspector, "w")
+    said = detail(inspector)
+    assert "[0-4,6,8-11] | float64 3" in said
+    assert "[5,7] \u2260 | float64 3" in said
+    assert said.count("float64 3") == 2
+    look_at(inspector, "n")
+    assert detail(inspector).count("int") == 12  # each has its own
+
+
+def test_drawn_they_share_a_picture(inspector):
+    for face in ("heatmap", "histogram"):
+        look_at(inspector, "w", face)
+        assert "[0-4,6,8-11]" in detail(inspector)
+        assert "[5,7]" in detail(inspector)
+        assert "[8]" not in detail(inspector)

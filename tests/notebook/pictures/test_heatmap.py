@@ -228,6 +228,37 @@ def test_what_most_workers_have_is_drawn_once_and_the_others_are_marked(parse, p
     ]
 
 
+def test_equal_ones_that_differ_from_the_usual_one_are_drawn_once_too(parse, picture):
+    usual, odd = picture([[0.0, 1]]), picture([[0.0, 2]])
+    page = parse(multiples_html({0: usual, 1: odd, 2: usual, 3: odd, 4: usual}))
+    tiles = ["".join(tile.itertext()).strip() for tile in page.classed("tiles")[0]]
+    assert tiles[2:] == ["[2]same as [0]", f"[3] {MARK}same as [1]", "[4]same as [0]"]
+    assert len(page.all("img")) == 2
+
+
+def test_of_many_workers_those_with_equal_pictures_share_a_tile(parse, picture):
+    usual, odd = picture([[0.0, 1]]), picture([[0.0, 2]])
+    things = {worker: odd if worker % 4 == 1 else usual for worker in range(16)} | {7: "no value"}
+    page = parse(multiples_html(things, title="w"))
+    tiles = ["".join(tile.itertext()).strip() for tile in page.classed("tiles")[0]]
+    assert [tile.split("]")[0] for tile in tiles] == ["[0,2-4,6,8,10-12,14-15", "[1,5,9,13", "[7"]
+    assert [MARK in tile for tile in tiles] == [False, True, True]
+    assert [img.get("alt").split(",")[0] for img in page.all("img")] == [
+        "Heat map of w on workers [0",
+        "Heat map of w on workers [1",
+    ]
+
+
+def test_of_pictures_that_equally_many_of_many_workers_have_none_is_marked(parse, picture):
+    several = [picture([[float(number), 1]]) for number in range(3)]
+    things = {worker: several[min(worker // 5, 2)] for worker in range(11)}
+    page = parse(multiples_html(things))
+    tiles = ["".join(tile.itertext()).strip() for tile in page.classed("tiles")[0]]
+    assert [MARK in tile for tile in tiles] == [False, False, True]
+    page = parse(multiples_html(things, circles=(tuple(range(11)),)))
+    assert page.text.count(MARK) == 2
+
+
 def test_equal_pictures_of_all_workers_are_one_picture(parse, picture):
     same = [picture([[0.0, NAN]]), picture([[-0.0, -NAN]]), picture([[0.0, NAN]])]
     page = parse(multiples_html(dict(enumerate(same)), title="w"))

@@ -77,10 +77,12 @@ def near_paths(path: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`near_misses`, or else the known names: ``there are: a, b``; ten at most."""
+    """`near_misses`, or else the known names: ``there are: a, b``; ten at most; or ``there are none``."""
     names = list(known)
+    if not names:
+        return "there are none"
     shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
-    return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
+    return near_misses(name, names) or f"there are: {', '.join(shown)}"
 
 
 def no_register(name: str, known: Iterable[str], former: Iterable[str] = ()) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.array_advice import ARRAYS, advice
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.returned import library_of
 from disco_magic.phrases import class_name, words
@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     from disco_magic.core.place import Place
 
-_ARRAYS: Final = "an array, a number or a regular list of numbers"
-# Alternatives for several arrays at once, in cells and functions.
-_ALL_AT_ONCE: Final = {
-    "allreduce": "in cells allreduce_tree(x) reduces every array in it; or ",
-    "broadcast": "in cells broadcast_object(x) takes any object; or ",
-    **dict.fromkeys(("allgather", "gather"), "in cells allgather_objects(x) takes any object; or "),
-    "scatter": "in cells broadcast_object(x)[worker_id] takes a list of any objects; or ",
-    "send": "in cells send_object(x, to) takes any object; or ",
-}
 # Of tables, and of arrays with labels.
 _CARRIERS: Final = {
     **dict.fromkeys(("broadcast", "scatter"), "broadcast_object(x)"),
@@ -89,7 +80,8 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         if is_tensor(type(x)) and x.requires_grad:  # what carries anything would lose its history
             raise UsageMistake(f"{why}: {words(error)}{_GRADIENT if kind in _VERBS else ''}") from None
         sharded = home_of(type(x)) == "torch" and hasattr(type(x), "full_tensor")
-        mistake = UsageMistake(f"{why} ({words(error)}) - {_PART if sharded else advice(kind, x)}")
+        said = "its arrays differ in shape" if _differ_in_shape(x) else words(error)
+        mistake = UsageMistake(f"{why} ({said}) - {_PART if sharded else advice(kind, x)}")
         # If the user's code was called, its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
     changed = _changed(x, array)
@@ -162,32 +154,18 @@ def refuse_traced(kind: str, x: Any) -> None:
         ) from None
 
 
+def _differ_in_shape(x: Any) -> bool:
+    """Whether it is a list of arrays that NumPy cannot stack; its own error says more than is of use."""
+    arrays = x if type(x) in (list, tuple) else []
+    return all(isinstance(each, np.ndarray) for each in arrays) and len({each.shape for each in arrays}) > 1
+
+
 def _is_of_numpy(error: Exception) -> bool:
     """Whether `_as_array` or C code that it called has raised the error, not the user's code."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
     return at is not None and at.tb_frame.f_code is _as_array.__code__
-
-
-def advice(kind: str, x: Any) -> str:
-    """Say what to pass to a collective instead of `x`, which is no array of numbers."""
-    whole = _ALL_AT_ONCE.get(kind, "")
-    if isinstance(x, Mapping):
-        if kind == "send":
-            return f"{whole}send one value after the other, in an order that the receiver knows"
-        one = f"{{key: {kind}(x[key]) for key in sorted(x)}}"
-        return f"{whole}make one call per value, in one order on all: {one}"
-    if type(x) in (list, tuple):
-        kinds = kinds_of(x)
-        if any(is_of_framework(each) or issubclass(each, np.ndarray) for each in kinds):
-            one = f"[{kind}(each) for each in x]"
-            return f"{whole}make one call per array, {one}, or stack those of one shape first"
-        if any(map(is_gpu_array, kinds)):
-            return "xp.stack([...]) makes one array of several on a GPU"
-    if kind == "reduce" and isinstance(x, FunctionType | BuiltinFunctionType):
-        return "in cells this is a collective; Python's own reduce is functools.reduce"
-    return f"{'' if kind == 'allreduce' else whole}pass {_ARRAYS}"
 
 
 def taken(
@@ -216,7 +194,7 @@ def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: t
         root = arguments[1]
         if type(root) is int and 0 <= root < len(members) and members[root] == worker:
             raise UsageMistake(
-                f"{verb}: worker {worker} is the root and gave None - the root has to pass {_ARRAYS};"
+                f"{verb}: worker {worker} is the root and gave None - the root has to pass {ARRAYS};"
                 " or set root= to the rank that has one"
             )
         return

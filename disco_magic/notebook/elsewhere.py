@@ -86,11 +86,19 @@ KEYWORDS: Final = {
 """Keyword of another framework's collectives -> what there is here, in words."""
 
 _COUNTS: Final = ("counts", "recvcounts")
+_CHOOSING: Final = ("over", "group", "comm", "axis_name")
+_ALONG: Final = "along an axis: {}"
 OF_VERBS: Final = {
     "allgather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
     "gather": dict.fromkeys(_COUNTS, "lengths may differ, and need no counts"),
-    "send": dict.fromkeys(("dst", "dest", "target", "peer"), "to= is the worker that gets it"),
-    "recv": dict.fromkeys(("src", "peer"), "source= is the worker that sends it"),
+    "send": {
+        **dict.fromkeys(("dst", "dest", "target", "peer"), "to= is the worker that gets it"),
+        **dict.fromkeys(_CHOOSING, _ALONG.format("send(x, worker.at(pp=1))")),
+    },
+    "recv": {
+        **dict.fromkeys(("src", "peer"), "source= is the worker that sends it"),
+        **dict.fromkeys(_CHOOSING, _ALONG.format("recv(worker.at(pp=0))")),
+    },
     "probe": dict.fromkeys(("source", "src"), "sources= are the workers that may send it"),
 }
 """Verb -> keyword that another framework has for it -> what there is here, in words."""

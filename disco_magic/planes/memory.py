@@ -13,7 +13,8 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_array, new_copy
-from disco_magic.functions.arrays import advice, beyond_64_bits, read_array
+from disco_magic.functions.array_advice import advice
+from disco_magic.functions.arrays import beyond_64_bits, read_array
 from disco_magic.planes.blocks import Mover
 from disco_magic.values.kinds import is_gpu_array
 

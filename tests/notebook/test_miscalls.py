@@ -46,6 +46,14 @@ def mesh(four):
             "recv(src=1)",
             "it is recv(source='any', out=None, *, tag=0, timeout=None); source= is the worker that",
         ),
+        (
+            "recv(over='dp')",
+            "it is recv(source='any', out=None, *, tag=0, timeout=None); along an axis: recv(worker.at(",
+        ),
+        (
+            "send(1.0, 1, over='dp')",
+            "it is send(x, to, *, tag=0); along an axis: send(x, worker.at(",
+        ),
         ("send(1.0, dest=1)", "it is send(x, to, *, tag=0); to= is the worker that gets it"),
         ("send_object(1, dst=1)", "it is send_object(x, to, *, tag=0); to= is the worker that gets it"),
         (

@@ -89,6 +89,16 @@ def test_of_what_is_gathered_each_array_needs_a_call(x, text):
         HOST.read("gather", 0, x)
 
 
+@pytest.mark.parametrize("kind", ["alltoall", "reduce_scatter", "scatter"])
+def test_a_list_of_parts_is_joined_and_their_lengths_are_counts(kind):
+    joined = rf"{kind}\(np\.concatenate\(x\), counts=\[len\(each\) for each in x\]\)"
+    text = (
+        rf"NumPy array \(its arrays differ in shape\) - .*pass one array with a part for each rank: {joined}$"
+    )
+    with pytest.raises(UsageMistake, match=text):
+        HOST.read(kind, 0, [np.zeros(2), np.zeros(3)])
+
+
 @pytest.mark.parametrize(
     ("kind", "x", "text"),
     [

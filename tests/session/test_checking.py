@@ -324,7 +324,7 @@ def test_a_check_raises_what_failed_before_it(session):
 
 def test_unknown_names_are_refused_with_near_misses(session):
     s = session(2)
-    with pytest.raises(UnknownName, match="'weights' is not defined on any worker; there are: none"):
+    with pytest.raises(UnknownName, match="'weights' is not defined on any worker; there are none"):
         s.check("weights")
     s.run("weight = 1")
     with pytest.raises(UnknownName, match="did you mean 'weight'"):

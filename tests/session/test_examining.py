@@ -139,7 +139,7 @@ def test_an_unknown_register_is_refused_with_near_misses(session, register, says
 
 
 def test_an_unknown_register_of_an_empty_session(session):
-    with pytest.raises(UnknownName, match="there are: none"):
+    with pytest.raises(UnknownName, match="there are none"):
         session(1).examine("x", same)
 
 

@@ -59,7 +59,7 @@ def test_of_many_functions_some_are_told(write):
 
 
 def test_a_module_without_functions_says_so(write):
-    with pytest.raises(UnknownName, match="there are: none"):
+    with pytest.raises(UnknownName, match="there are none"):
         load(write("model.py")).get_function("f")
 
 

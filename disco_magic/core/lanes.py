@@ -88,7 +88,7 @@ def _shares(spans: Sequence[Span], edges: Sequence[float]) -> list[float]:
 def axis(scale: TimeScale) -> str:
     """Times above their columns, each beginning at its mark."""
     text, width = "", round(scale.width)
-    for place, said in scale.ticks(width // 14, 11):
+    for place, said in scale.ticks(width // 14, 1):
         column, mark = round(place), f"|{said}"
         if column >= len(text) and column + len(mark) <= width + len(mark) // 2:
             text = f"{text:{column}}{mark}"

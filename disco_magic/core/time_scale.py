@@ -111,12 +111,12 @@ class TimeScale(NamedTuple):
         """The time at a place."""
         return _between(self.places, self.times, place)
 
-    def ticks(self, most: int, apart: float) -> list[tuple[float, str]]:
+    def ticks(self, most: int, character: float) -> list[tuple[float, str]]:
         """Round times as ``(place, text)``, and the first time after each pause; none in a pause.
 
         Args:
             most: about how many.
-            apart: the least distance of two; then the time after a pause stays, and the round one goes.
+            character: its width. Where two texts would meet, the time after a pause stays, not the round one.
         """
         step = _round_step(sum(map(_length, self.even)) / most)
         if step <= 0:
@@ -131,7 +131,7 @@ class TimeScale(NamedTuple):
             wanted += [(self.place(number * step), f"{number * step:.{digits}f} s") for number in numbers]
         kept: list[tuple[float, str]] = []
         for place, text in wanted:
-            if all(abs(place - other) >= apart for other, _ in kept):
+            if all(abs(place - at) >= character * (max(len(text), len(other)) + 2) for at, other in kept):
                 kept.append((place, text))
         return sorted(kept)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from disco_magic.core.time_scale import MOST_PAUSES, TimeScale, pauses_of
@@ -86,6 +88,15 @@ def test_an_axis_has_round_times(start, end, texts):
 def test_after_a_pause_the_time_stands_at_its_place_and_round_ones_keep_away_from_it():
     made = timeline(cell(0, 5.03, 6.0), cell(1, 10.1, 13.0), end_s=33.0)
     scale = TimeScale.of(made, 100, pause=4, least=1)
-    ticks = scale.ticks(5, 10)
+    ticks = scale.ticks(5, 1.5)
     assert [text for _, text in ticks] == ["5.0 s", "10.1 s", "11 s", "12 s", "13 s"]
     assert ticks[0][0] == scale.place(5.03)
+
+
+def test_long_times_late_in_a_session_do_not_run_into_each_other():
+    cells = [cell(0, 86_400.0 + number * 60, 86_400.0 + number * 60 + 1e-4) for number in range(12)]
+    scale = TimeScale.of(timeline(*cells, end_s=90_000.0), 880, pause=22, least=12)
+    ticks = scale.ticks(8, 6)
+    assert len(ticks) > 5
+    for (place, text), (following, other) in pairwise(ticks):
+        assert following - place > 6 * (len(text) + len(other)) / 2

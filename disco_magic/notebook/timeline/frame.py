@@ -19,7 +19,7 @@ PAUSED: Final = "//&#160;a pause, shortened"
 
 _PAUSE: Final = 22
 _LEAST: Final = 12
-_APART: Final = 62  # of two times above the picture
+_CHARACTER: Final = 6.0  # of the times above the picture
 
 
 class Frame(NamedTuple):
@@ -49,12 +49,12 @@ class Frame(NamedTuple):
 
     def axis(self, height: int) -> str:
         """Times above, with a line down to `height`, and what each pause was."""
-        places = [(LEFT + place, text) for place, text in self.scale.ticks(WIDTH // 110, _APART)]
+        places = [(LEFT + place, text) for place, text in self.scale.ticks(WIDTH // 110, _CHARACTER)]
         marks = "".join(f'<path d="M{x:.1f} {TOP - 4}V{height}"/>' for x, _ in places)
         texts = "".join(
             f'<text x="{x:.1f}" y="{TOP - 8}" text-anchor="middle">{text}</text> '
             for x, text in places
-            if x < WIDTH - 24
+            if x + _CHARACTER * len(text) / 2 < WIDTH
         )
         return (
             f'<g stroke="currentColor" stroke-opacity=".18">{marks}</g>'

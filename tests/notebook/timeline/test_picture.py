@@ -302,3 +302,10 @@ def test_a_long_pause_of_all_workers_takes_no_room_and_says_how_long_it_was():
     assert texts == ["5.00 s", "5.5 s", "50.00 s", "50.5 s", "51.0 s", "51.5 s", "52.0 s", "52.5 s", "53.0 s"]
     assert "a pause, shortened" in html
     assert "a pause, shortened" not in timeline_html(MANY)
+
+
+def test_no_time_sticks_out_of_the_picture():
+    svg = picture(timeline(Span(0, "cell", "Cell In[2]", 86_400.0, 86_400.0 + 1e-5), end_s=86_401.0))
+    texts = [each for each in svg.iter(f"{SVG}text") if each.text.endswith(" s")]
+    assert len(texts) > 3
+    assert all(float(each.get("x")) + 3 * len(each.text) < 960 for each in texts)
